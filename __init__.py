@@ -1,0 +1,1 @@
+"""Not shipped; makes the folders one tree to tools."""

@@ -1,0 +1,58 @@
+"""What a pipeline says: streams of messages and the operators between them."""
+
+from .aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
+from .errors import (
+    FluvialError,
+    MessageError,
+    MissingExtraError,
+    NoProgressError,
+    PipelineError,
+    PlanError,
+    SystemProblem,
+    UnsupportedError,
+    UsageError,
+)
+from .message import Headers, Message, Pane, Window
+from .pipeline import Pipeline
+from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
+from .serde import Serde
+from .sink import Sink
+from .stream import KeyedStream, MessageStream
+from .windows import session, tumbling
+
+__all__ = [
+    "Aggregate",
+    "ErrorPolicy",
+    "FluvialError",
+    "Headers",
+    "KeyedStream",
+    "Message",
+    "MessageError",
+    "MessageStream",
+    "MissingExtraError",
+    "NoProgressError",
+    "Pane",
+    "Pipeline",
+    "PipelineError",
+    "PlanError",
+    "Retry",
+    "Serde",
+    "Sink",
+    "SystemProblem",
+    "UnsupportedError",
+    "UsageError",
+    "Window",
+    "aggregate",
+    "collect",
+    "count",
+    "dead_letter",
+    "fail",
+    "maximum",
+    "mean",
+    "minimum",
+    "reduce",
+    "session",
+    "skip",
+    "total",
+    "tumbling",
+]

@@ -1,0 +1,197 @@
+"""Aggregates: how the messages of a window become one value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from .annotations import UNKNOWN, returned
+from .checks import explain, function
+from .errors import PipelineError
+from .origin import Origin, here
+
+V = TypeVar("V")
+A = TypeVar("A")
+R = TypeVar("R")
+N = TypeVar("N", int, float)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate(Generic[V, R]):
+    """An accumulator: `init()` makes it, `add(accumulator, value)` and `merge(one, other)` give the next one,
+    `result` turns it into the pane's value.
+
+    `state` and `gives` tell the types of accumulator and result, from the type of the values: accumulators are encoded
+    when they are kept, so their type must be known.
+    """
+
+    name: str
+    init: Callable[[], Any]
+    add: Callable[[Any, V], Any]
+    merge: Callable[[Any, Any], Any] | None
+    state: Callable[[Any], Any]
+    gives: Callable[[Any], Any]
+    result: Callable[[Any], R] = _itself
+    origin: Origin
+
+
+def _scalar(value: Any) -> Any:
+    """Refuse what would not come back the same from a store whose type nobody told."""
+    if type(value) not in (int, float, str, bool):
+        raise TypeError(f"without type=, an aggregate keeps int, float, str or bool, not {type(value).__name__}")
+    return value
+
+
+def _none() -> None:
+    return None
+
+
+def _type_of(fn: Callable[..., Any], kind: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The told or annotated type of what `fn` returns, and the check to make where there is neither."""
+    known = kind if kind is not UNKNOWN else returned(fn)
+    return (Any, _scalar) if known is UNKNOWN else (known, _itself)
+
+
+def count() -> Aggregate[Any, int]:
+    """The number of messages."""
+
+    def add(total: int, _: Any) -> int:
+        return total + 1
+
+    def merge(one: int, other: int) -> int:
+        return one + other
+
+    return Aggregate(
+        name="count", init=int, add=add, merge=merge, state=lambda _: int, gives=lambda _: int, origin=here()
+    )
+
+
+def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
+    """The sum of `fn(value)`, a number; 0 is where it starts."""
+    function("total", fn)
+    kind, check = _type_of(fn, UNKNOWN)
+
+    def add(acc: Any, value: V) -> Any:
+        return acc + check(fn(value))
+
+    def merge(one: Any, other: Any) -> Any:
+        return one + other
+
+    return Aggregate(
+        name="total", init=int, add=add, merge=merge, state=lambda _: kind, gives=lambda _: kind, origin=here()
+    )
+
+
+def _extreme(name: str, fn: Callable[[V], R], kind: Any, better: Callable[[Any, Any], Any]) -> Aggregate[V, R]:
+    function(name, fn)
+    known, check = _type_of(fn, kind)
+
+    def add(acc: Any, value: V) -> Any:
+        found = check(fn(value))
+        return found if acc is None else better(acc, found)
+
+    def merge(one: Any, other: Any) -> Any:
+        return better(one, other)
+
+    state = known if known is Any else known | None
+    return Aggregate(
+        name=name, init=_none, add=add, merge=merge, state=lambda _: state, gives=lambda _: known, origin=here()
+    )
+
+
+def minimum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
+    """The smallest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text."""
+    return _extreme("minimum", fn, type, min)
+
+
+def maximum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
+    """The largest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text."""
+    return _extreme("maximum", fn, type, max)
+
+
+def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
+    """The arithmetic mean of `fn(value)`."""
+    function("mean", fn)
+
+    def add(acc: tuple[float, int], value: V) -> tuple[float, int]:
+        return acc[0] + fn(value), acc[1] + 1
+
+    def merge(one: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
+        return one[0] + other[0], one[1] + other[1]
+
+    def result(acc: tuple[float, int]) -> float:
+        return acc[0] / acc[1]
+
+    return Aggregate(
+        name="mean",
+        init=lambda: (0, 0),
+        add=add,
+        merge=merge,
+        state=lambda _: tuple[int | float, int],
+        gives=lambda _: float,
+        result=result,
+        origin=here(),
+    )
+
+
+def collect() -> Aggregate[V, list[V]]:
+    """All values, in order of arrival; in the order of the windows' starts where sessions merge."""
+
+    def add(acc: list[V], value: V) -> list[V]:
+        acc.append(value)
+        return acc
+
+    def merge(one: list[V], other: list[V]) -> list[V]:
+        return one + other
+
+    def lists(value: Any) -> Any:
+        return UNKNOWN if value is UNKNOWN else list[value]
+
+    return Aggregate(name="collect", init=list, add=add, merge=merge, state=lists, gives=lists, origin=here())
+
+
+def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
+    """Values combined two by two; `fn` must be associative if used with sessions, for they merge."""
+    function("reduce", fn)
+
+    def add(acc: V | None, value: V) -> V:
+        return value if acc is None else fn(acc, value)
+
+    def optional(value: Any) -> Any:
+        return UNKNOWN if value is UNKNOWN else value | None
+
+    return Aggregate(
+        name="reduce", init=_none, add=add, merge=fn, state=optional, gives=lambda value: value, origin=here()
+    )
+
+
+def aggregate(
+    init: Callable[[], A],
+    add: Callable[[A, V], A],
+    *,
+    merge: Callable[[A, A], A] | None = None,
+    type: Any = UNKNOWN,
+) -> Aggregate[V, A]:
+    """An aggregate of your own: `init()` starts it, `add` takes a value in, `merge` joins two (sessions need it).
+
+    The accumulator's type comes from `type`, else from the annotation of what `add` or `init` returns: it is encoded
+    when it is kept. `add` may change the accumulator in place if it returns it, but must not raise half-way.
+
+    >>> def longest(best: str, word: str) -> str:
+    ...     return max(best, word, key=len)
+    >>> aggregate(str, longest, merge=longest).name
+    'longest'
+    """
+    for what, fn in (("aggregate: init", init), ("aggregate: add", add), ("aggregate: merge", merge or add)):
+        function(what, fn)
+    kind = next((kind for kind in (type, returned(add), returned(init)) if kind is not UNKNOWN), UNKNOWN)
+    if kind is UNKNOWN:
+        wrong = "aggregate: nothing tells the accumulator's type"
+        raise PipelineError(explain(wrong, "an annotated add or init, or type=", "annotate what add returns"))
+    name = getattr(add, "__name__", "aggregate")
+    return Aggregate(
+        name=name, init=init, add=add, merge=merge, state=lambda _: kind, gives=lambda _: kind, origin=here()
+    )

@@ -1,0 +1,33 @@
+"""What a function's annotations say about the values it takes and gives."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_args, get_origin, get_type_hints
+
+from .message import Message
+
+UNKNOWN: Any = inspect.Parameter.empty
+"""Stands for a type that nothing tells."""
+
+
+def returned(fn: Callable[..., Any]) -> Any:
+    """The type a function is annotated to return; a class returns itself; UNKNOWN without an annotation."""
+    if inspect.isclass(fn) or get_origin(fn) is not None:
+        return fn
+    try:
+        return get_type_hints(fn).get("return", UNKNOWN)
+    except (NameError, TypeError, AttributeError):
+        return UNKNOWN
+
+
+def element(kind: Any) -> Any:
+    """The element type of an iterable type: `list[int]` gives int; UNKNOWN where there is none."""
+    parts = [part for part in get_args(kind) if part is not Ellipsis]
+    origin = get_origin(kind)
+    known = inspect.isclass(origin) and hasattr(origin, "__iter__") and (len(parts) == 1 or len(set(parts)) == 1)
+    return parts[0] if known else UNKNOWN
+
+
+def message_value(kind: Any) -> Any:
+    """The value type of a message type: `Message[int]` gives int; UNKNOWN where it does not say."""
+    return get_args(kind)[0] if get_origin(kind) is Message else UNKNOWN

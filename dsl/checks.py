@@ -1,0 +1,51 @@
+"""Checks of arguments, made where the user writes them, so that each error names the user's own line."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from .errors import FluvialError, PipelineError
+from .origin import here
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_ID = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def require(holds: bool, error: type[FluvialError], wrong: str, expected: str, remedy: str = "") -> None:
+    """Raise `error` with what was wrong, where, and what was expected, unless the condition holds."""
+    if not holds:
+        raise error(explain(wrong, expected, remedy))
+
+
+def explain(wrong: str, expected: str, remedy: str = "", at: object = None) -> str:
+    """The one form of all our messages: what was wrong, where, what was expected, what to do."""
+    text = f"{wrong}\n  at {at or here()}\n  expected: {expected}"
+    return f"{text}\n  to do: {remedy}" if remedy else text
+
+
+def millis(what: str, duration: timedelta, *, least: int = 0) -> int:
+    """A duration as whole milliseconds; anything but a timedelta of at least `least` ms is refused."""
+    good = isinstance(duration, timedelta) and duration // timedelta(milliseconds=1) >= least
+    expected = "a timedelta" + (f" of at least {least} ms" if least else ", not negative")
+    require(good, PipelineError, f"{what} is {duration!r}", expected, "write timedelta(seconds=...) from datetime")
+    return duration // timedelta(milliseconds=1)
+
+
+def stream_name(name: str) -> str:
+    """A stream's name, refused unless it could be a topic."""
+    good = isinstance(name, str) and _NAME.fullmatch(name) is not None and len(name) <= 200
+    require(good, PipelineError, f"stream name {name!r}", "letters, digits, '.', '_' and '-', at most 200 of them")
+    return name
+
+
+def operator_id(value: str) -> str:
+    """An operator's id, refused unless it fits a topic, a store and a checkpoint."""
+    good = isinstance(value, str) and _ID.fullmatch(value) is not None
+    require(good, PipelineError, f"id {value!r}", "letters, digits, '_' and '-'")
+    return value
+
+
+def function(what: str, fn: Callable[..., Any]) -> None:
+    """Refuse anything that cannot be called."""
+    require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", "pass a function or a lambda, not its result")

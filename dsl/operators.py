@@ -1,0 +1,139 @@
+"""Operators: frozen records of what the user asked for, and where in their file; they do not run."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from .aggregates import Aggregate
+from .message import Message
+from .origin import Origin
+from .policy import Retry
+from .sink import Sink
+from .windows import Assigner
+
+Role = Literal["non-terminal", "terminal", "both"]
+Order = Literal["key", "input", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """A node of a pipeline's graph.
+
+    A terminal operator is where a message lands; a non-terminal one passes on what it is given; one that is both may
+    keep a message and later emit.
+    """
+
+    id: str
+    inputs: tuple[str, ...]
+    origin: Origin
+    kind: ClassVar[str]
+    role: ClassVar[Role] = "non-terminal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Operator):
+    """Reads a stream. `out_of_order` and `idle_after` in ms; `value` and `key` are types or Serdes."""
+
+    stream: str
+    value: Any
+    key: Any = None
+    timestamp: Callable[[Any], int] | None = None
+    out_of_order: int = 0
+    idle_after: int | None = None
+    bootstrap: bool = False
+    kind: ClassVar[str] = "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map(Operator):
+    """Turns each value into another."""
+
+    fn: Callable[[Any], Any]
+    kind: ClassVar[str] = "map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapMessages(Operator):
+    """Turns each message into another, key, timestamp and headers included."""
+
+    fn: Callable[[Message[Any]], Message[Any]]
+    kind: ClassVar[str] = "map_messages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(Operator):
+    """Keeps the messages whose value satisfies `fn`."""
+
+    fn: Callable[[Any], Any]
+    kind: ClassVar[str] = "filter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatMap(Operator):
+    """Turns each value into any number of values."""
+
+    fn: Callable[[Any], Iterable[Any]]
+    kind: ClassVar[str] = "flat_map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncFlatMap(Operator):
+    """Turns each value into any number of values, with many calls under way at once. `timeout` in ms."""
+
+    fn: Callable[[Any], Awaitable[Iterable[Any]]]
+    max_in_flight: int
+    order: Order
+    timeout: int
+    retry: Retry | None
+    kind: ClassVar[str] = "async_flat_map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge(Operator):
+    """Passes on the messages of several inputs."""
+
+    kind: ClassVar[str] = "merge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionBy(Operator):
+    """Writes each message to an intermediate stream under the key that `fn` gives; the next stage reads it."""
+
+    fn: Callable[[Any], Any]
+    key: Any
+    value: Any
+    kind: ClassVar[str] = "partition_by"
+    role: ClassVar[Role] = "terminal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowBy(Operator):
+    """Gathers the messages of each key and window into one value, and emits it as a pane. `lateness` in ms."""
+
+    assigner: Assigner
+    aggregate: Aggregate[Any, Any]
+    lateness: int
+    late_to: str | None
+    accumulate: bool
+    kind: ClassVar[str] = "window"
+    role: ClassVar[Role] = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendTo(Operator):
+    """Writes each message to a stream; `value` is a type or Serde, None where the planner is to tell."""
+
+    stream: str
+    key: Callable[[Any], Any] | None
+    value: Any
+    kind: ClassVar[str] = "send_to"
+    role: ClassVar[Role] = "terminal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkTo(Operator):
+    """Hands each message to a sink of the user's."""
+
+    sink: Sink[Any]
+    kind: ClassVar[str] = "sink"
+    role: ClassVar[Role] = "terminal"

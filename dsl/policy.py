@@ -1,0 +1,70 @@
+"""What to do with a message that fails: stop, leave it out, set it aside, or try again first."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from .checks import millis, require
+from .errors import PipelineError
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What happens to a message that cannot be decoded or that an operator fails on."""
+
+    action: Literal["fail", "skip", "dead_letter"]
+
+
+def fail() -> ErrorPolicy:
+    """Stop the run with exit code 5 and commit nothing past the message: the default."""
+    return ErrorPolicy("fail")
+
+
+def skip() -> ErrorPolicy:
+    """Count the message and go on without it."""
+    return ErrorPolicy("skip")
+
+
+def dead_letter() -> ErrorPolicy:
+    """Write the message and its error to the stream `{pipeline}-dead-letters`, count it, and go on."""
+    return ErrorPolicy("dead_letter")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Retry:
+    """How often and how soon a failed asynchronous call is made again.
+
+    `attempts` counts all calls, the first included. The pause before the n-th repeat is
+    `delay * factor ** (n - 1)`, at most `max_delay`. Only errors that are instances of `on` are tried again;
+    a call that timed out counts as `TimeoutError`.
+
+    >>> Retry(attempts=4, delay=timedelta(milliseconds=50)).pause_ms(3)
+    200
+    """
+
+    attempts: int
+    delay_ms: int
+    factor: float
+    max_delay_ms: int
+    on: tuple[type[BaseException], ...]
+
+    def __init__(
+        self,
+        *,
+        attempts: int = 3,
+        delay: timedelta = timedelta(milliseconds=100),
+        factor: float = 2.0,
+        max_delay: timedelta = timedelta(seconds=10),
+        on: tuple[type[BaseException], ...] = (Exception,),
+    ) -> None:
+        require(isinstance(attempts, int) and attempts >= 1, PipelineError, f"Retry: attempts={attempts!r}", "1 or more")
+        require(factor >= 1.0, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
+        object.__setattr__(self, "attempts", attempts)
+        object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))
+        object.__setattr__(self, "factor", float(factor))
+        object.__setattr__(self, "max_delay_ms", millis("Retry: max_delay", max_delay))
+        object.__setattr__(self, "on", tuple(on))
+
+    def pause_ms(self, repeat: int) -> int:
+        """The pause before the given repeat, counted from 1, in ms."""
+        return int(min(self.delay_ms * self.factor ** (repeat - 1), self.max_delay_ms))

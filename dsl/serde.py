@@ -1,0 +1,123 @@
+"""How values and keys become bytes and come back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Serde(Generic[T]):
+    """A named pair of functions between values of type `type` and bytes.
+
+    Both may raise: a message that cannot be decoded is treated as `on_error` says.
+
+    >>> hexadecimal = Serde("hex", int, lambda n: b"%x" % n, lambda data: int(data, 16))
+    >>> hexadecimal.decode(hexadecimal.encode(255))
+    255
+    """
+
+    name: str
+    type: Any
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+
+
+def _decode_text(data: bytes) -> str:
+    return data.decode()
+
+
+def _same(data: bytes) -> bytes:
+    return data
+
+
+_RAW: dict[Any, Serde[Any]] = {
+    bytes: Serde("bytes", bytes, bytes, _same),
+    str: Serde("str", str, str.encode, _decode_text),
+}
+
+
+def type_name(kind: Any) -> str:
+    """A type as users write it: `Click`, `list[str]`."""
+    parts = get_args(kind)
+    if not parts:
+        return getattr(kind, "__name__", str(kind))
+    if get_origin(kind) in (Union, UnionType):
+        return " | ".join(type_name(part) for part in parts)
+    inner = ", ".join("..." if part is Ellipsis else type_name(part) for part in parts)
+    return f"{getattr(get_origin(kind), '__name__', str(kind))}[{inner}]"
+
+
+def value_serde(kind: Any) -> Serde[Any]:
+    """The serde of a value type: `bytes` and `str` raw, everything else JSON through msgspec; a Serde is itself.
+
+    Raises TypeError for a type that msgspec cannot decode.
+
+    >>> value_serde(list[int]).decode(b"[1,2]")
+    [1, 2]
+    """
+    if isinstance(kind, Serde):
+        return kind
+    if kind in _RAW:
+        return _RAW[kind]
+    encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(kind)
+    return Serde(f"json:{type_name(kind)}", kind, encoder.encode, decoder.decode)
+
+
+def untyped_serde() -> Serde[Any]:
+    """JSON of whatever comes: what an output is written with where its type is not known."""
+    return Serde("json", Any, msgspec.json.Encoder().encode, msgspec.json.Decoder().decode)
+
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+
+
+def _int_key(key: int) -> bytes:
+    if not _MIN <= key <= _MAX:
+        raise ValueError(f"key {key} does not fit 64 bits")
+    return key.to_bytes(8, "big", signed=True)
+
+
+_KEYS: dict[type, Callable[[Any], bytes]] = {
+    str: str.encode,
+    bytes: bytes,
+    int: _int_key,
+    tuple: msgspec.msgpack.Encoder().encode,
+}
+
+
+def encode_key(key: Any) -> bytes | None:
+    """The bytes of a key: str as UTF-8, bytes as they are, int as 8 bytes big-endian (as Java's LongSerializer),
+    a tuple of these as MessagePack; None has none.
+
+    >>> encode_key("ada"), encode_key(1)
+    (b'ada', b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01')
+    """
+    if key is None:
+        return None
+    encode = _KEYS.get(type(key))
+    if encode is None:
+        raise TypeError(f"a key is str, bytes, int or a tuple of them, not {type(key).__name__}: {key!r}")
+    return encode(key)
+
+
+def _decode_int(data: bytes) -> int:
+    return int.from_bytes(data, "big", signed=True)
+
+
+def key_serde(kind: Any) -> Serde[Any]:
+    """The serde of a key type: str, bytes, int, or a tuple of them; a Serde is itself. Else TypeError."""
+    if isinstance(kind, Serde):
+        return kind
+    if kind in _RAW:
+        return _RAW[kind]
+    if kind is int:
+        return Serde("int", int, _int_key, _decode_int)
+    parts = get_args(kind)
+    if get_origin(kind) is tuple and parts and all(part in (str, bytes, int) for part in parts):
+        return Serde(type_name(kind), kind, _KEYS[tuple], msgspec.msgpack.Decoder(kind).decode)
+    raise TypeError(f"{type_name(kind)} is not a type of key")

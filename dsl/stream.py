@@ -1,0 +1,268 @@
+"""Streams of messages in a pipeline: the handles whose methods are the language."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from . import operators as ops
+from .aggregates import Aggregate
+from .annotations import UNKNOWN, returned
+from .checks import explain, function, millis, operator_id, require, stream_name
+from .errors import PipelineError
+from .message import Message, Pane
+from .origin import here
+from .policy import Retry
+from .serde import Serde, key_serde, type_name, value_serde
+from .sink import Sink
+from .windows import Assigner, Session
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+
+K = TypeVar("K")
+L = TypeVar("L")
+V = TypeVar("V")
+U = TypeVar("U")
+A = TypeVar("A")
+
+_MINUTE = timedelta(minutes=1)
+_ORDERS = ("key", "input", "none")
+
+
+def checked_value(what: str, value: Any) -> Any:
+    """A value type or Serde as given, refused unless values of it can be decoded."""
+    try:
+        value_serde(value)
+    except (TypeError, NotImplementedError) as error:
+        wrong = f"{what}: value={type_name(value)} cannot be decoded: {error}"
+        expected = "a dataclass, Struct, TypedDict or builtin type, bytes, str, or a Serde"
+        raise PipelineError(explain(wrong, expected)) from None
+    return value
+
+
+def checked_key(what: str, key: Any) -> Any:
+    """A key type or Serde as given, refused unless it can be a key."""
+    try:
+        key_serde(key)
+    except TypeError as error:
+        raise PipelineError(explain(f"{what}: {error}", "str, bytes, int, a tuple of them, or a Serde")) from None
+    return key
+
+
+class MessageStream(Generic[V]):
+    """Messages at one place of a pipeline. Immutable: each method adds an operator and returns a new handle.
+
+    Made by `Pipeline.stream`; `map`, `filter`, `flat_map` keep a message's key, timestamp and headers.
+    """
+
+    __slots__ = ("_pipeline", "_tail")
+
+    def __init__(self, pipeline: "Pipeline", tail: str) -> None:
+        self._pipeline = pipeline
+        self._tail = tail
+
+    @property
+    def operator(self) -> ops.Operator:
+        """The operator whose output this is."""
+        return self._pipeline.operator(self._tail)
+
+    def map(self, fn: Callable[[V], U]) -> "MessageStream[U]":
+        """Turn each value into `fn(value)`, None included.
+
+        >>> from fluvial.dsl import Pipeline
+        >>> Pipeline("p").stream("words", value=str).map(len)
+        MessageStream(map-2)
+        """
+        function("map", fn)
+        return MessageStream(self._pipeline, self._add(ops.Map, fn=fn))
+
+    def filter(self, fn: Callable[[V], Any]) -> Self:
+        """Keep the messages for which `fn(value)` is true."""
+        function("filter", fn)
+        return type(self)(self._pipeline, self._add(ops.Filter, fn=fn))
+
+    def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "MessageStream[U]":
+        """Turn each value into the values that `fn(value)` gives, in that order; there may be none."""
+        function("flat_map", fn)
+        return MessageStream(self._pipeline, self._add(ops.FlatMap, fn=fn))
+
+    def map_messages(self, fn: Callable[[Message[V]], Message[U]]) -> "MessageStream[U]":
+        """Turn each whole message into another. The result has no key that the planner could trust: it is unkeyed."""
+        function("map_messages", fn)
+        return MessageStream(self._pipeline, self._add(ops.MapMessages, fn=fn))
+
+    def async_flat_map(
+        self,
+        fn: Callable[[V], Awaitable[Iterable[U]]],
+        *,
+        id: str,
+        max_in_flight: int | None = None,
+        order: ops.Order = "key",
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
+    ) -> "MessageStream[U]":
+        """Turn each value into the values of `await fn(value)`, with up to `max_in_flight` calls of a task at once.
+
+        `order`: "key" keeps the results of one key in input order, "input" those of the whole task, "none" emits
+        them as they finish; a message without key is in nobody's order under "key". Each call may take `timeout`
+        (default 60 s); a call that fails is repeated as `retry` says, and then is an error of its message.
+        `max_in_flight` is 100 messages if not given. Calls may be repeated after a crash, so they must be idempotent.
+
+        Source: Apache Samza, SEP-21 (async high-level API).
+        """
+        return MessageStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
+
+    def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
+        """The messages of this stream and the others, in no order between them. The result is not keyed."""
+        return MessageStream(self._pipeline, self._merge(others))
+
+    def partition_by(
+        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> "KeyedStream[K, V]":
+        """Give each message the key `fn(value)` and bring equal keys together, through an intermediate stream.
+
+        The stream is named `{pipeline}-{id}`. `key_type` may be left out where `fn` is annotated. `value` is what the
+        far side decodes; it may be left out where the planner knows it. Messages whose key is None stay together.
+        """
+        function("partition_by", fn)
+        found = returned(fn) if key_type is None else key_type
+        if found is UNKNOWN:
+            wrong = f"partition_by {id!r}: the type of its keys is not known"
+            raise PipelineError(explain(wrong, "a key type", "pass key_type=str, or annotate what the function returns"))
+        key = checked_key(f"partition_by {id!r}", found)
+        kind = None if value is None else checked_value(f"partition_by {id!r}", value)
+        return KeyedStream(self._pipeline, self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
+
+    def send_to(
+        self, name: str, *, key: Callable[[V], Any] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> None:
+        """Write each message to the stream `name`, under the key `key(value)` or else the key it has.
+
+        Values are written as their type says (`bytes` and `str` raw, else JSON); as JSON where no type is known.
+        """
+        stream_name(name)
+        if key is not None:
+            function("send_to: key", key)
+        kind = None if value is None else checked_value(f"send_to {name!r}", value)
+        self._add(ops.SendTo, stream=name, key=key, value=kind)
+
+    def sink(self, sink: Sink[V], *, id: str) -> None:
+        """Hand each message to a sink of your own."""
+        missing = [name for name in ("open", "write", "flush", "close") if not callable(getattr(sink, name, None))]
+        wrong = f"sink {id!r}: {type(sink).__name__} has no {', '.join(missing)}"
+        require(not missing, PipelineError, wrong, "an object with open, write, flush and close")
+        self._add(ops.SinkTo, id=id, sink=sink)
+
+    def _add(self, make: type[ops.Operator], *, id: str | None = None, **fields: Any) -> str:
+        return self._pipeline._add(make, id=id, inputs=(self._tail,), **fields)
+
+    def _async(
+        self, fn: Any, id: str, max_in_flight: int | None, order: ops.Order, timeout: timedelta | None, retry: Any
+    ) -> str:
+        what = f"async_flat_map {id!r}"
+        function(what, fn)
+        limit = 100 if max_in_flight is None else max_in_flight
+        good = isinstance(limit, int) and limit >= 1
+        require(good, PipelineError, f"{what}: max_in_flight={max_in_flight!r}", "a number of messages, 1 or more")
+        require(order in _ORDERS, PipelineError, f"{what}: order={order!r}", '"key", "input" or "none"')
+        good = retry is None or isinstance(retry, Retry)
+        require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
+        wait = millis(f"{what}: timeout", _MINUTE if timeout is None else timeout, least=1)
+        fields = {"fn": fn, "max_in_flight": limit, "order": order, "timeout": wait, "retry": retry}
+        return self._add(ops.AsyncFlatMap, id=id, **fields)
+
+    def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:
+        require(bool(others), PipelineError, "merge got no streams", "one stream or more", "write a.merge(b)")
+        for other in others:
+            good = isinstance(other, MessageStream) and other._pipeline is self._pipeline
+            require(good, PipelineError, f"merge got {other!r}", "streams of the same pipeline")
+        return self._pipeline._add(ops.Merge, inputs=(self._tail, *(other._tail for other in others)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._tail})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("window", "join", "process"):
+            wrong = f"{name} on a stream without a key"
+            remedy = f'call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key='
+            raise PipelineError(explain(wrong, "a keyed stream", remedy))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # Samza's spellings.
+    asyncFlatMap = async_flat_map
+    flatMap = flat_map
+    partitionBy = partition_by
+    sendTo = send_to
+
+
+class KeyedStream(MessageStream[V], Generic[K, V]):
+    """A stream whose messages have a key and are partitioned by it, so that state can be kept per key."""
+
+    __slots__ = ()
+
+    def map(self, fn: Callable[[V], U]) -> "KeyedStream[K, U]":
+        """Turn each value into `fn(value)`; the key stays."""
+        return KeyedStream(self._pipeline, super().map(fn)._tail)
+
+    def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "KeyedStream[K, U]":
+        """Turn each value into the values that `fn(value)` gives; the key stays."""
+        return KeyedStream(self._pipeline, super().flat_map(fn)._tail)
+
+    def async_flat_map(
+        self,
+        fn: Callable[[V], Awaitable[Iterable[U]]],
+        *,
+        id: str,
+        max_in_flight: int | None = None,
+        order: ops.Order = "key",
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
+    ) -> "KeyedStream[K, U]":
+        """As on a `MessageStream`; the key stays."""
+        return KeyedStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
+
+    @overload
+    def merge(self, *others: "KeyedStream[K, V]") -> "KeyedStream[K, V]": ...
+    @overload
+    def merge(self, *others: MessageStream[V]) -> MessageStream[V]: ...
+    def merge(self, *others: MessageStream[V]) -> MessageStream[V]:
+        """The messages of this stream and the others; keyed if all of them are, with equal partition counts."""
+        tail = self._merge(others)
+        keyed = all(isinstance(other, KeyedStream) for other in others)
+        return KeyedStream[K, V](self._pipeline, tail) if keyed else MessageStream(self._pipeline, tail)
+
+    def window(
+        self,
+        assigner: Assigner,
+        aggregate: Aggregate[V, A],
+        *,
+        id: str,
+        lateness: timedelta = timedelta(0),
+        late_to: str | None = None,
+        accumulate: bool = True,
+    ) -> "KeyedStream[K, Pane[K, A]]":
+        """Aggregate the messages of each key and window; emit a pane when the watermark passes the window's end.
+
+        Within `lateness` after that, each late message emits one more pane of kind "late": with all messages of the
+        window, or, with `accumulate=False`, with those since its last pane. A later one goes to the stream `late_to`,
+        else it is dropped and counted. A pane's timestamp is `window.end - 1`; it has no headers.
+
+        Source: Akidau et al., The Dataflow Model (VLDB 2015).
+        """
+        what = f"window {id!r}"
+        good = isinstance(assigner, Assigner)
+        require(good, PipelineError, f"{what}: {assigner!r}", "tumbling(...) or session(...)")
+        good = isinstance(aggregate, Aggregate)
+        require(good, PipelineError, f"{what}: {aggregate!r}", "an aggregate", "write count(), total(fn), aggregate(...)")
+        good = not isinstance(assigner, Session) or aggregate.merge is not None
+        remedy = "pass merge= to aggregate(...)"
+        require(good, PipelineError, f"{what}: sessions merge, {aggregate.name} cannot", "an aggregate with merge", remedy)
+        if late_to is not None:
+            stream_name(late_to)
+        wait = millis(f"{what}: lateness", lateness)
+        fields = {"assigner": assigner, "aggregate": aggregate, "lateness": wait, "late_to": late_to}
+        return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, accumulate=accumulate, **fields))
+
+    # Samza's spellings.
+    asyncFlatMap = async_flat_map
+    flatMap = flat_map

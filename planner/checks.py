@@ -1,0 +1,82 @@
+"""Checks of a whole pipeline, before it is cut: every path ends, and every value that must be decoded has a type."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ..dsl import operators as ops
+from ..dsl.annotations import UNKNOWN
+from ..dsl.checks import explain
+from ..dsl.errors import PlanError
+from ..dsl.pipeline import Pipeline
+from .types import Flow, plain
+
+
+def check_not_empty(pipeline: Pipeline) -> None:
+    if not pipeline.operators:
+        wrong = f"pipeline {pipeline.name!r} has no operators"
+        raise PlanError(explain(wrong, "a stream and a send_to", "start with pipeline.stream(...)", pipeline.origin))
+
+
+def check_ends(pipeline: Pipeline) -> None:
+    """Refuse a path that ends in no terminal operator, and an intermediate stream that nobody reads."""
+    read = {source for operator in pipeline.operators for source in operator.inputs}
+    for operator in pipeline.operators:
+        if operator.id in read or isinstance(operator, ops.SendTo | ops.SinkTo):
+            continue
+        wrong = f"nothing reads what {operator.kind} {operator.id!r} emits"
+        raise PlanError(explain(wrong, "a terminal operator", "end it with .send_to(...) or .sink(...)", operator.origin))
+
+
+def check_streams(pipeline: Pipeline) -> None:
+    """Refuse a stream that is read and written by the same pipeline, or written under two meanings."""
+    sources = {op.stream: op for op in pipeline.operators if isinstance(op, ops.Source)}
+    written: dict[str, ops.Operator] = {}
+    for operator in pipeline.operators:
+        for name in written_by(pipeline, operator):
+            if name in sources:
+                wrong = f"{operator.kind} writes the stream {name!r}, which the pipeline reads at {sources[name].origin}"
+                remedy = "write another stream, or hand messages on with partition_by"
+                raise PlanError(explain(wrong, "streams that are read or written", remedy, operator.origin))
+            other = written.setdefault(name, operator)
+            if other is not operator and isinstance(operator, ops.PartitionBy) != isinstance(other, ops.PartitionBy):
+                wrong = f"the stream {name!r} is also an intermediate stream of {other.kind} at {other.origin}"
+                raise PlanError(explain(wrong, "a name of its own", "rename one of the two", operator.origin))
+
+
+def check_types(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
+    """Refuse a border or a store whose values nobody could decode."""
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.PartitionBy) and flows[operator.id].value is UNKNOWN:
+            wrong = f"partition_by {operator.id!r}: the type of its values is not known"
+            remedy = "pass value=YourType, or annotate what the last map before it returns"
+            raise PlanError(explain(wrong, "a value type at the border", remedy, operator.origin))
+        if isinstance(operator, ops.WindowBy):
+            _check_state(operator, flows[operator.inputs[0]])
+
+
+def _check_state(operator: ops.WindowBy, flow: Flow) -> None:
+    if flow.key is None:
+        wrong = f"window {operator.id!r} on messages without one key type"
+        raise PlanError(explain(wrong, "a keyed stream", "call .partition_by(...) before .window", operator.origin))
+    state = operator.aggregate.state(plain(flow.value))
+    if state is UNKNOWN:
+        wrong = f"window {operator.id!r}: {operator.aggregate.name}() keeps values whose type is not known"
+        remedy = "annotate what the last map before it returns, or use aggregate(..., type=...)"
+        raise PlanError(explain(wrong, "a type to decode kept values with", remedy, operator.origin))
+    try:
+        msgspec.msgpack.Decoder(state)
+    except (TypeError, NotImplementedError) as error:
+        wrong = f"window {operator.id!r}: its accumulator cannot be kept: {error}"
+        raise PlanError(explain(wrong, "a type that msgspec can decode", "pass type= to aggregate", operator.origin)) from None
+
+
+def written_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[str, ...]:
+    """The streams an operator writes."""
+    if isinstance(operator, ops.SendTo):
+        return (operator.stream,)
+    if isinstance(operator, ops.PartitionBy):
+        return (f"{pipeline.name}-{operator.id}",)
+    if isinstance(operator, ops.WindowBy) and operator.late_to is not None:
+        return (operator.late_to,)
+    return ()

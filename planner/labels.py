@@ -1,0 +1,91 @@
+"""What people read of an operator: a short label, and its options as text."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from ..dsl import operators as ops
+from ..dsl.windows import Assigner, Session, Tumbling
+
+
+def name_of(fn: Callable[..., Any]) -> str:
+    """A function's name; a lambda is a lambda."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return "lambda" if name == "<lambda>" else name
+
+
+def duration(ms: int) -> str:
+    """A duration as people write it: `30 min`, `1.5 s`."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if ms >= size and ms % (size // 10 or 1) == 0:
+            return f"{ms / size:g} {unit}"
+    return f"{ms} ms" if ms < 60_000 else str(timedelta(milliseconds=ms))
+
+
+def assigner_text(assigner: Assigner) -> str:
+    """An assigner with its span: `session 30 min`."""
+    texts: Mapping[type, Callable[[Any], str]] = {
+        Tumbling: lambda it: f"tumbling {duration(it.size)}",
+        Session: lambda it: f"session {duration(it.gap)}",
+    }
+    return texts[type(assigner)](assigner)
+
+
+def label(operator: ops.Operator) -> str:
+    """One line that tells the operator from its neighbours: `filter is_page`."""
+    return _LABELS.get(type(operator), lambda op: f"{op.kind} {name_of(op.fn)}")(operator)
+
+
+_LABELS: Mapping[type[ops.Operator], Callable[[Any], str]] = {
+    ops.Source: lambda op: f"stream {op.stream}",
+    ops.Merge: lambda op: "merge",
+    ops.PartitionBy: lambda op: f"partition_by {op.id}",
+    ops.AsyncFlatMap: lambda op: f"async_flat_map {op.id}",
+    ops.WindowBy: lambda op: f"window {op.id}",
+    ops.SendTo: lambda op: f"send_to {op.stream}",
+    ops.SinkTo: lambda op: f"sink {op.id}",
+}
+
+
+def details(operator: ops.Operator) -> dict[str, str]:
+    """The options of an operator as text, by name."""
+    return _DETAILS.get(type(operator), lambda op: {"function": name_of(op.fn)})(operator)
+
+
+def _source(op: ops.Source) -> dict[str, str]:
+    found = {"timestamp": name_of(op.timestamp) if op.timestamp else "of the record"}
+    if op.out_of_order:
+        found["out_of_order"] = duration(op.out_of_order)
+    if op.idle_after is not None:
+        found["idle_after"] = duration(op.idle_after)
+    return found
+
+
+def _async(op: ops.AsyncFlatMap) -> dict[str, str]:
+    found = {"function": name_of(op.fn), "order": op.order, "max_in_flight": str(op.max_in_flight)}
+    found["timeout"] = duration(op.timeout)
+    if op.retry is not None:
+        found["attempts"] = str(op.retry.attempts)
+    return found
+
+
+def _window(op: ops.WindowBy) -> dict[str, str]:
+    found = {"windows": assigner_text(op.assigner), "aggregate": op.aggregate.name}
+    if op.lateness:
+        found["lateness"] = duration(op.lateness)
+    if op.late_to is not None:
+        found["late_to"] = op.late_to
+    if not op.accumulate:
+        found["panes"] = "discarding"
+    return found
+
+
+_DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
+    ops.Source: _source,
+    ops.Merge: lambda op: {},
+    ops.PartitionBy: lambda op: {"key": name_of(op.fn)},
+    ops.AsyncFlatMap: _async,
+    ops.WindowBy: _window,
+    ops.SendTo: lambda op: {"key": name_of(op.key)} if op.key else {},
+    ops.SinkTo: lambda op: {"sink": type(op.sink).__name__},
+}

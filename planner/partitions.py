@@ -1,0 +1,67 @@
+"""Partition counts: how many partitions each stream of a plan has.
+
+An intermediate stream takes the count that the state behind it needs, else the setting `intermediate_partitions`, else
+the most that an input or output has. Streams whose messages meet in one keyed operator must agree.
+"""
+
+from collections.abc import Mapping
+
+from ..dsl import operators as ops
+from ..dsl.checks import explain
+from ..dsl.errors import PlanError
+from ..dsl.pipeline import Pipeline
+from .checks import written_by
+from .settings import Settings
+from .stages import border
+
+
+def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> dict[str, int]:
+    """The partition count of every source and intermediate stream, and of the outputs that `given` holds."""
+    known = dict(given)
+    sources = [op.stream for op in pipeline.operators if isinstance(op, ops.Source)]
+    known.update({name: 1 for name in sources if name not in known})
+    met = _meetings(pipeline)
+    _spread(known, list(met.values()))
+    named = [*sources, *(name for op in pipeline.operators for name in written_by(pipeline, op))]
+    most = max((known[name] for name in named if name in known), default=1)
+    default = settings.intermediate_partitions or most
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.PartitionBy):
+            known.setdefault(f"{pipeline.name}-{operator.id}", default)
+            _spread(known, list(met.values()))
+    for id, streams in met.items():
+        _check(pipeline.operator(id), {name: known[name] for name in streams})
+    return known
+
+
+def _meetings(pipeline: Pipeline) -> dict[str, list[str]]:
+    """For each keyed operator, the streams whose messages reach it without crossing another border."""
+    reach: dict[str, list[str]] = {}
+    for operator in pipeline.operators:
+        found: dict[str, None] = {operator.stream: None} if isinstance(operator, ops.Source) else {}
+        for source in operator.inputs:
+            names = [f"{pipeline.name}-{source}"] if border(pipeline, source) else reach[source]
+            found.update(dict.fromkeys(names))
+        reach[operator.id] = list(found)
+    return {op.id: reach[op.id] for op in pipeline.operators if op.role == "both"}
+
+
+def _spread(known: dict[str, int], meetings: list[list[str]]) -> None:
+    """Give a known count to the streams that meet it, until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for streams in meetings:
+            count = next((known[name] for name in streams if name in known), None)
+            for name in streams:
+                if count is not None and name not in known:
+                    known[name] = count
+                    changed = True
+
+
+def _check(operator: ops.Operator, found: dict[str, int]) -> None:
+    if len(set(found.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in found.items())
+        wrong = f"{operator.kind} {operator.id!r} joins streams with different partition counts: {listed}"
+        remedy = "bring the smaller ones together with .partition_by(...) first"
+        raise PlanError(explain(wrong, "equal counts, for equal keys must meet in one task", remedy, operator.origin))

@@ -1,0 +1,168 @@
+"""The plan: frozen data that says which operators make up which stage, and which streams and stores they need."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import networkx as nx
+
+from ..dsl.errors import PlanError
+from ..dsl.operators import Role
+from ..dsl.pipeline import Pipeline
+
+StreamKind = Literal["source", "intermediate", "output", "late", "dead-letters"]
+
+FORMAT = 1
+"""Version of the JSON form."""
+
+
+class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator: what it is, where it was written, and its place in the plan.
+
+    `key` and `value` name the types of what it emits; None where it has no key, or the type is not known.
+    `reads` is the stream of a source; `writes` are the streams it fills. `details` are its options, as text.
+    """
+
+    id: str
+    kind: str
+    role: Role
+    stage: str
+    inputs: tuple[str, ...]
+    label: str
+    file: str
+    line: int
+    key: str | None = None
+    value: str | None = None
+    reads: str | None = None
+    writes: tuple[str, ...] = ()
+    details: dict[str, str] = {}
+
+
+class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
+    """One stream: a source, an output, or one the plan adds. `key` and `value` name serdes; None: not known."""
+
+    name: str
+    kind: StreamKind
+    partitions: int
+    key: str | None = None
+    value: str | None = None
+    written_by: tuple[str, ...] = ()
+    read_by: tuple[str, ...] = ()
+
+
+class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
+    """The operators between two borders, in an order in which inputs come first; named after its first input stream.
+
+    It runs as `tasks` tasks: task i reads partition i of every input that has it.
+    """
+
+    id: str
+    operators: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tasks: int
+
+
+class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):
+    """The keyed state of one operator, and the stream it can be rebuilt from."""
+
+    operator: str
+    stage: str
+    changelog: str
+    key: str
+    value: str
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON form of a plan."""
+
+    format: int
+    pipeline: str
+    operators: tuple[PlannedOperator, ...]
+    stages: tuple[PlannedStage, ...]
+    streams: tuple[PlannedStream, ...]
+    stores: tuple[PlannedStore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A pipeline cut into stages joined by intermediate streams. A value: it can be printed, compared and kept."""
+
+    pipeline: Pipeline
+    operators: tuple[PlannedOperator, ...]
+    stages: tuple[PlannedStage, ...]
+    streams: tuple[PlannedStream, ...]
+    stores: tuple[PlannedStore, ...]
+
+    @property
+    def name(self) -> str:
+        return self.pipeline.name
+
+    def operator(self, id: str) -> PlannedOperator:
+        """The operator of that id; KeyError if there is none."""
+        return _find(self.operators, "id", id)
+
+    def stage(self, id: str) -> PlannedStage:
+        """The stage of that id; KeyError if there is none."""
+        return _find(self.stages, "id", id)
+
+    def stream(self, name: str) -> PlannedStream:
+        """The stream of that name; KeyError if there is none."""
+        return _find(self.streams, "name", name)
+
+    @property
+    def graph(self) -> "nx.MultiDiGraph[str]":
+        """Operators as nodes (`operator` holds the record); edges follow messages, with `stream` where they cross a
+        border."""
+        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
+        for operator in self.operators:
+            graph.add_node(operator.id, operator=operator)
+        for operator in self.operators:
+            for source in operator.inputs:
+                crosses = graph.nodes[source]["operator"].stage != operator.stage
+                stream = graph.nodes[source]["operator"].writes[0] if crosses else None
+                graph.add_edge(source, operator.id, stream=stream)
+        return graph
+
+    def to_json(self) -> str:
+        """The plan as JSON text, without the functions."""
+        parts = {name: getattr(self, name) for name in ("operators", "stages", "streams", "stores")}
+        document = _Document(format=FORMAT, pipeline=self.name, **parts)
+        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+    @classmethod
+    def from_json(cls, text: str, pipeline: Pipeline) -> "Plan":
+        """The plan that `to_json` wrote, with the functions of `pipeline`, which must be the one it was made of."""
+        try:
+            document = msgspec.json.decode(text, type=_Document)
+        except msgspec.DecodeError as error:
+            raise PlanError(f"this is no plan: {error}\n  expected: what Plan.to_json wrote") from None
+        shape = [(operator.id, operator.kind, operator.inputs) for operator in document.operators]
+        if (document.format, document.pipeline) != (FORMAT, pipeline.name) or shape != _shape(pipeline):
+            wrong = f"the plan of {document.pipeline!r} does not fit pipeline {pipeline.name!r} at {pipeline.origin}"
+            raise PlanError(f"{wrong}\n  expected: the same operators\n  to do: plan the pipeline again")
+        return cls(pipeline, document.operators, document.stages, document.streams, document.stores)
+
+    def fingerprint(self, *parts: Any) -> str:
+        """A short hash of what may not change while state is kept: inputs, stateful operators, keys, and `parts`."""
+        stores = [(store.operator, store.key, store.value) for store in self.stores]
+        borders = [(stream.name, stream.kind, stream.partitions, stream.key) for stream in self.streams]
+        kept = [border for border in borders if border[1] in ("source", "intermediate")]
+        return hashlib.sha256(msgspec.json.encode([self.name, stores, kept, parts])).hexdigest()[:12]
+
+    def _repr_html_(self) -> str:
+        from .drawing import draw  # noqa: PLC0415 - drawings know plans, so plans can't know them at import
+
+        return draw(self, "svg")
+
+
+def _shape(pipeline: Pipeline) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(operator.id, operator.kind, operator.inputs) for operator in pipeline.operators]
+
+
+def _find(records: Any, field: str, value: str) -> Any:
+    for record in records:
+        if getattr(record, field) == value:
+            return record
+    raise KeyError(value)

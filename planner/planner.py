@@ -1,0 +1,138 @@
+"""From a pipeline to a plan: check the graph, follow the types, cut it into stages, size the streams."""
+
+from collections.abc import Mapping
+
+from ..dsl import operators as ops
+from ..dsl.pipeline import Pipeline
+from . import checks
+from .labels import details, label
+from .partitions import counts
+from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
+from .settings import Settings
+from .stages import cut, inputs_of
+from .types import Flow, flows, plain, shown
+
+
+def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, settings: Settings | None = None) -> Plan:
+    """Turn a pipeline into stages joined by intermediate streams.
+
+    `partitions` are the counts of the streams that exist; a source that is not among them is taken to have one.
+    Raises `PlanError` where the pipeline has no plan; the message names the user's line.
+
+    >>> from fluvial.dsl import Pipeline
+    >>> words = Pipeline("words")
+    >>> words.stream("lines", value=str).flat_map(str.split).send_to("out")
+    >>> [stage.operators for stage in plan(words).stages]
+    [('stream-1', 'flat_map-2', 'send_to-3')]
+    """
+    settings = settings or Settings()
+    known = flows(pipeline)
+    checks.check_not_empty(pipeline)
+    checks.check_ends(pipeline)
+    checks.check_streams(pipeline)
+    checks.check_types(pipeline, known)
+    sizes = counts(pipeline, partitions or {}, settings)
+    members = cut(pipeline)
+    stages = tuple(_stage(pipeline, stage, sizes) for stage in members)
+    operators = _operators(pipeline, stages, known)
+    return Plan(pipeline, operators, stages, _streams(pipeline, stages, known, sizes, settings), _stores(pipeline, stages, known))
+
+
+def _stage(pipeline: Pipeline, stage: list[ops.Operator], sizes: Mapping[str, int]) -> PlannedStage:
+    inputs = tuple(inputs_of(pipeline, stage))
+    outputs = dict.fromkeys(name for operator in stage for name in checks.written_by(pipeline, operator))
+    return PlannedStage(
+        id=inputs[0],
+        operators=tuple(operator.id for operator in stage),
+        inputs=inputs,
+        outputs=tuple(outputs),
+        tasks=max(sizes[name] for name in inputs),
+    )
+
+
+def _operators(
+    pipeline: Pipeline, stages: tuple[PlannedStage, ...], known: Mapping[str, Flow]
+) -> tuple[PlannedOperator, ...]:
+    home = {id: stage.id for stage in stages for id in stage.operators}
+    return tuple(
+        PlannedOperator(
+            id=operator.id,
+            kind=operator.kind,
+            role=operator.role,
+            stage=home[operator.id],
+            inputs=operator.inputs,
+            label=label(operator),
+            file=operator.origin.file,
+            line=operator.origin.line,
+            key=shown(known[operator.id].key),
+            value=shown(known[operator.id].value),
+            reads=operator.stream if isinstance(operator, ops.Source) else None,
+            writes=checks.written_by(pipeline, operator),
+            details=details(operator),
+        )
+        for operator in pipeline.operators
+    )
+
+
+def _kind(pipeline: Pipeline, operator: ops.Operator) -> StreamKind:
+    kinds: dict[type[ops.Operator], StreamKind] = {ops.PartitionBy: "intermediate", ops.WindowBy: "late"}
+    return kinds.get(type(operator), "output")
+
+
+def _streams(
+    pipeline: Pipeline,
+    stages: tuple[PlannedStage, ...],
+    known: Mapping[str, Flow],
+    sizes: Mapping[str, int],
+    settings: Settings,
+) -> tuple[PlannedStream, ...]:
+    tasks = {id: stage.tasks for stage in stages for id in stage.operators}
+    readers: dict[str, list[str]] = {}
+    for operator in pipeline.operators:
+        for source in operator.inputs:
+            readers.setdefault(source, []).append(operator.id)
+    found: dict[str, PlannedStream] = {}
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.Source):
+            found[operator.stream] = PlannedStream(
+                name=operator.stream,
+                kind="source",
+                partitions=sizes[operator.stream],
+                key=shown(operator.key),
+                value=shown(operator.value),
+                read_by=(operator.id,),
+            )
+        for name in checks.written_by(pipeline, operator):
+            flow = known[operator.inputs[0]] if isinstance(operator, ops.WindowBy) else known[operator.id]
+            value = operator.value if isinstance(operator, ops.SendTo) and operator.value is not None else flow.value
+            other = found.get(name)
+            found[name] = PlannedStream(
+                name=name,
+                kind=_kind(pipeline, operator),
+                partitions=sizes.get(name) or settings.output_partitions or max(tasks[operator.id], other.partitions if other else 1),
+                key=shown(flow.key),
+                value=shown(value) or "json",
+                written_by=(*(other.written_by if other else ()), operator.id),
+                read_by=tuple(readers.get(operator.id, ())) if isinstance(operator, ops.PartitionBy) else (),
+            )
+    if pipeline.on_error.action == "dead_letter":
+        name = f"{pipeline.name}-dead-letters"
+        found[name] = PlannedStream(name=name, kind="dead-letters", partitions=sizes.get(name, 1), value="bytes")
+    return tuple(found.values())
+
+
+def _stores(
+    pipeline: Pipeline, stages: tuple[PlannedStage, ...], known: Mapping[str, Flow]
+) -> tuple[PlannedStore, ...]:
+    home = {id: stage.id for stage in stages for id in stage.operators}
+    return tuple(
+        PlannedStore(
+            operator=operator.id,
+            stage=home[operator.id],
+            changelog=f"{pipeline.name}-{operator.id}-changelog",
+            key=shown(known[operator.inputs[0]].key) or "bytes",
+            value=shown(operator.aggregate.state(plain(known[operator.inputs[0]].value))) or "json",
+        )
+        for operator in pipeline.operators
+        if isinstance(operator, ops.WindowBy)
+    )

@@ -1,0 +1,45 @@
+"""Cutting the graph: which operators lie between the same two borders."""
+
+import networkx as nx
+
+from ..dsl import operators as ops
+from ..dsl.pipeline import Pipeline
+
+
+def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
+    """The operators of each stage in the order they were written; stages in the order of their first operator.
+
+    Operators share a stage if messages pass between them without an intermediate stream, in either direction.
+    """
+    within = nx.Graph()
+    for operator in pipeline.operators:
+        within.add_node(operator.id)
+        within.add_edges_from((source, operator.id) for source in operator.inputs if not border(pipeline, source))
+    # Readers of one intermediate stream share the tasks that read it.
+    readers: dict[str, str] = {}
+    for operator in pipeline.operators:
+        for source in operator.inputs:
+            if border(pipeline, source):
+                within.add_edge(operator.id, readers.setdefault(source, operator.id))
+    members = {id: number for number, part in enumerate(nx.connected_components(within)) for id in part}
+    stages: dict[int, list[ops.Operator]] = {}
+    for operator in pipeline.operators:
+        stages.setdefault(members[operator.id], []).append(operator)
+    return list(stages.values())
+
+
+def border(pipeline: Pipeline, id: str) -> bool:
+    """Whether what this operator emits crosses an intermediate stream."""
+    return isinstance(pipeline.operator(id), ops.PartitionBy)
+
+
+def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:
+    """The streams a stage reads, in the order its operators name them."""
+    found: dict[str, None] = {}
+    for operator in stage:
+        if isinstance(operator, ops.Source):
+            found.setdefault(operator.stream)
+        for source in operator.inputs:
+            if border(pipeline, source):
+                found.setdefault(f"{pipeline.name}-{source}")
+    return list(found)

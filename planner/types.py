@@ -1,0 +1,76 @@
+"""Types along the graph: what is known of the key and value that each operator emits."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from ..dsl import operators as ops
+from ..dsl.annotations import UNKNOWN, element, message_value, returned
+from ..dsl.message import Pane
+from ..dsl.pipeline import Pipeline
+from ..dsl.serde import Serde, type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What an operator emits: `key` a type or Serde, None without key; `value` a type or Serde, or UNKNOWN."""
+
+    key: Any
+    value: Any
+
+
+def flows(pipeline: Pipeline) -> dict[str, Flow]:
+    """The flow out of each operator, by its id."""
+    known: dict[str, Flow] = {}
+    for operator in pipeline.operators:
+        known[operator.id] = _FLOWS[type(operator)](operator, [known[source] for source in operator.inputs])
+    return known
+
+
+def plain(kind: Any) -> Any:
+    """The type behind a type or Serde."""
+    return kind.type if isinstance(kind, Serde) else kind
+
+
+def shown(kind: Any) -> str | None:
+    """The name of a type or Serde; None for UNKNOWN and for no type."""
+    if kind is UNKNOWN or kind is None:
+        return None
+    return kind.name if isinstance(kind, Serde) else type_name(kind)
+
+
+def _awaited(kind: Any) -> Any:
+    """The type that awaiting gives; an `async def` is annotated with it already."""
+    return get_args(kind)[-1] if get_origin(kind) in (Awaitable, Coroutine) else kind
+
+
+def _merge(_: Any, inputs: list[Flow]) -> Flow:
+    first = inputs[0]
+    same_key = all(flow.key == first.key for flow in inputs)
+    same_value = all(flow.value == first.value for flow in inputs)
+    return Flow(first.key if same_key else None, first.value if same_value else UNKNOWN)
+
+
+def _window(operator: ops.WindowBy, inputs: list[Flow]) -> Flow:
+    key, value = inputs[0].key, plain(inputs[0].value)
+    gives = operator.aggregate.gives(value)
+    return Flow(key, Pane[plain(key), Any if gives is UNKNOWN else gives])  # type: ignore[misc]
+
+
+def _partition_by(operator: ops.PartitionBy, inputs: list[Flow]) -> Flow:
+    return Flow(operator.key, inputs[0].value if operator.value is None else operator.value)
+
+
+_FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
+    ops.Source: lambda op, _: Flow(op.key, op.value),
+    ops.Map: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
+    ops.Filter: lambda _, inputs: inputs[0],
+    ops.FlatMap: lambda op, inputs: Flow(inputs[0].key, element(returned(op.fn))),
+    ops.AsyncFlatMap: lambda op, inputs: Flow(inputs[0].key, element(_awaited(returned(op.fn)))),
+    ops.MapMessages: lambda op, _: Flow(None, message_value(returned(op.fn))),
+    ops.Merge: _merge,
+    ops.PartitionBy: _partition_by,
+    ops.WindowBy: _window,
+    ops.SendTo: lambda _, inputs: inputs[0],
+    ops.SinkTo: lambda _, inputs: inputs[0],
+}

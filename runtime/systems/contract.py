@@ -1,0 +1,128 @@
+"""What a system owes the engines: streams that can be made and measured, read by offset, and written in transactions.
+
+A system holds named streams; a stream has partitions; a partition is a sequence of records with growing offsets.
+Engines know systems by these contracts alone; the clients behind them are imported nowhere else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...dsl.message import Record
+
+StreamPartition = tuple[str, int]
+"""A partition of a stream: (stream, partition number from 0)."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records of one partition in offset order; `offsets` has one entry a record (a `range` where there are no gaps)."""
+
+    stream: str
+    partition: int
+    offsets: Sequence[int]
+    records: list[Record]
+
+    @property
+    def next_offset(self) -> int:
+        """The offset to read from after this batch."""
+        return self.offsets[-1] + 1
+
+
+class Admin(Protocol):
+    """Makes and measures streams."""
+
+    def streams(self) -> dict[str, int]:
+        """Every stream's partition count."""
+        ...
+
+    def partitions(self, stream: str) -> int | None:
+        """The partition count of a stream, None where there is no such stream."""
+        ...
+
+    def create(self, stream: str, partitions: int) -> None:
+        """Make a stream. Nothing happens if it exists with this count; another count raises `SystemProblem`."""
+        ...
+
+    def starts(self, stream: str) -> list[int]:
+        """The first offset that can be read, by partition."""
+        ...
+
+    def ends(self, stream: str) -> list[int]:
+        """The offset that the next record will have, by partition; only what readers can see counts."""
+        ...
+
+    def checkpoints(self, group: str) -> dict[str, bytes]:
+        """The last checkpoint of each task of a group, by task name."""
+        ...
+
+
+class Consumer(Protocol):
+    """Reads partitions from given offsets on. Batches of one partition arrive in order, without gaps or repeats."""
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Read these partitions from these offsets on, in place of those assigned before."""
+        ...
+
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+        """Return what can be read, at most one batch a partition; wait up to `timeout` seconds if there is nothing.
+
+        `wanted` leaves out the other assigned partitions this time: that is how a reader pushes back.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Transaction(Protocol):
+    """Records that become visible together.
+
+    `append` any number of times, then `commit`; or `prepare`, keep the token where it survives a crash, and hand it to
+    `Producer.publish`, as often as need be: a token takes effect once.
+    """
+
+    @property
+    def size(self) -> int:
+        """Bytes staged so far."""
+        ...
+
+    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None: ...
+
+    def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
+        """Make what is staged durable, not yet visible; the token names it and the checkpoints that go with it."""
+        ...
+
+    def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
+        """Make everything visible, and write the checkpoints by task name, at once or not at all."""
+        ...
+
+
+class Producer(Protocol):
+    """Writes to streams. Not for use by two threads at once."""
+
+    def begin(self) -> Transaction: ...
+
+    def publish(self, token: bytes) -> None:
+        """Make a prepared transaction visible; nothing happens if it is visible already."""
+        ...
+
+    def close(self) -> None:
+        """Drop what was staged and not prepared."""
+        ...
+
+
+class System(Protocol):
+    """One place where streams live."""
+
+    @property
+    def url(self) -> str:
+        """How users name it: `log:DIR`, `memory:`, `kafka://host:port`."""
+        ...
+
+    def admin(self) -> Admin: ...
+
+    def consumer(self, *, max_records: int = 10_000) -> Consumer:
+        """`max_records` bounds a batch, in messages."""
+        ...
+
+    def producer(self) -> Producer: ...

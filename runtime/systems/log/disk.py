@@ -1,0 +1,98 @@
+"""Files that survive a crash: descriptors that close themselves, locks, syncs, and errors that name the file."""
+
+import fcntl
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ....dsl.errors import SystemProblem
+
+# macOS has no fdatasync.
+sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+class Descriptor:
+    """An open file; it is closed when nothing refers to it any more, or by `close`."""
+
+    def __init__(self, path: Path, flags: int) -> None:
+        with explained("open", path):
+            self.number = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        self.close = weakref.finalize(self, os.close, self.number)
+
+
+class OpenFiles:
+    """Descriptors by path; beyond `limit` of them the one unused for longest is closed, to be opened again at need."""
+
+    def __init__(self, flags: int, limit: int = 100) -> None:
+        self._flags = flags
+        self._limit = limit
+        self._open: OrderedDict[Path, Descriptor] = OrderedDict()
+
+    def number(self, path: Path) -> int:
+        """The descriptor's number, good until the next call."""
+        found = self._open.get(path)
+        if found is None:
+            found = self._open[path] = Descriptor(path, self._flags)
+            if len(self._open) > self._limit:
+                self._open.popitem(last=False)[1].close()
+        else:
+            self._open.move_to_end(path)
+        return found.number
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+@contextmanager
+def explained(verb: str, path: Path) -> Iterator[None]:
+    """Turn an OSError into a SystemProblem that names the file and what was tried."""
+    try:
+        yield
+    except OSError as error:
+        raise SystemProblem(
+            f"Could not {verb} {path}: {error.strerror or error}. Expected a local disk with free space that this "
+            "user may write to. Check the disk and the permissions, then start again."
+        ) from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the one lock of a log: against other processes, and against other threads of this one."""
+    # A description of its own for each holder: one inherited over fork would share the lock with the parent.
+    lock = Descriptor(path, os.O_RDWR | os.O_CREAT)
+    try:
+        with explained("lock", path):
+            fcntl.flock(lock.number, fcntl.LOCK_EX)
+        yield
+    finally:
+        lock.close()
+
+
+def write_all(number: int, data: bytes, at: int) -> None:
+    """Write all of `data` at a place: one call of the system may write less."""
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(number, left, at)
+        left, at = left[written:], at + written
+
+
+def read_all(number: int, size: int, at: int) -> bytes:
+    """Read `size` bytes from a place, fewer only where the file ends."""
+    data = os.pread(number, size, at)
+    while len(data) < size and (more := os.pread(number, size - len(data), at + len(data))):
+        data += more
+    return data
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    directory = Descriptor(path, os.O_RDONLY)
+    try:
+        with explained("sync", path):
+            os.fsync(directory.number)
+    finally:
+        directory.close()

@@ -1,0 +1,62 @@
+"""Frames: runs of bytes on disk that tell whether they are whole.
+
+A frame is a header of 16 bytes and a payload. The header holds four unsigned 32-bit little-endian numbers: the length
+of the payload, how many records it holds, the crc32 of the payload, and the crc32 of the three numbers before.
+"""
+
+import struct
+from typing import NamedTuple
+from zlib import crc32
+
+_NUMBERS = struct.Struct("<III")
+_CHECK = struct.Struct("<I")
+HEADER_BYTES = _NUMBERS.size + _CHECK.size
+
+
+class Frame(NamedTuple):
+    """A whole frame: its number of records, its payload, and where it stops in the data it was taken from."""
+
+    count: int
+    payload: memoryview
+    stop: int
+
+
+class DamagedFrame(Exception):
+    """The bytes at a place are no frame; `last` says that nothing but zeros could follow them."""
+
+    def __init__(self, at: int, *, last: bool) -> None:
+        super().__init__(f"damaged frame at byte {at}")
+        self.at = at
+        self.last = last
+
+
+def header(count: int, payload: bytes) -> bytes:
+    """The header that goes before a payload.
+
+    >>> data = header(1, b"salt") + b"salt"
+    >>> bytes(take(data, 0).payload)
+    b'salt'
+    """
+    numbers = _NUMBERS.pack(len(payload), count, crc32(payload))
+    return numbers + _CHECK.pack(crc32(numbers))
+
+
+def take(data: bytes, at: int) -> Frame | None:
+    """The frame that starts at a place, None where the data ends before it does; raises DamagedFrame.
+
+    A frame cut short, by a crash in the middle of a write, is None too: the header has a check of its own, so that
+    a length is never believed that was not written.
+    """
+    start = at + HEADER_BYTES
+    if start > len(data):
+        return None
+    length, count, check = _NUMBERS.unpack_from(data, at)
+    if crc32(data[at : at + _NUMBERS.size]) != _CHECK.unpack_from(data, at + _NUMBERS.size)[0]:
+        raise DamagedFrame(at, last=not data[at:].strip(b"\0"))
+    stop = start + length
+    if stop > len(data):
+        return None
+    payload = memoryview(data)[start:stop]
+    if crc32(payload) != check:
+        raise DamagedFrame(at, last=stop == len(data))
+    return Frame(count, payload, stop)
