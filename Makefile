@@ -1,0 +1,84 @@
+# Everything a developer types. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# The first interpreter that is 3.11 or later and can make a virtual environment; override with `make PYTHON=...`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 /usr/bin/python3; do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LINKS := .links/fluvial
+FOLDERS := dsl planner runtime
+
+# What a shell may carry must not decide what is tested.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON VIRTUAL_ENV
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMP) links ## make .venv with the package and every tool; does nothing where that is done
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later with venv is needed; say which: make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -x $(BIN)/python && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
+	@touch $@
+
+.PHONY: links
+links: $(FOLDERS:%=$(LINKS)/%) ## link the folders under .links/fluvial, where type checkers find them by their public names
+
+$(LINKS)/%:
+	@mkdir -p $(LINKS)
+	@ln -sfn ../../$* $@
+
+.PHONY: test
+test: setup ## run every test, with branch coverage
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+.PHONY: test-quick
+test-quick: setup ## run the tests that need neither Spark nor patience
+	$(BIN)/python -m pytest -m "not spark and not slow"
+
+.PHONY: lint
+lint: setup ## check style, format, types and the arrows between packages
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: setup ## format the code and repair what ruff can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: demo
+demo: setup ## run the example of the README on both engines
+	$(BIN)/python -m examples.demo
+
+.PHONY: bench
+bench: setup ## measure; prints the machine and the figures
+	$(BIN)/python -m benchmarks
+
+.PHONY: docs
+docs: setup ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+.PHONY: docs-serve
+docs-serve: setup ## serve the documentation and follow changes
+	$(BIN)/mkdocs serve
+
+.PHONY: clean
+clean: ## remove what is made, the virtual environment too
+	rm -rf $(VENV) .links build dist site *.egg-info .fluvial spark-warehouse metastore_db artifacts derby.log
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
