@@ -16,7 +16,7 @@ StreamPartition = tuple[str, int]
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one partition in offset order; `offsets` has one entry a record (a `range` where there are no gaps)."""
+    """Records of one partition in offset order; `offsets` has one entry a record (a `range` if there are no gaps)."""
 
     stream: str
     partition: int

@@ -4,14 +4,15 @@ import fcntl
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ....dsl.errors import SystemProblem
 
 # macOS has no fdatasync.
-sync_data = getattr(os, "fdatasync", os.fsync)
+sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+"""Make the bytes and the length of an open file durable."""
 
 
 class Descriptor:

@@ -5,6 +5,7 @@ of the payload, how many records it holds, the crc32 of the payload, and the crc
 """
 
 import struct
+from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
@@ -16,7 +17,7 @@ HEADER_BYTES = _NUMBERS.size + _CHECK.size
 class Frame(NamedTuple):
     """A whole frame: its number of records, its payload, and where it stops in the data it was taken from."""
 
-    count: int
+    records: int
     payload: memoryview
     stop: int
 
@@ -30,15 +31,18 @@ class DamagedFrame(Exception):
         self.last = last
 
 
-def header(count: int, payload: bytes) -> bytes:
-    """The header that goes before a payload.
+def make(count: int, parts: Iterable[bytes | memoryview]) -> bytes:
+    """A frame of the joined parts.
 
-    >>> data = header(1, b"salt") + b"salt"
-    >>> bytes(take(data, 0).payload)
+    >>> take(make(1, [b"sa", b"lt"]), 0).payload.tobytes()
     b'salt'
     """
-    numbers = _NUMBERS.pack(len(payload), count, crc32(payload))
-    return numbers + _CHECK.pack(crc32(numbers))
+    payload = list(parts)
+    check = 0
+    for part in payload:
+        check = crc32(part, check)
+    numbers = _NUMBERS.pack(sum(map(len, payload)), count, check)
+    return b"".join([numbers, _CHECK.pack(crc32(numbers)), *payload])
 
 
 def take(data: bytes, at: int) -> Frame | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ VERSION = 1
 COMPACT_BYTES = 8 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
+_decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 
 
 class Journal:
@@ -60,8 +60,7 @@ class Journal:
 
     def add(self, entry: Entry) -> None:
         """Add an entry, durably; only inside `exclusive`."""
-        payload = _encode(entry)
-        data = frames.header(1, payload) + payload
+        data = frames.make(1, [_encode(entry)])
         with explained("write to", self._path):
             try:
                 # A shorter entry must not leave the rest of a torn one behind it.
@@ -75,7 +74,9 @@ class Journal:
         self._good += len(data)
         self._index.apply(entry)
         if self._good > max(self._compact_bytes, 4 * self._snapshot_bytes):
-            self._compact()
+            # The entry is in already, so a full disk is no failure of `add`; the next one tries again.
+            with suppress(SystemProblem):
+                self._compact()
 
     def close(self) -> None:
         self._file.close()
@@ -122,9 +123,8 @@ class Journal:
     def _apply_all(self, data: bytes) -> None:
         at = 0
         while (frame := frames.take(data, at)) is not None:
-            entry = _decode(frame.payload)
+            entry = self._decoded(frame.payload)
             if isinstance(entry, Snapshot):
-                self._check_version(entry.version)
                 self._snapshot_bytes = frame.stop
             self._index.apply(entry)
             self._good += frame.stop - at
@@ -140,8 +140,7 @@ class Journal:
 
     def _replace(self, index: Index) -> None:
         """Put a journal in place that consists of one snapshot; a crash leaves the old one or the new one."""
-        payload = _encode(index.snapshot(VERSION))
-        data = frames.header(1, payload) + payload
+        data = frames.make(1, [_encode(index.snapshot(VERSION))])
         new = self._path.with_name("journal.new")
         file = Descriptor(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         with explained("write", new):
@@ -152,16 +151,24 @@ class Journal:
         sync_directory(self.directory)
         self._snapshot_bytes = len(data)
 
-    def _check_version(self, version: int) -> None:
-        if version != VERSION:
-            raise SystemProblem(
-                f"The log in {self.directory} has format {version}, expected {VERSION}. "
-                "It was written by another version of this library: use that version, or another directory."
-            )
+    def _decoded(self, payload: memoryview) -> Entry:
+        try:
+            entry = _decoder.decode(payload)
+        except msgspec.DecodeError as error:
+            raise self._foreign("unknown") from error
+        if isinstance(entry, Snapshot) and entry.version != VERSION:
+            raise self._foreign(str(entry.version))
+        return entry
+
+    def _foreign(self, version: str) -> SystemProblem:
+        return SystemProblem(
+            f"The log in {self.directory} has the format {version}, expected {VERSION}. "
+            "It was written by another version of this library: use that version, or another directory."
+        )
 
     def _damaged(self) -> SystemProblem:
         return SystemProblem(
-            f"The journal {self._path} is damaged at byte {self._good}: the check sum of the entry there does not match, "
+            f"The journal {self._path} is damaged at byte {self._good}: the check sum of that entry does not match, "
             "and entries follow it. Expected a file that only this library writes. Restore the log from a copy, or "
             "move it away and produce its streams again."
         )

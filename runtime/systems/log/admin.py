@@ -1,0 +1,66 @@
+"""Making and measuring the streams of a log."""
+
+from pathlib import Path
+
+from ..problems import check_stream, other_count
+from .disk import explained, sync_directory
+from .index import Created, Extents
+from .journal import Journal
+from .lookup import partitions_of
+
+
+class LogAdmin:
+    """Makes and measures the streams of a log. For one thread at a time."""
+
+    def __init__(self, directory: Path, *, fsync: bool) -> None:
+        self._directory = directory
+        self._fsync = fsync
+        self._journal = Journal(directory, create=True, fsync=fsync)
+
+    def streams(self) -> dict[str, int]:
+        """Every stream's partition count."""
+        return {stream: len(partitions) for stream, partitions in self._journal.refresh().streams.items()}
+
+    def partitions(self, stream: str) -> int | None:
+        """The partition count of a stream, None where there is no such stream."""
+        partitions = self._journal.refresh().streams.get(stream)
+        return None if partitions is None else len(partitions)
+
+    def create(self, stream: str, partitions: int) -> None:
+        """Make a stream. Nothing happens if it exists with this count; another count raises SystemProblem.
+
+        Raises UsageError for a name with other characters than `A-Z a-z 0-9 . _ -`, and for a count below 1.
+        """
+        check_stream(stream, partitions)
+        with self._journal.exclusive() as index:
+            found = index.streams.get(stream)
+            if found is None:
+                # The directories come first: who sees the stream may write to it.
+                self._make_directories(stream, partitions)
+                self._journal.add(Created(stream, partitions))
+            elif len(found) != partitions:
+                raise other_count(stream, len(found), partitions, f"log:{self._directory}")
+
+    def starts(self, stream: str) -> list[int]:
+        """0 for each partition: a log keeps everything."""
+        return [0] * len(self._partitions(stream))
+
+    def ends(self, stream: str) -> list[int]:
+        """The offset that the next published record will have, by partition."""
+        return [extents.end for extents in self._partitions(stream)]
+
+    def checkpoints(self, group: str) -> dict[str, bytes]:
+        """The last checkpoint of each task of a group, by task name."""
+        return dict(self._journal.refresh().checkpoints.get(group, {}))
+
+    def _partitions(self, stream: str) -> list[Extents]:
+        return partitions_of(self._journal.refresh(), self._directory, stream)
+
+    def _make_directories(self, stream: str, partitions: int) -> None:
+        home = self._directory / "streams" / stream
+        with explained("make", home):
+            for partition in range(partitions):
+                (home / str(partition)).mkdir(parents=True, exist_ok=True)
+        if self._fsync:
+            sync_directory(home)
+            sync_directory(home.parent)

@@ -1,0 +1,67 @@
+"""The reader of a log that follows its partitions as they grow."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from ..contract import Batch, StreamPartition
+from ..problems import outside
+from .journal import Journal
+from .lookup import extents_of
+from .reading import PartitionReader, segment_files
+
+_FIRST_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.01
+
+
+class LogConsumer:
+    """Reads partitions from given offsets on, published records only. For one thread at a time."""
+
+    def __init__(self, directory: Path, *, max_records: int, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._directory = directory
+        self._max_records = max_records
+        self._sleep = sleep
+        self._journal = Journal(directory, create=True)
+        self._files = segment_files()
+        self._readers: dict[StreamPartition, PartitionReader] = {}
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Read these partitions from these offsets on, in place of those assigned before.
+
+        Raises SystemProblem for a stream or partition that does not exist, and for an offset past the end.
+        """
+        index = self._journal.refresh()
+        readers = {}
+        for (stream, partition), offset in positions.items():
+            end = extents_of(index, self._directory, stream, partition).end
+            if not 0 <= offset <= end:
+                raise outside(stream, partition, offset, end, f"log:{self._directory}")
+            readers[stream, partition] = PartitionReader(self._directory, self._files, stream, partition, offset)
+        self._readers = readers
+
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+        """What can be read, at most one batch a partition; waits up to `timeout` seconds if there is nothing.
+
+        While it waits it looks for news every half to ten milliseconds, at the cost of one `stat`.
+        """
+        batches = list(self._batches(wanted))
+        waited, pause = 0.0, _FIRST_PAUSE
+        while not batches and waited < timeout:
+            pause = min(pause, timeout - waited)
+            self._sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+            batches = list(self._batches(wanted))
+        return batches
+
+    def close(self) -> None:
+        self._files.close()
+        self._journal.close()
+
+    def _batches(self, wanted: frozenset[StreamPartition] | None) -> Iterator[Batch]:
+        streams = self._journal.refresh().streams
+        for where, reader in self._readers.items():
+            if wanted is None or where in wanted:
+                extents = streams[where[0]][where[1]]
+                batch = reader.read(extents, self._max_records, extents.end)
+                if batch is not None:
+                    yield batch

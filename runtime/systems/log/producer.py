@@ -1,0 +1,77 @@
+"""The writer of a log: transactions, and the publication of prepared ones, its own and those of other processes."""
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+from ....dsl.errors import UsageError
+from .journal import COMPACT_BYTES, Journal
+from .publishing import Unless, from_token, publish
+from .segments import SEGMENT_BYTES, Segments
+from .transaction import LogTransaction
+
+
+class LogProducer:
+    """Writes to the streams of a log. Any number of producers, in any number of processes, may write at once.
+
+    A producer belongs to one thread at a time, and to the process that made it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        writer: str,
+        fsync: bool = True,
+        compact_bytes: int = COMPACT_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        """`writer` must be a name that no other producer of this log ever had."""
+        self._directory = directory
+        self._writer = writer
+        self._process = os.getpid()
+        self._journal = Journal(directory, create=True, fsync=fsync, compact_bytes=compact_bytes)
+        self._segments = Segments(directory, writer, fsync=fsync, segment_bytes=segment_bytes)
+        self._numbers = count(1)
+
+    def begin(self) -> LogTransaction:
+        """A new transaction; several may be open at once."""
+        if os.getpid() != self._process:
+            raise UsageError(
+                f"A producer of log:{self._directory} was made in process {self._process} and used in {os.getpid()}, "
+                "its child. Two processes would write to one file. Call producer() in the process that writes."
+            )
+        return LogTransaction(self._journal, self._segments, self._writer, self._numbers.__next__)
+
+    def publish(self, token: bytes) -> None:
+        """Make a prepared transaction visible; nothing happens if it is visible already.
+
+        Raises SystemProblem where the token is not of this log, or its files are gone.
+        """
+        publish(self._journal, [from_token(token, self._directory)])
+
+    def publish_all(
+        self,
+        tokens: Sequence[bytes],
+        group: str = "",
+        checkpoints: Mapping[str, bytes] | None = None,
+        *,
+        unless: Unless | None = None,
+    ) -> bool:
+        """Make prepared transactions visible, and write checkpoints of `group`, at once or not at all.
+
+        Tokens that are visible already are left out. `unless` is asked with the checkpoints of the group under the
+        lock of the log; where it says True nothing happens and the result is False. So a unit of work with a number
+        is published once, by whichever process comes first:
+
+            producer.publish_all(tokens, "visits", {"batch": b"7"}, unless=lambda saved: int(saved["batch"]) >= 7)
+        """
+        prepared = [from_token(token, self._directory) for token in tokens]
+        return publish(self._journal, prepared, group, checkpoints, unless)
+
+    def close(self) -> None:
+        """Drop what was staged and not prepared."""
+        if os.getpid() == self._process:
+            self._segments.close()
+        self._journal.close()

@@ -1,0 +1,102 @@
+"""The segment files of one writer: it alone appends to them, so nothing it staged can be overwritten."""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from ....dsl.errors import UsageError
+from . import frames
+from .disk import Descriptor, OpenFiles, explained, sync_data, sync_directory, write_all
+from .index import Extent
+
+SEGMENT_BYTES = 64 << 20
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A file being written: `kept` is where the last prepared bytes stop, `synced` what a power cut leaves."""
+
+    path: Path
+    size: int = 0
+    kept: int = 0
+    synced: int = -1
+
+
+def segment_path(directory: Path, stream: str, partition: int, file: str) -> Path:
+    """Where a segment file of a log lies."""
+    return directory / "streams" / stream / str(partition) / file
+
+
+class Segments:
+    """Appends frames, to one open file a partition; a new file is begun where one has `segment_bytes`."""
+
+    def __init__(self, directory: Path, writer: str, *, fsync: bool, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._directory = directory
+        self._writer = writer
+        self._fsync = fsync
+        self._segment_bytes = segment_bytes
+        self._files = OpenFiles(os.O_RDWR)
+        self._current: dict[tuple[str, int], _Segment] = {}
+        self._numbers = count(1)
+        self._closed = False
+
+    def write(self, stream: str, partition: int, records: int, parts: Sequence[bytes | memoryview]) -> Extent:
+        """Append a frame; where it lies. A failed write leaves nothing behind that counts."""
+        self._check_open()
+        segment = self._current.get((stream, partition))
+        if segment is None or segment.size >= self._segment_bytes:
+            segment = self._begin(stream, partition)
+        data, start = frames.make(records, parts), segment.size
+        with explained("write to", segment.path):
+            write_all(self._files.number(segment.path), data, start)
+        segment.size += len(data)
+        return Extent(stream, partition, segment.path.name, start, segment.size, records)
+
+    def keep(self, extents: Iterable[Extent]) -> None:
+        """Make these extents durable, and keep them when the writer closes."""
+        self._check_open()
+        for extent in extents:
+            segment = self._current[extent.stream, extent.partition]
+            # A file that is not the current one was synced when the next was begun.
+            if segment.path.name == extent.file:
+                segment.kept = max(segment.kept, extent.stop)
+                self._sync(segment)
+
+    def close(self) -> None:
+        """Close the files, and give back what was written after the last prepared bytes."""
+        for segment in self._current.values():
+            # What cannot be given back is only lost space.
+            with suppress(OSError):
+                if not segment.kept:
+                    segment.path.unlink()
+                elif segment.kept < segment.size:
+                    os.truncate(segment.path, segment.kept)
+        self._current.clear()
+        self._files.close()
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("This producer is closed, and what it had staged is dropped. Call producer() for another.")
+
+    def _begin(self, stream: str, partition: int) -> _Segment:
+        previous = self._current.get((stream, partition))
+        if previous is not None:
+            self._sync(previous)
+        # The number is the writer's, not the partition's: a file's name alone tells which file it is.
+        path = segment_path(self._directory, stream, partition, f"{self._writer}-{next(self._numbers)}.seg")
+        Descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL).close()
+        segment = self._current[stream, partition] = _Segment(path)
+        return segment
+
+    def _sync(self, segment: _Segment) -> None:
+        if not self._fsync or segment.synced == segment.size:
+            return
+        with explained("sync", segment.path):
+            sync_data(self._files.number(segment.path))
+        if segment.synced < 0:
+            sync_directory(segment.path.parent)
+        segment.synced = segment.size

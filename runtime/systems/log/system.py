@@ -1,0 +1,78 @@
+"""The embedded log as a system: a directory, and who reads and writes it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from .admin import LogAdmin
+from .consumer import LogConsumer
+from .journal import COMPACT_BYTES
+from .producer import LogProducer
+from .segments import SEGMENT_BYTES
+
+
+def random_writer() -> str:
+    """A name that no writer ever had."""
+    return os.urandom(8).hex()
+
+
+class LogSystem:
+    """Streams in a directory of a local disk: durable, transactional, shared by any number of processes, no server.
+
+    What was committed survives a kill at any moment, and with `fsync` a power cut; without it, commits of the last
+    seconds may be lost to a power cut, always the latest ones. Everything is kept: there is no retention.
+
+    Each admin, consumer and producer is for one thread at a time and one process. After a fork make new ones. The
+    system itself can be shared by threads and pickled, and holds nothing open. The directory is made at first use.
+
+    `compact_bytes` and `segment_bytes` say when the journal is rewritten and when a new segment file is begun;
+    `new_writer` names producers, and must never return the same name twice for one directory.
+
+    >>> from tempfile import mkdtemp
+    >>> log = LogSystem(mkdtemp())
+    >>> log.admin().create("clicks", partitions=2)
+    >>> writing = log.producer().begin()
+    >>> writing.append("clicks", 0, [(b"ada", b"/home", 1_700_000_000_000, ())])
+    >>> writing.commit("visits", {"task-0": b"offset 1"})
+    >>> log.admin().ends("clicks"), log.admin().checkpoints("visits")
+    ([1, 0], {'task-0': b'offset 1'})
+    >>> reading = log.consumer()
+    >>> reading.assign({("clicks", 0): 0})
+    >>> reading.poll()[0].records
+    [(b'ada', b'/home', 1700000000000, ())]
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        fsync: bool = True,
+        *,
+        compact_bytes: int = COMPACT_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        new_writer: Callable[[], str] = random_writer,
+    ) -> None:
+        self.directory = Path(directory)
+        self.fsync = fsync
+        self._compact_bytes = compact_bytes
+        self._segment_bytes = segment_bytes
+        self._new_writer = new_writer
+
+    @property
+    def url(self) -> str:
+        return f"log:{self.directory}"
+
+    def admin(self) -> LogAdmin:
+        return LogAdmin(self.directory, fsync=self.fsync)
+
+    def consumer(self, *, max_records: int = 10_000) -> LogConsumer:
+        """`max_records` bounds a batch, in messages; a batch also ends early after about a megabyte."""
+        return LogConsumer(self.directory, max_records=max_records)
+
+    def producer(self) -> LogProducer:
+        return LogProducer(
+            self.directory,
+            writer=self._new_writer(),
+            fsync=self.fsync,
+            compact_bytes=self._compact_bytes,
+            segment_bytes=self._segment_bytes,
+        )

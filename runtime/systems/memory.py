@@ -1,0 +1,216 @@
+"""Streams in memory, with the guarantees of the others, for tests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Condition
+
+from ...dsl.message import Record
+from .contract import Batch, StreamPartition
+from .problems import check_stream, ended, other_count, outside, unknown_partition, unknown_stream, unknown_token
+
+_WHERE = "memory:"
+
+
+@dataclass(slots=True)
+class _Staged:
+    """What a transaction makes visible."""
+
+    records: dict[StreamPartition, list[Record]] = field(default_factory=dict)
+    group: str = ""
+    checkpoints: dict[str, bytes] = field(default_factory=dict)
+
+
+class _Memory:
+    """What all parts of one system share; everything is read and changed under `changed`."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, list[list[Record]]] = {}
+        self.checkpoints: dict[str, dict[str, bytes]] = {}
+        self.prepared: dict[bytes, _Staged | None] = {}
+        self.numbers = count(1)
+        self.changed = Condition()
+
+    def partitions(self, stream: str) -> list[list[Record]]:
+        found = self.streams.get(stream)
+        if found is None:
+            raise unknown_stream(stream, self.streams, _WHERE)
+        return found
+
+    def partition(self, stream: str, partition: int) -> list[Record]:
+        partitions = self.partitions(stream)
+        if not 0 <= partition < len(partitions):
+            raise unknown_partition(stream, partition, len(partitions), _WHERE)
+        return partitions[partition]
+
+    def publish(self, staged: _Staged) -> None:
+        with self.changed:
+            for (stream, partition), records in staged.records.items():
+                self.partition(stream, partition).extend(records)
+            if staged.checkpoints:
+                self.checkpoints.setdefault(staged.group, {}).update(staged.checkpoints)
+            self.changed.notify_all()
+
+    def publish_prepared(self, token: bytes) -> None:
+        with self.changed:
+            if token not in self.prepared:
+                raise unknown_token(_WHERE, "it was never prepared there")
+            staged, self.prepared[token] = self.prepared[token], None
+            if staged is not None:
+                self.publish(staged)
+
+
+class MemoryAdmin:
+    """Makes and measures streams in memory."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
+
+    def streams(self) -> dict[str, int]:
+        return {stream: len(partitions) for stream, partitions in self._memory.streams.items()}
+
+    def partitions(self, stream: str) -> int | None:
+        return self.streams().get(stream)
+
+    def create(self, stream: str, partitions: int) -> None:
+        check_stream(stream, partitions)
+        with self._memory.changed:
+            found = len(self._memory.streams.setdefault(stream, [[] for _ in range(partitions)]))
+            if found != partitions:
+                raise other_count(stream, found, partitions, _WHERE)
+
+    def starts(self, stream: str) -> list[int]:
+        return [0] * len(self._memory.partitions(stream))
+
+    def ends(self, stream: str) -> list[int]:
+        with self._memory.changed:
+            return [len(records) for records in self._memory.partitions(stream)]
+
+    def checkpoints(self, group: str) -> dict[str, bytes]:
+        with self._memory.changed:
+            return dict(self._memory.checkpoints.get(group, {}))
+
+
+class MemoryConsumer:
+    """Reads partitions in memory from given offsets on."""
+
+    def __init__(self, memory: _Memory, max_records: int) -> None:
+        self._memory = memory
+        self._max_records = max_records
+        self._positions: dict[StreamPartition, int] = {}
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        for (stream, partition), offset in positions.items():
+            end = len(self._memory.partition(stream, partition))
+            if not 0 <= offset <= end:
+                raise outside(stream, partition, offset, end, _WHERE)
+        self._positions = dict(positions)
+
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+        with self._memory.changed:
+            if timeout > 0:
+                self._memory.changed.wait_for(lambda: self._can_read(wanted), timeout)
+            return self._batches(wanted)
+
+    def close(self) -> None:
+        self._positions = {}
+
+    def _can_read(self, wanted: frozenset[StreamPartition] | None) -> bool:
+        return any(
+            start < len(self._memory.partition(*where))
+            for where, start in self._positions.items()
+            if wanted is None or where in wanted
+        )
+
+    def _batches(self, wanted: frozenset[StreamPartition] | None) -> list[Batch]:
+        batches = []
+        for (stream, partition), start in self._positions.items():
+            if wanted is None or (stream, partition) in wanted:
+                records = self._memory.partition(stream, partition)[start : start + self._max_records]
+                if records:
+                    batches.append(Batch(stream, partition, range(start, start + len(records)), records))
+                    self._positions[stream, partition] = start + len(records)
+        return batches
+
+
+class MemoryTransaction:
+    """Records that become visible together; a prepared one outlives its producer, not the system."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
+        self._staged: _Staged | None = _Staged()
+
+    @property
+    def size(self) -> int:
+        """Bytes of keys and values staged so far."""
+        staged = self._staged.records.values() if self._staged else ()
+        return sum(len(key or b"") + len(value or b"") for records in staged for key, value, _, _ in records)
+
+    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        if self._staged is None:
+            raise ended()
+        self._memory.partition(stream, partition)
+        self._staged.records.setdefault((stream, partition), []).extend(records)
+
+    def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
+        staged = self._finish(group, checkpoints)
+        token = b"memory-%d" % next(self._memory.numbers)
+        self._memory.prepared[token] = staged
+        return token
+
+    def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
+        self._memory.publish(self._finish(group, checkpoints or {}))
+
+    def _finish(self, group: str, checkpoints: Mapping[str, bytes]) -> _Staged:
+        staged, self._staged = self._staged, None
+        if staged is None:
+            raise ended()
+        return _Staged(staged.records, group, dict(checkpoints))
+
+
+class MemoryProducer:
+    """Writes to streams in memory."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
+
+    def begin(self) -> MemoryTransaction:
+        return MemoryTransaction(self._memory)
+
+    def publish(self, token: bytes) -> None:
+        self._memory.publish_prepared(token)
+
+    def close(self) -> None:
+        """Nothing to close: what was staged is gone with its transaction."""
+
+
+class MemorySystem:
+    """Streams in the memory of this process, gone with it; each MemorySystem has its own. Safe between threads.
+
+    >>> memory = MemorySystem()
+    >>> memory.admin().create("clicks", partitions=1)
+    >>> writing = memory.producer().begin()
+    >>> writing.append("clicks", 0, [(b"ada", b"/home", 0, ())])
+    >>> memory.admin().ends("clicks")
+    [0]
+    >>> writing.commit()
+    >>> memory.admin().ends("clicks")
+    [1]
+    """
+
+    def __init__(self) -> None:
+        self._memory = _Memory()
+
+    @property
+    def url(self) -> str:
+        return _WHERE
+
+    def admin(self) -> MemoryAdmin:
+        return MemoryAdmin(self._memory)
+
+    def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
+        """`max_records` bounds a batch, in messages."""
+        return MemoryConsumer(self._memory, max_records)
+
+    def producer(self) -> MemoryProducer:
+        return MemoryProducer(self._memory)
