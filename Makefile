@@ -16,6 +16,9 @@ STAMP := $(VENV)/.installed
 LINKS := .links/fluvial
 FOLDERS := dsl planner runtime
 
+# The documentation's tools advertise their successors otherwise.
+export NO_MKDOCS_2_WARNING := 1
+
 # What a shell may carry must not decide what is tested.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON VIRTUAL_ENV
 
@@ -30,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later with venv is needed; say which: make PYTHON=/path/to/python" >&2; exit 1; }
 	@test -x $(BIN)/python && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
+	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
 	@touch $@
 
 .PHONY: links
