@@ -51,12 +51,19 @@ test: setup ## run every test, with branch coverage
 test-quick: setup ## run the tests that need neither Spark nor patience
 	$(BIN)/python -m pytest -m "not spark and not slow"
 
-.PHONY: lint
-lint: setup ## check style, format, types and the arrows between packages
+LINTERS := style format-check mypy pyright arrows
+.PHONY: lint $(LINTERS)
+lint: $(LINTERS) ## check style, format, types and the arrows between packages; -k goes on after a failure
+$(LINTERS): setup
+style:
 	$(BIN)/ruff check
+format-check:
 	$(BIN)/ruff format --check
+mypy:
 	$(BIN)/mypy
+pyright:
 	$(BIN)/pyright
+arrows:
 	$(BIN)/lint-imports
 
 .PHONY: format
