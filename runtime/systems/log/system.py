@@ -65,7 +65,7 @@ class LogSystem:
         return LogAdmin(self.directory, fsync=self.fsync)
 
     def consumer(self, *, max_records: int = 10_000) -> LogConsumer:
-        """`max_records` bounds a batch, in messages; a batch also ends early after about a megabyte."""
+        """`max_records` bounds a batch, in messages; a batch also ends early, after about 256 KB."""
         return LogConsumer(self.directory, max_records=max_records)
 
     def producer(self) -> LogProducer:

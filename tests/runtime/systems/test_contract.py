@@ -1,0 +1,248 @@
+"""What every system owes the engines, tried on each."""
+
+from collections.abc import Callable
+from threading import Thread
+
+import pytest
+
+from fluvial.dsl.errors import SystemProblem, UsageError
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems import System
+
+Numbered = Callable[..., list[Record]]
+Read = Callable[..., list[Record]]
+
+RECORD: Record = (b"ada", b"/home", 1_700_000_000_000, (("trace", b"1"), ("trace", b"2")))
+
+
+@pytest.fixture(autouse=True)
+def streams(system: System) -> None:
+    system.admin().create("clicks", 2)
+    system.admin().create("visits", 1)
+
+
+def commit(system: System, stream: str, partition: int, records: list[Record]) -> None:
+    writing = system.producer().begin()
+    writing.append(stream, partition, records)
+    writing.commit()
+
+
+def test_streams_are_listed_and_measured(system: System) -> None:
+    admin = system.admin()
+    commit(system, "clicks", 1, [RECORD])
+    assert admin.streams() == {"clicks": 2, "visits": 1}
+    assert (admin.partitions("clicks"), admin.partitions("nothing")) == (2, None)
+    assert (admin.starts("clicks"), admin.ends("clicks")) == ([0, 0], [0, 1])
+
+
+def test_a_stream_made_again_keeps_its_records(system: System) -> None:
+    commit(system, "clicks", 0, [RECORD])
+    system.admin().create("clicks", 2)
+    assert system.admin().ends("clicks") == [1, 0]
+
+
+def test_a_stream_keeps_its_partition_count(system: System) -> None:
+    with pytest.raises(SystemProblem, match=r"'clicks' of .* has 2 partitions, expected 3.*Ask for 2 partitions"):
+        system.admin().create("clicks", 3)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".", "a b", "ä", "x" * 201])
+def test_a_name_that_is_no_stream_name_is_refused(system: System, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a stream"):
+        system.admin().create(name, 1)
+
+
+def test_a_stream_has_a_partition(system: System) -> None:
+    with pytest.raises(UsageError, match="Expected 1 or more"):
+        system.admin().create("empty", 0)
+
+
+def test_records_come_back_as_they_were(system: System, read: Read) -> None:
+    records: list[Record] = [RECORD, (None, None, -1, ()), (b"", b"", 0, (("", b""),))]
+    commit(system, "clicks", 0, records)
+    assert read(system, "clicks") == records
+
+
+def test_staged_records_are_invisible(system: System) -> None:
+    writing = system.producer().begin()
+    writing.append("clicks", 0, [RECORD])
+    assert writing.size > 0
+    assert system.admin().ends("clicks") == [0, 0]
+
+
+def test_a_commit_shows_everything(system: System) -> None:
+    writing = system.producer().begin()
+    writing.append("clicks", 0, [RECORD])
+    writing.append("clicks", 1, [RECORD])
+    writing.append("visits", 0, [RECORD, RECORD])
+    writing.commit("group", {"task": b"7"})
+    assert (system.admin().ends("clicks"), system.admin().ends("visits")) == ([1, 1], [2])
+    assert system.admin().checkpoints("group") == {"task": b"7"}
+
+
+def test_checkpoints_are_kept_by_group_and_task(system: System) -> None:
+    producer = system.producer()
+    producer.begin().commit("one", {"a": b"1", "b": b"1"})
+    producer.begin().commit("two", {"a": b"2"})
+    producer.begin().commit("one", {"b": b"3"})
+    assert system.admin().checkpoints("one") == {"a": b"1", "b": b"3"}
+    assert system.admin().checkpoints("two") == {"a": b"2"}
+    assert system.admin().checkpoints("none") == {}
+
+
+def test_appends_keep_their_order(system: System, read: Read, numbered: Numbered) -> None:
+    writing = system.producer().begin()
+    for start in range(0, 100, 7):
+        writing.append("clicks", 0, tuple(numbered(start, min(start + 7, 100))))
+    writing.commit()
+    assert read(system, "clicks") == numbered(100)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 999, 1000, 4321, 4999, 5000])
+def test_reading_starts_at_any_offset(system: System, read: Read, numbered: Numbered, offset: int) -> None:
+    commit(system, "clicks", 0, numbered(2500))
+    commit(system, "clicks", 0, numbered(2500, 5000))
+    assert read(system, "clicks", offset=offset) == numbered(offset, 5000)
+
+
+def test_batches_are_bounded(system: System, numbered: Numbered) -> None:
+    commit(system, "visits", 0, numbered(25))
+    consumer = system.consumer(max_records=10)
+    consumer.assign({("visits", 0): 0})
+    assert [len(batch.records) for _ in range(4) for batch in consumer.poll()] == [10, 10, 5]
+
+
+def test_a_partition_that_is_not_wanted_waits(system: System) -> None:
+    commit(system, "clicks", 0, [RECORD])
+    commit(system, "clicks", 1, [RECORD])
+    consumer = system.consumer()
+    consumer.assign({("clicks", 0): 0, ("clicks", 1): 0})
+    assert [batch.partition for batch in consumer.poll(wanted=frozenset({("clicks", 1)}))] == [1]
+    assert [batch.partition for batch in consumer.poll(wanted=frozenset())] == []
+    assert [batch.partition for batch in consumer.poll()] == [0]
+
+
+def test_assigning_takes_the_place_of_what_was_assigned(system: System) -> None:
+    commit(system, "clicks", 0, [RECORD])
+    commit(system, "visits", 0, [RECORD])
+    consumer = system.consumer()
+    consumer.assign({("clicks", 0): 0})
+    consumer.assign({("visits", 0): 0})
+    assert [batch.stream for batch in consumer.poll()] == ["visits"]
+
+
+def test_a_consumer_sees_what_comes_later(system: System, numbered: Numbered) -> None:
+    consumer = system.consumer()
+    consumer.assign({("visits", 0): 0})
+    seen = []
+    for number in range(5):
+        commit(system, "visits", 0, numbered(number, number + 1))
+        seen += [record for batch in consumer.poll() for record in batch.records]
+    assert seen == numbered(5)
+    assert consumer.poll(timeout=0.001) == []
+
+
+def test_polling_waits_for_a_commit(system: System) -> None:
+    consumer = system.consumer()
+    consumer.assign({("visits", 0): 0})
+    writing = Thread(target=commit, args=(system, "visits", 0, [RECORD]))
+    writing.start()
+    assert [batch.records for batch in consumer.poll(timeout=60)] == [[RECORD]]
+    writing.join()
+
+
+def test_a_prepared_transaction_is_invisible_until_it_is_published(system: System, read: Read) -> None:
+    producer = system.producer()
+    writing = producer.begin()
+    writing.append("clicks", 0, [RECORD])
+    token = writing.prepare("group", {"task": b"1"})
+    assert (system.admin().ends("clicks"), system.admin().checkpoints("group")) == ([0, 0], {})
+    producer.publish(token)
+    assert (read(system, "clicks"), system.admin().checkpoints("group")) == ([RECORD], {"task": b"1"})
+
+
+def test_a_token_takes_effect_once(system: System) -> None:
+    producer = system.producer()
+    writing = producer.begin()
+    writing.append("clicks", 0, [RECORD])
+    token = writing.prepare("group", {"task": b"1"})
+    producer.publish(token)
+    producer.begin().commit("group", {"task": b"2"})
+    producer.publish(token)
+    assert (system.admin().ends("clicks"), system.admin().checkpoints("group")) == ([1, 0], {"task": b"2"})
+
+
+def test_a_token_without_records_takes_effect_once(system: System) -> None:
+    producer = system.producer()
+    token = producer.begin().prepare("group", {"task": b"1"})
+    producer.publish(token)
+    producer.begin().commit("group", {"task": b"2"})
+    system.producer().publish(token)
+    assert system.admin().checkpoints("group") == {"task": b"2"}
+
+
+def test_tokens_are_published_in_any_order_by_anybody(system: System, read: Read, numbered: Numbered) -> None:
+    producer, tokens = system.producer(), []
+    for number in range(3):
+        writing = producer.begin()
+        writing.append("visits", 0, numbered(number, number + 1))
+        tokens.append(writing.prepare("", {}))
+    producer.close()
+    for number in (2, 0, 2, 1, 0):
+        system.producer().publish(tokens[number])
+    assert read(system, "visits") == numbered(2, 3) + numbered(0, 2)
+
+
+def test_a_transaction_ends_once(system: System) -> None:
+    writing = system.producer().begin()
+    writing.commit()
+    for action in (writing.commit, lambda: writing.prepare("", {}), lambda: writing.append("visits", 0, [RECORD])):
+        with pytest.raises(UsageError, match="This transaction is over"):
+            action()
+
+
+def test_a_dropped_transaction_leaves_nothing(system: System, read: Read) -> None:
+    producer = system.producer()
+    producer.begin().append("visits", 0, [RECORD])
+    producer.close()
+    commit(system, "visits", 0, [RECORD])
+    assert read(system, "visits") == [RECORD]
+
+
+def test_an_unknown_stream_is_refused_with_names_that_are_near(system: System) -> None:
+    expected = r"no stream 'click' in .*similar name: 'clicks'.*create the stream"
+    for action in (
+        lambda: system.producer().begin().append("click", 0, []),
+        lambda: system.consumer().assign({("click", 0): 0}),
+        lambda: system.admin().ends("click"),
+        lambda: system.admin().starts("click"),
+    ):
+        with pytest.raises(SystemProblem, match=expected):
+            action()
+
+
+def test_an_unknown_stream_is_refused_with_all_names_where_none_is_near(system: System) -> None:
+    with pytest.raises(SystemProblem, match=r"Streams that exist: 'clicks', 'visits'"):
+        system.admin().ends("zzz")
+
+
+@pytest.mark.parametrize("partition", [-1, 2])
+def test_an_unknown_partition_is_refused(system: System, partition: int) -> None:
+    expected = f"has no partition {partition}. Expected 0 to 1"
+    with pytest.raises(SystemProblem, match=expected):
+        system.producer().begin().append("clicks", partition, [RECORD])
+    with pytest.raises(SystemProblem, match=expected):
+        system.consumer().assign({("clicks", partition): 0})
+
+
+@pytest.mark.parametrize("offset", [-1, 2])
+def test_an_offset_outside_the_partition_is_refused(system: System, offset: int) -> None:
+    commit(system, "visits", 0, [RECORD])
+    with pytest.raises(SystemProblem, match=f"Offset {offset} lies outside partition 0 of .*Expected 0 to 1"):
+        system.consumer().assign({("visits", 0): offset})
+
+
+def test_bytes_that_are_no_token_are_refused(system: System) -> None:
+    for token in (b"", b"something", b"x" * 100):
+        with pytest.raises(SystemProblem, match="The token names no transaction prepared in"):
+            system.producer().publish(token)

@@ -1,0 +1,37 @@
+"""How the names of systems are read."""
+
+from pathlib import Path
+
+import pytest
+
+from fluvial.dsl.errors import UnsupportedError, UsageError
+from fluvial.runtime.systems import LogSystem, MemorySystem, open_system
+
+
+def test_a_log_is_named_by_its_directory(tmp_path: Path) -> None:
+    system = open_system(f"log:{tmp_path / 'data'}")
+    assert isinstance(system, LogSystem)
+    assert system.url == f"log:{tmp_path / 'data'}"
+    assert not (tmp_path / "data").exists()
+
+
+def test_each_memory_is_a_new_one() -> None:
+    first, second = open_system("memory:"), open_system("memory:")
+    first.admin().create("clicks", 1)
+    assert (first.url, second.admin().streams()) == ("memory:", {})
+
+
+def test_a_system_is_itself() -> None:
+    memory = MemorySystem()
+    assert open_system(memory) is memory
+
+
+def test_kafka_is_not_there_yet() -> None:
+    with pytest.raises(UnsupportedError, match="cannot reach yet"):
+        open_system("kafka://localhost:9092")
+
+
+@pytest.mark.parametrize("url", ["", "log", "log:", "memory", "memory:x", "redis://host", "/tmp/data"])
+def test_other_forms_are_refused_with_those_that_are_known(url: str) -> None:
+    with pytest.raises(UsageError, match=r"names no system. Expected log:DIR .*, or memory:"):
+        open_system(url)
