@@ -41,15 +41,21 @@ class Admin(Protocol):
         ...
 
     def create(self, stream: str, partitions: int) -> None:
-        """Make a stream. Nothing happens if it exists with this count; another count raises `SystemProblem`."""
+        """Make a stream. Nothing happens if it exists with this count; another count raises `SystemProblem`.
+
+        Raises `UsageError` for a name with other characters than `A-Z a-z 0-9 . _ -`, and for a count below 1.
+        """
         ...
 
     def starts(self, stream: str) -> list[int]:
-        """The first offset that can be read, by partition."""
+        """The first offset that can be read, by partition; raises `SystemProblem` where there is no such stream."""
         ...
 
     def ends(self, stream: str) -> list[int]:
-        """The offset that the next record will have, by partition; only what readers can see counts."""
+        """The offset that the next record will have, by partition; only what readers can see counts.
+
+        Raises `SystemProblem` where there is no such stream.
+        """
         ...
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
@@ -61,11 +67,16 @@ class Consumer(Protocol):
     """Reads partitions from given offsets on. Batches of one partition arrive in order, without gaps or repeats."""
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
-        """Read these partitions from these offsets on, in place of those assigned before."""
+        """Read these partitions from these offsets on, in place of those assigned before.
+
+        Raises `SystemProblem` for a stream or partition that does not exist, and for an offset outside of it.
+        """
         ...
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
         """Return what can be read, at most one batch a partition; wait up to `timeout` seconds if there is nothing.
+
+        A batch may end early; it is never empty. Raises `SystemProblem` where what should be there cannot be read.
 
         `wanted` leaves out the other assigned partitions this time: that is how a reader pushes back.
         """
@@ -78,7 +89,8 @@ class Transaction(Protocol):
     """Records that become visible together.
 
     `append` any number of times, then `commit`; or `prepare`, keep the token where it survives a crash, and hand it to
-    `Producer.publish`, as often as need be: a token takes effect once.
+    `Producer.publish`, as often as need be: a token takes effect once. One that is dropped leaves nothing to read.
+    After `commit` or `prepare` it is over: `append`, `prepare` and `commit` raise `UsageError`.
     """
 
     @property
@@ -86,7 +98,9 @@ class Transaction(Protocol):
         """Bytes staged so far."""
         ...
 
-    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None: ...
+    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        """Stage records in order; raises `SystemProblem` where the stream or partition does not exist."""
+        ...
 
     def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
         """Make what is staged durable, not yet visible; the token names it and the checkpoints that go with it."""
@@ -100,10 +114,15 @@ class Transaction(Protocol):
 class Producer(Protocol):
     """Writes to streams. Not for use by two threads at once."""
 
-    def begin(self) -> Transaction: ...
+    def begin(self) -> Transaction:
+        """A new transaction; several may be open at once."""
+        ...
 
     def publish(self, token: bytes) -> None:
-        """Make a prepared transaction visible; nothing happens if it is visible already."""
+        """Make a prepared transaction visible, also one of another producer; nothing happens if it is visible already.
+
+        Raises `SystemProblem` for bytes that are no token of this system, and for a transaction that is gone.
+        """
         ...
 
     def close(self) -> None:

@@ -13,7 +13,8 @@ from .disk import Descriptor, explained, locked, read_all, sync_data, sync_direc
 from .index import Entry, Index, Snapshot
 
 VERSION = 1
-COMPACT_BYTES = 8 << 20
+# What every process reads when it opens the log, at the least; about 10,000 commits.
+COMPACT_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)

@@ -45,6 +45,13 @@ def test_a_torn_tail_is_ignored_and_then_cut(journal: Journal, tmp_path: Path) -
     assert Journal(tmp_path).refresh().streams.keys() == other.refresh().streams.keys()
 
 
+def test_nothing_of_a_long_torn_entry_is_left_behind_a_short_one(journal: Journal, tmp_path: Path) -> None:
+    with (tmp_path / "journal").open("ab") as file:
+        file.write(frames.make(1, [encode(Created("x" * 200, 1))])[:-1])
+    add(journal, Created("clicks", 1))
+    assert list(Journal(tmp_path).refresh().streams) == ["clicks"]
+
+
 def test_a_torn_tail_replaced_by_an_entry_of_its_length_is_seen(tmp_path: Path) -> None:
     other, entry = Journal(tmp_path, create=True), frames.make(1, [encode(Created("clicks", 1))])
     path = tmp_path / "journal"

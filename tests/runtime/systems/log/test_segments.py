@@ -82,7 +82,16 @@ def test_a_producer_stays_in_its_process(log: LogSystem, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "getpid", lambda: process + 1)
     with pytest.raises(UsageError, match=f"made in process {process} and used in {process + 1}"):
         producer.begin()
+
+
+def test_a_child_that_closes_its_parents_producer_drops_nothing(
+    log: LogSystem, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = log.producer()
+    producer.begin().append("clicks", 0, numbered(10_000))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
     producer.close()
+    assert len(files(log)) == 1
 
 
 def test_more_partitions_are_written_and_read_than_files_may_be_open(tmp_path: Path, numbered: Numbered) -> None:
