@@ -1,0 +1,294 @@
+"""A plain, slow interpreter of pipelines over finite inputs: what every engine must come to."""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from fluvial.dsl import Message, Pane, Pipeline, Serde
+from fluvial.dsl import operators as ops
+from fluvial.dsl.annotations import UNKNOWN
+from fluvial.dsl.message import Headers, Record
+from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
+from fluvial.planner.types import flows
+from oracle_windows import Firing, KeptWindows
+
+
+class OutputMessage(NamedTuple):
+    """A message as an engine writes it; equal to the plain tuple of its fields."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+Inputs = Mapping[str, Sequence[Sequence[Record]]]
+"""For each source stream, its records by partition, in partition order."""
+
+Outputs = dict[str, list[OutputMessage]]
+
+
+class OracleFailure(Exception):
+    """A message failed and the pipeline says to stop."""
+
+
+def run_oracle(
+    pipeline: Pipeline,
+    inputs: Inputs,
+    *,
+    partitions: Mapping[str, int] | None = None,
+    remember_sessions: bool = False,
+) -> Outputs:
+    """What the pipeline writes, by stream; the order within a stream means nothing. A sink's stream is `sink:{id}`.
+
+    Records of a keyed source must lie in partitions by their keys. Partitions are read in turn, one record each, and a
+    message is late only by the least watermark over all of them; so what is late is exact for one source partition,
+    and for many partitions the inputs should hold nothing late. `partitions` only checks the shape of the inputs.
+
+    A session is forgotten when its end + lateness is reached, so that a message which is not late itself may begin a
+    new session within the gap of a forgotten one; with `remember_sessions` it joins the old one.
+    """
+    for stream, count in (partitions or {}).items():
+        given = len(inputs.get(stream, [()] * count))
+        assert given == count, f"{stream} has {count} partitions, the inputs hold {given}"
+    with _Run(pipeline, inputs, remember_sessions) as run:
+        return run.outcome()
+
+
+class _Run:
+    """One pass over the inputs: state of all windows, the sources' clocks, and what was written so far."""
+
+    def __init__(self, pipeline: Pipeline, inputs: Inputs, remember_sessions: bool) -> None:
+        self._pipeline = pipeline
+        self._inputs = inputs
+        self._flows = flows(pipeline)
+        self._readers: dict[str, list[ops.Operator]] = {operator.id: [] for operator in pipeline.operators}
+        for operator in pipeline.operators:
+            for source in operator.inputs:  # a stream merged with itself is read twice
+                self._readers[source].append(operator)
+        window_operators = [operator for operator in pipeline.operators if isinstance(operator, ops.WindowBy)]
+        self._windows = {operator.id: KeptWindows(operator, remember_sessions) for operator in window_operators}
+        self._upstream = _upstream_sources(pipeline)
+        # Of every source partition that is not at its end: its largest timestamp so far - out_of_order.
+        self._clocks: dict[tuple[str, int], float] = {}
+        self._outputs: Outputs = {}
+        self._staged: list[tuple[str, OutputMessage]] = []
+        self._crossing: list[tuple[ops.PartitionBy, OutputMessage]] = []
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._runner.close()
+
+    def outcome(self) -> Outputs:
+        for source, partition, record, last in self._in_turn():
+            time = self._read(source, record)
+            self._clocks[source.id, partition] = max(self._clocks[source.id, partition], time)
+            if last:
+                del self._clocks[source.id, partition]
+            self._advance()
+        self._advance()
+        return self._outputs
+
+    def _in_turn(self) -> Iterator[tuple[ops.Source, int, Record, bool]]:
+        """One record of each partition after the other, and whether it is its partition's last."""
+        queues = [
+            (operator, number, list(records))
+            for operator in self._pipeline.operators
+            if isinstance(operator, ops.Source)
+            for number, records in enumerate(self._inputs.get(operator.stream, ()))
+            if records
+        ]
+        self._clocks = {(source.id, number): -math.inf for source, number, _ in queues}
+        while queues:
+            for source, number, records in queues:
+                yield source, number, records.pop(0), not records
+            queues = [queue for queue in queues if queue[2]]
+
+    def _read(self, source: ops.Source, record: Record) -> float:
+        """Take in a source's record; what its timestamp makes of the partition's watermark, if it is known."""
+        counts = -math.inf
+
+        def work() -> None:
+            nonlocal counts
+            key, data, timestamp, headers = record
+            value = None if data is None else value_serde(source.value).decode(data)
+            known = key if source.key is None or key is None else key_serde(source.key).decode(key)
+            time = timestamp if source.timestamp is None else source.timestamp(value)
+            counts = time - source.out_of_order
+            self._emit(source, Message(known, value, time, headers))
+
+        self._dispatch(work, OutputMessage(*record), source.id)
+        return counts
+
+    def _cross(self, border: ops.PartitionBy, record: OutputMessage) -> None:
+        """Take in a record of an intermediate stream, on the far side."""
+
+        def work() -> None:
+            key = None if record.key is None else key_serde(border.key).decode(record.key)
+            serde = value_serde(self._flows[border.id].value)
+            value = None if record.value is None else serde.decode(record.value)
+            self._emit(border, Message(key, value, record.timestamp, record.headers))
+
+        self._dispatch(work, record, border.id)
+
+    def _advance(self) -> None:
+        """Bring the watermark to the windows, inputs first.
+
+        What a window fires meets the windows behind it before they know of the new watermark, so it is not late there.
+        """
+        for operator in self._pipeline.operators:
+            if not isinstance(operator, ops.WindowBy):
+                continue
+            windows = self._windows[operator.id]
+            sources = self._upstream[operator.id]
+            watermark = min((time for (id, _), time in self._clocks.items() if id in sources), default=math.inf)
+            while (firing := windows.next_due(watermark)) is not None:
+                self._fire(operator, firing)
+            windows.advance(watermark)
+
+    def _fire(self, operator: ops.WindowBy, firing: Firing) -> None:
+        """Emit a pane on its own: if it fails, it alone is lost."""
+
+        def work() -> None:
+            self._emit_pane(operator, firing)
+
+        key = self._key_bytes(operator, firing.key)
+        self._dispatch(work, OutputMessage(key, None, firing.window.end - 1, ()), operator.id)
+
+    def _dispatch(self, work: Callable[[], None], letter: OutputMessage, at: str) -> None:
+        """Do something of one stage whole or not at all; then pass on what crosses to other stages."""
+        before = {id: windows.snapshot() for id, windows in self._windows.items()}
+        self._staged, self._crossing = [], []
+        try:
+            work()
+        except Exception as error:
+            action = self._pipeline.on_error.action
+            if action == "fail":
+                raise OracleFailure(f"{letter} failed behind {at!r}: {error!r}") from error
+            for id, windows in self._windows.items():
+                windows.restore(before[id])
+            if action == "dead_letter":
+                self._write(f"{self._pipeline.name}-dead-letters", letter)
+            return
+        crossing = self._crossing
+        for stream, message in self._staged:
+            self._write(stream, message)
+        for border, record in crossing:
+            self._cross(border, record)
+
+    def _write(self, stream: str, message: OutputMessage) -> None:
+        self._outputs.setdefault(stream, []).append(message)
+
+    def _emit(self, operator: ops.Operator, message: Message[Any]) -> None:
+        for reader in self._readers[operator.id]:
+            self._apply(reader, message)
+
+    def _apply(self, operator: ops.Operator, message: Message[Any]) -> None:
+        value = message.value
+        match operator:
+            case ops.Map():
+                self._emit(operator, _with(message, operator.fn(value)))
+            case ops.Filter():
+                if operator.fn(value):
+                    self._emit(operator, message)
+            case ops.FlatMap():
+                for one in list(operator.fn(value)):
+                    self._emit(operator, _with(message, one))
+            case ops.AsyncFlatMap():
+                for one in self._awaited(operator, value):
+                    self._emit(operator, _with(message, one))
+            case ops.MapMessages():
+                self._emit(operator, operator.fn(message))
+            case ops.Merge():
+                self._emit(operator, message)
+            case ops.WindowBy():
+                self._window(operator, message)
+            case ops.PartitionBy():
+                key = self._key_bytes(operator, operator.fn(value))
+                self._crossing.append((operator, self._encoded(operator, key, message)))
+            case ops.SendTo():
+                # A key that a function gives is of no declared type, whatever type of key the stream has.
+                own = self._key_bytes(operator, message.key)
+                key = own if operator.key is None else encode_key(operator.key(value))
+                self._staged.append((operator.stream, self._encoded(operator, key, message, operator.value)))
+            case ops.SinkTo():
+                key = self._key_bytes(operator, message.key)
+                self._staged.append((f"sink:{operator.id}", self._encoded(operator, key, message)))
+            case _:
+                raise AssertionError(f"the oracle knows no {operator.kind}")
+
+    def _window(self, operator: ops.WindowBy, message: Message[Any]) -> None:
+        before = self._pipeline.operator(operator.inputs[0])
+        key = self._key_bytes(before, message.key)
+        if key is None:
+            raise ValueError("a message without key cannot be kept by key")
+        taken = self._windows[operator.id].take(key, message.key, message.timestamp, message.value)
+        if isinstance(taken, Firing):
+            self._emit_pane(operator, taken)
+        elif taken == "late" and operator.late_to is not None:
+            self._staged.append((operator.late_to, self._encoded(before, key, message)))
+
+    def _emit_pane(self, operator: ops.WindowBy, firing: Firing) -> None:
+        value = operator.aggregate.result(firing.held)
+        pane = Pane(firing.key, firing.window, value, firing.kind, firing.replaces)
+        self._emit(operator, Message(firing.key, pane, firing.window.end - 1, ()))
+
+    def _awaited(self, operator: ops.AsyncFlatMap, value: Any) -> list[Any]:
+        """The results of the call, made again as often as the operator says, without its pauses."""
+
+        async def call() -> list[Any]:
+            return list(await operator.fn(value))
+
+        retry = operator.retry
+        for _ in range(retry.attempts - 1 if retry else 0):
+            try:
+                return self._runner.run(call())
+            except Exception as error:
+                if retry is None or not isinstance(error, retry.on):
+                    raise
+        return self._runner.run(call())
+
+    def _encoded(
+        self, operator: ops.Operator, key: bytes | None, message: Message[Any], told: Any = None
+    ) -> OutputMessage:
+        """A message as bytes, its value as the told type says, else as what the operator is known to emit."""
+        kind = self._flows[operator.id].value if told is None else told
+        serde = untyped_serde() if kind is UNKNOWN else value_serde(kind)
+        data = None if message.value is None else serde.encode(message.value)
+        return OutputMessage(key, data, message.timestamp, message.headers)
+
+    def _key_bytes(self, operator: ops.Operator, key: Any) -> bytes | None:
+        kind = self._flows[operator.id].key
+        return kind.encode(key) if isinstance(kind, Serde) and key is not None else encode_key(key)
+
+
+def _with(message: Message[Any], value: Any) -> Message[Any]:
+    return Message(message.key, value, message.timestamp, message.headers)
+
+
+def _upstream_sources(pipeline: Pipeline) -> dict[str, set[str]]:
+    """For each operator, the sources whose messages can reach its stage: they decide its watermark.
+
+    Operators share a stage, and its watermark, if messages pass between them without crossing a border.
+    """
+    borders = {operator.id for operator in pipeline.operators if isinstance(operator, ops.PartitionBy)}
+    stages = {operator.id: {operator.id} for operator in pipeline.operators}
+    far_sides = {id: {f"beyond {id}"} for id in borders}
+    for operator in pipeline.operators:
+        for source in operator.inputs:
+            joined = stages[operator.id] | (far_sides[source] if source in borders else stages[source])
+            for members in (stages, far_sides):
+                members.update({id: joined for id in members if members[id] & joined})
+    found = {operator.id: {operator.id} for operator in pipeline.operators if isinstance(operator, ops.Source)}
+    reach = {id: set[str]().union(*(found[member] for member in stages[id] if member in found)) for id in stages}
+    for _ in borders:  # often enough for the longest chain of borders
+        for border in borders:
+            for id in stages:
+                if f"beyond {border}" in stages[id]:
+                    reach[id] |= reach[border]
+    return reach
