@@ -1,0 +1,190 @@
+"""Cases: a random pipeline with inputs for it, and the judging of whoever runs it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from case_functions import Event
+from comparing import assert_same
+from descriptions import Compact, Description, Mode, OnError, Source, WindowStep, build
+from fluvial.dsl import PlanError
+from fluvial.dsl.message import Headers, Record
+from fluvial.dsl.serde import encode_key
+from fluvial.planner import plan
+from oracle import Inputs, Outputs, run_oracle
+from pipelines import pipelines
+
+
+@dataclass(frozen=True, repr=False)
+class Case(Compact):
+    """A pipeline, records for its sources by partition, and the partition counts of its sources.
+
+    In mode "late" all streams are to have one partition, intermediate ones too, as the planner gives them.
+    """
+
+    description: Description
+    inputs: Inputs
+    partitions: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        lines = [f"    {stream!r}: [{self._shown(stream)}]," for stream in self.inputs]
+        parts = ["Case(", f"  {self.description!r},", "  {", *lines, "  },", f"  {dict(self.partitions)!r},", ")"]
+        return "\n".join(parts)
+
+    def _shown(self, stream: str) -> str:
+        shown = [",\n      ".join(map(repr, records)) for records in self.inputs[stream]]
+        return ", ".join(f"[\n      {records}\n    ]" if records else "[]" for records in shown)
+
+
+Target = Callable[[Case], Outputs]
+"""Runs a case to the end of its inputs; gives what was written, by stream, dead letters included."""
+
+
+def expected(case: Case) -> Outputs:
+    """What the oracle makes of a case."""
+    return run_oracle(build(case.description), case.inputs, partitions=case.partitions)
+
+
+def judge(case: Case, target: Target) -> None:
+    """Fail, with a readable difference, unless the target writes what the oracle does."""
+    assert_same(target(case), expected(case))
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn,
+    mode: Mode | None = None,
+    max_steps: int = 8,
+    max_borders: int = 2,
+    on_error: OnError | None = None,
+    max_records: int = 30,
+    negative: bool = True,
+) -> Case:
+    """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store."""
+    description = draw(pipelines(mode, max_steps, max_borders, on_error))
+    partitions = draw(partitions_for(description))
+    return Case(description, draw(inputs_for(description, partitions, max_records, negative)), partitions)
+
+
+@st.composite
+def partitions_for(draw: st.DrawFn, description: Description) -> dict[str, int]:
+    """Partition counts for the sources: equal ones where messages of two sources meet by key."""
+    streams = [source.stream for source in description.sources]
+    if description.mode == "late":
+        return dict.fromkeys(streams, 1)
+    different = {stream: number for number, stream in enumerate(streams, 1)}
+    try:
+        plan(build(description), partitions=different)
+    except PlanError:
+        return dict.fromkeys(streams, draw(st.integers(1, 4)))
+    return {stream: draw(st.integers(1, 4)) for stream in streams}
+
+
+@st.composite
+def inputs_for(
+    draw: st.DrawFn,
+    description: Description,
+    partitions: Mapping[str, int],
+    max_records: int = 30,
+    negative: bool = True,
+) -> dict[str, list[list[Record]]]:
+    """Records for every source; keyed ones lie where Kafka's partitioner puts their keys."""
+    start = draw(st.sampled_from((0, 1_000, 1_700_000_000_000, 2**45, *((-100, -(2**40)) if negative else ()))))
+    steps = description.steps
+    windows = any(isinstance(step, WindowStep) for step in steps)
+    kinds = ["event"] * 12
+    if description.on_error != "fail":
+        # An accumulator of events has no place for None, and a key that cannot be decoded may or may not have a time.
+        kinds += [
+            "garbage",
+            "no key",
+            *(() if windows else ("null",)),
+            *(("bad key",) * (description.mode == "on_time")),
+        ]
+    return {
+        source.stream: draw(_records(description.mode, source, partitions[source.stream], start, kinds, max_records))
+        for source in description.sources
+    }
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One record before it has its place: `step` is its time from the latest of its partition."""
+
+    k: str
+    n: int
+    step: int
+    key: bytes | None
+    headers: Headers
+    kind: str
+    partition: int
+
+
+@st.composite
+def _records(
+    draw: st.DrawFn, mode: Mode, source: Source, partitions: int, start: int, kinds: list[str], most: int
+) -> list[list[Record]]:
+    behind = source.out_of_order if mode == "on_time" else 70
+    # Ties come first, for they are the simplest; then the disorder that is allowed, and gaps that end sessions.
+    steps = st.one_of(st.just(0), st.integers(0, 8), st.integers(-behind, 0), st.sampled_from((11, 60, 200)))
+    drawn = st.builds(
+        _Drawn,
+        k=st.sampled_from("abc"),
+        n=st.integers(0, 9) | st.integers(-5, 99),
+        step=steps,
+        key=st.sampled_from((None, b"u", b"\xff")),
+        headers=st.sampled_from(((), (), (("h", b"1"),), (("h", b"2"), ("h", b"")))),
+        kind=st.sampled_from(kinds),
+        partition=st.integers(0, partitions - 1),
+    )
+    latest = [start + draw(st.sampled_from((0, 0, 7, 300))) for _ in range(partitions)]
+    found: list[list[Record]] = [[] for _ in range(partitions)]
+    least = draw(st.sampled_from((0, most // 3, most // 2)))
+    for number, one in enumerate(draw(st.lists(drawn, min_size=least, max_size=most))):
+        key, value = _key_of(source, one), one.kind
+        partition = partition_of(key, partitions) if source.key and key is not None else one.partition
+        time = latest[partition] + one.step
+        latest[partition] = max(latest[partition], time)
+        data = msgspec.json.encode(Event(one.k, one.n, time))
+        kept = {"garbage": b'{"k":1}', "null": None}.get(value, data)
+        # A record's own timestamp must not count where the event has one.
+        found[partition].append((key, kept, time if source.time == "record" else number, one.headers))
+    return found
+
+
+def _key_of(source: Source, drawn: _Drawn) -> bytes | None:
+    if source.key is None:
+        return drawn.key
+    if drawn.kind == "no key":
+        return None
+    if drawn.kind == "bad key" and source.key == "str":
+        return b"\xff"
+    key: Any = drawn.k if source.key == "str" else drawn.n
+    return encode_key(key)
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Where Kafka's default partitioner puts a key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's 32-bit hash of a key, unsigned.
+
+    Source: Apache Kafka, org.apache.kafka.common.utils.Utils.murmur2.
+    """
+    mask, mix = 0xFFFFFFFF, 0x5BD1E995
+    hashed = (0x9747B28C ^ len(data)) & mask
+    whole = len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * mix & mask
+        word = (word ^ word >> 24) * mix & mask
+        hashed = hashed * mix & mask ^ word
+    rest = data[whole:]
+    if rest:
+        hashed = (hashed ^ int.from_bytes(rest, "little")) * mix & mask
+    hashed = (hashed ^ hashed >> 13) * mix & mask
+    return hashed ^ hashed >> 15

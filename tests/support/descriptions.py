@@ -1,0 +1,239 @@
+"""Descriptions of pipelines: frozen and printable, and what they are built into."""
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+import case_functions as given
+from case_functions import KeyType
+from fluvial.dsl import Pipeline, dead_letter, fail, session, skip, tumbling
+
+Mode = Literal["on_time", "late"]
+OnError = Literal["fail", "skip", "dead_letter"]
+
+
+class Compact:
+    """Prints as the call that makes it, without the fields that have their defaults."""
+
+    def __repr__(self) -> str:
+        parts: list[str] = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value = getattr(self, field.name)
+            if field.default is dataclasses.MISSING or value != field.default:
+                parts.append(f"{field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Source(Compact):
+    """A stream of events. `time`: the record's timestamp, or `at` of the event, by a function that may raise.
+
+    The keys of a keyed source are the event's word, or its number where they are int. Durations here are in ms.
+    """
+
+    stream: str
+    key: Literal["str", "int"] | None = None
+    time: Literal["record", "at", "at_if_good"] = "record"
+    out_of_order: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Step(Compact):
+    """Something done to the events of node `of`. Nodes are numbered from 0: the sources, then the steps."""
+
+    of: int
+
+
+@dataclass(frozen=True, repr=False)
+class Map(Step):
+    fn: str
+    number: int
+
+
+@dataclass(frozen=True, repr=False)
+class Filter(Step):
+    fn: str
+    number: int
+
+
+@dataclass(frozen=True, repr=False)
+class FlatMap(Step):
+    fn: str
+    number: int
+
+
+@dataclass(frozen=True, repr=False)
+class Async(Step):
+    """The `fn` is a flat_map's; where it `waits`, others get their turn in between."""
+
+    fn: str
+    number: int
+    order: Literal["key", "input", "none"] = "key"
+    waits: bool = False
+    in_flight: int = 100
+
+
+@dataclass(frozen=True, repr=False)
+class Messages(Step):
+    """`map_messages`."""
+
+    fn: str
+    number: int
+
+
+@dataclass(frozen=True, repr=False)
+class Merge(Step):
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Border(Step):
+    """`partition_by`; `typed` says the type of values, else the planner is to know."""
+
+    key: KeyType
+    fn: str
+    number: int
+    typed: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class WindowStep(Step):
+    """A window, and a map that makes events of its panes again: `back`.
+
+    The panes themselves are sent to the stream `panes`, and, where they cross, pass a border before they are mapped.
+    """
+
+    kind: Literal["tumbling", "session"]
+    size: int
+    aggregate: str
+    lateness: int = 0
+    late_to: str | None = None
+    accumulate: bool = True
+    panes: str | None = None
+    crosses: bool = False
+    back: Literal["event_of", "event_of_good"] = "event_of"
+
+
+@dataclass(frozen=True, repr=False)
+class Send(Step):
+    """`send_to`, as an end of its own: no step may read it. With `deletes`, some values become None before."""
+
+    stream: str
+    key: KeyType | None = None
+    key_fn: str = ""
+    deletes: int | None = None
+    typed: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Description(Compact):
+    """A pipeline; what nobody reads or sends is sent to `out-{node}`."""
+
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...] = ()
+    on_error: OnError = "fail"
+    mode: Mode = "on_time"
+
+    def key_type(self, node: int) -> KeyType | None:
+        """The type of key at a node, as the planner tracks it."""
+        if node < len(self.sources):
+            return self.sources[node].key
+        step = self.steps[node - len(self.sources)]
+        match step:
+            case Border():
+                return step.key
+            case Messages():
+                return None
+            case Merge():
+                types: set[KeyType | None] = {self.key_type(one) for one in (step.of, *step.others)}
+                return types.pop() if len(types) == 1 else None
+            case _:
+                return self.key_type(step.of)
+
+
+def build(description: Description) -> Pipeline:
+    """The pipeline of a description, named `case`."""
+    policy = {"fail": fail, "skip": skip, "dead_letter": dead_letter}[description.on_error]()
+    pipeline = Pipeline("case", on_error=policy)
+    nodes: list[Any] = [_source(pipeline, source) for source in description.sources]
+    read: set[int] = set()
+    for step in description.steps:
+        number = len(nodes)
+        read |= {step.of, *(step.others if isinstance(step, Merge) else ())}
+        if isinstance(step, Send):
+            _send(nodes[step.of], step)
+            read.add(number)
+            nodes.append(None)
+        else:
+            nodes.append(_build(description, nodes, step, number))
+    for number, node in enumerate(nodes):
+        if number not in read:
+            node.send_to(f"out-{number}")
+    return pipeline
+
+
+def _source(pipeline: Pipeline, source: Source) -> Any:
+    times = {"record": None, "at": given.at, "at_if_good": given.at_if_good}
+    wait = timedelta(milliseconds=source.out_of_order)
+    key = None if source.key is None else given.KEY_TYPES[source.key]
+    return pipeline.stream(source.stream, value=given.Event, key=key, timestamp=times[source.time], out_of_order=wait)
+
+
+def _send(node: Any, step: Send) -> None:
+    if step.deletes is not None:
+        node = node.map(given.or_none(step.deletes))
+    key = None if step.key is None else ALL_KEYS[step.key_fn](step.deletes or 0)
+    node.send_to(step.stream, key=key, value=given.Event if step.typed else None)
+
+
+ALL_KEYS = given.KEYS["str"] | given.KEYS["int"] | given.KEYS["pair"] | given.FAILING_KEYS
+_MAPS = given.MAPS | given.FAILING_MAPS
+_FILTERS = given.FILTERS | given.FAILING_FILTERS
+_FLAT_MAPS = given.FLAT_MAPS | given.FAILING_FLAT_MAPS
+_MESSAGES = given.MESSAGES | given.FAILING_MESSAGES | given.BACKWARD_MESSAGES
+
+
+def _build(description: Description, nodes: list[Any], step: Step, number: int) -> Any:
+    node = nodes[step.of]
+    match step:
+        case Map():
+            return node.map(_MAPS[step.fn](step.number))
+        case Filter():
+            return node.filter(_FILTERS[step.fn](step.number))
+        case FlatMap():
+            return node.flat_map(_FLAT_MAPS[step.fn](step.number))
+        case Async():
+            fn = given.awaited(step.fn, step.number, step.waits)
+            return node.async_flat_map(fn, id=f"async-{number}", order=step.order, max_in_flight=step.in_flight)
+        case Messages():
+            return node.map_messages(_MESSAGES[step.fn](step.number))
+        case Merge():
+            return node.merge(*(nodes[other] for other in step.others))
+        case Border():
+            kind = given.KEY_TYPES[step.key]
+            value = given.Event if step.typed else None
+            return node.partition_by(ALL_KEYS[step.fn](step.number), id=f"border-{number}", key_type=kind, value=value)
+        case WindowStep():
+            return _window(node, step, number, description.key_type(step.of))
+        case _:
+            raise TypeError(f"{step!r} is nothing to build")
+
+
+def _window(node: Any, step: WindowStep, number: int, key: KeyType | None) -> Any:
+    assert key is not None, "a window is on a keyed stream"
+    aggregate = (given.AGGREGATES | given.FAILING_AGGREGATES)[step.aggregate]()
+    size = timedelta(milliseconds=step.size)
+    panes = node.window(
+        tumbling(size) if step.kind == "tumbling" else session(size),
+        aggregate,
+        id=f"window-{number}",
+        lateness=timedelta(milliseconds=step.lateness),
+        late_to=step.late_to,
+        accumulate=step.accumulate,
+    )
+    if step.panes is not None:
+        (panes.map(given.in_order) if step.aggregate == "collect" else panes).send_to(step.panes)
+    if step.crosses:
+        panes = panes.partition_by(given.key_of_pane, id=f"panes-{number}", key_type=given.KEY_TYPES[key])
+    return panes.map({"event_of": given.event_of, "event_of_good": given.event_of_good}[step.back])

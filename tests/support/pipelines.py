@@ -1,0 +1,294 @@
+"""Random pipelines: a strategy that draws descriptions whose results do not depend on what no engine promises."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+import case_functions as given
+from case_functions import KeyType
+from descriptions import (
+    Async,
+    Border,
+    Description,
+    Filter,
+    FlatMap,
+    Map,
+    Merge,
+    Messages,
+    Mode,
+    OnError,
+    Send,
+    Source,
+    Step,
+    WindowStep,
+)
+from fluvial.dsl.operators import Order
+
+MOST_COPIES = 12
+"""No more messages than this leave a pipeline's node for one that enters, so that small inputs stay small."""
+
+
+@st.composite
+def pipelines(
+    draw: st.DrawFn,
+    mode: Mode | None = None,
+    max_steps: int = 8,
+    max_borders: int = 2,
+    on_error: OnError | None = None,
+) -> Description:
+    """Descriptions of one mode or either.
+
+    "on_time": inputs are to hold nothing late. "late": they may, so that the order of arrival decides; there is one
+    source, each stage reads one stream, and async calls keep the order of their stage.
+    """
+    modes: tuple[Mode, ...] = ("on_time", "late")
+    chosen: Mode = draw(st.sampled_from(modes)) if mode is None else mode
+    policies: tuple[OnError, ...] = ("fail", "fail", "skip", "dead_letter")
+    policy: OnError = draw(st.sampled_from(policies)) if on_error is None else on_error
+    streams = ("a", "b")[: 1 if chosen == "late" else draw(st.integers(1, 2))]
+    sources = tuple(draw(_sources(stream, policy != "fail")) for stream in streams)
+    draft = _Draft(draw, chosen, policy != "fail", max_borders, sources)
+    for _ in range(draw(st.integers(1, max_steps))):
+        draft.add_step()
+    return Description(sources, tuple(draft.steps), policy, chosen)
+
+
+@st.composite
+def _sources(draw: st.DrawFn, stream: str, failing: bool) -> Source:
+    times = ("record", "at", "at_if_good") if failing else ("record", "at")
+    return Source(
+        stream,
+        key=draw(st.sampled_from((None, "str", "int"))),
+        time=draw(st.sampled_from(times)),
+        out_of_order=draw(st.sampled_from((0, 1, 5, 20))),
+    )
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What decides which steps may come next."""
+
+    key: KeyType | None
+    stage: int
+    copies: int = 1
+    windowed: bool = False  # behind a window, in any stage
+    windowed_here: bool = False  # behind a window of its own stage
+    before: frozenset[int] = frozenset()  # the nodes of its stage that lead to it
+
+
+class _Draft:
+    """A description in the making."""
+
+    def __init__(self, draw: st.DrawFn, mode: Mode, failing: bool, borders: int, sources: tuple[Source, ...]) -> None:
+        self._draw = draw
+        self._late = mode == "late"
+        self._failing = failing
+        self._borders = borders
+        self._stages = len(sources)
+        self._edges: set[tuple[int, int]] = set()
+        self._nodes = [_Node(source.key, stage) for stage, source in enumerate(sources)]
+        self._closed: set[int] = set()  # nodes that no further step may read
+        self.steps: list[Step] = []
+
+    def add_step(self) -> None:
+        """Add one step that is possible here."""
+        makers = {
+            "window": self._window,
+            "border": self._border,
+            "map": self._map,
+            "filter": self._filter,
+            "flat_map": self._flat_map,
+            "async": self._async,
+            "messages": self._messages,
+            "merge": self._merge,
+            "send": self._send,
+        }
+        possible = {name: found for name in makers if (found := self._possible(name))}
+        # Windows and borders are what there is most to get wrong in.
+        names = [name for name in makers if name in possible for _ in range(3 if name in ("window", "border") else 1)]
+        name = self._pick(names)
+        of = self._pick(possible[name])
+        makers[name](of, self._nodes[of])
+
+    def _possible(self, name: str) -> list[int]:
+        """The nodes that a step of this kind may read, the newest first."""
+        return [
+            number
+            for number, node in reversed(list(enumerate(self._nodes)))
+            if number not in self._closed and self._fits(name, number, node)
+        ]
+
+    def _fits(self, name: str, number: int, node: _Node) -> bool:
+        match name:
+            case "window":
+                return node.key is not None
+            case "border":
+                return self._borders > 0
+            case "async":
+                return not self._late or self._is_line(number, node)
+            case "merge":
+                return node.copies < MOST_COPIES
+            case _:
+                return True
+
+    def _is_line(self, number: int, node: _Node) -> bool:
+        """Whether all of the stage so far leads here without a window; then nothing can overtake an async call."""
+        members = {other for other, one in enumerate(self._nodes) if one.stage == node.stage and self._is_node(other)}
+        return not node.windowed_here and members <= node.before | {number}
+
+    def _is_node(self, number: int) -> bool:
+        first = len(self._nodes) - len(self.steps)
+        return number < first or not isinstance(self.steps[number - first], Send)
+
+    def _pick(self, choices: Any) -> Any:
+        return self._draw(st.sampled_from(list(choices)))
+
+    def _small(self) -> int:
+        return self._draw(st.integers(0, 5))
+
+    def _may_fail(self, node: _Node) -> bool:
+        # Whether a late pane fails alone or with the message that caused it, is not for random cases to settle.
+        return self._failing and not (self._late and node.windowed_here)
+
+    def _name(self, node: _Node, good: Any, failing: Any) -> str:
+        name: str = self._pick([*good, *(failing if self._may_fail(node) else ())])
+        return name
+
+    def _add(self, step: Step, of: _Node, **changes: Any) -> None:
+        number = len(self._nodes)
+        before = of.before | {step.of}
+        node = replace(of, before=before, **changes)
+        if node.stage != of.stage:
+            node = replace(node, before=frozenset())
+        self._nodes.append(node)
+        self.steps.append(step)
+        assert number == len(self._nodes) - 1
+
+    def _new_stage(self, of: _Node) -> int:
+        self._borders -= 1
+        self._edges.add((of.stage, self._stages))
+        self._stages += 1
+        return self._stages - 1
+
+    def _map(self, of: int, node: _Node) -> None:
+        self._add(Map(of, self._name(node, given.MAPS, given.FAILING_MAPS), self._small()), node)
+
+    def _filter(self, of: int, node: _Node) -> None:
+        self._add(Filter(of, self._name(node, given.FILTERS, given.FAILING_FILTERS), self._small()), node)
+
+    def _results(self, node: _Node) -> tuple[str, int, int]:
+        """A flat_map's function, its number, and how many copies it may make of what enters the pipeline."""
+        name = self._name(node, given.FLAT_MAPS, given.FAILING_FLAT_MAPS)
+        most = MOST_COPIES // node.copies
+        number = self._pick(number for number in (1, 2, 3, 0, 4) if given.expansion(number) <= most)
+        return name, number, node.copies * given.expansion(number)
+
+    def _flat_map(self, of: int, node: _Node) -> None:
+        name, number, copies = self._results(node)
+        self._add(FlatMap(of, name, number), node, copies=copies)
+
+    def _async(self, of: int, node: _Node) -> None:
+        name, number, copies = self._results(node)
+        order: Order = "input" if self._late else self._pick(("key", "input", "none"))
+        step = Async(of, name, number, order, self._draw(st.booleans()), self._pick((100, 1, 2)))
+        if self._late:
+            self._closed |= node.before | {of}
+        self._add(step, node, copies=copies)
+
+    def _messages(self, of: int, node: _Node) -> None:
+        # What leaves a window earlier than its pane may be late or not, as an engine steps through time.
+        backward = self._late and not node.windowed
+        names = {**given.MESSAGES, **(given.BACKWARD_MESSAGES if backward else {})}
+        self._add(Messages(of, self._name(node, names, given.FAILING_MESSAGES), self._small()), node, key=None)
+
+    def _border(self, of: int, node: _Node) -> None:
+        key = self._pick(given.KEYS)
+        failing = given.FAILING_KEYS if key == "str" else ()
+        step = Border(of, key, self._name(node, given.KEYS[key], failing), self._small(), self._draw(st.booleans()))
+        self._add(step, node, key=key, stage=self._new_stage(node), windowed_here=False)
+
+    def _window(self, of: int, node: _Node) -> None:
+        crosses = self._borders > 0 and self._pick((False, False, True))
+        alone = self._failing and not (self._late and not crosses)
+        step = WindowStep(
+            of,
+            self._pick(("tumbling", "session")),
+            self._pick((10, 1, 5, 50)),
+            self._name(node, given.AGGREGATES, given.FAILING_AGGREGATES),
+            lateness=self._pick((0, 1, 10, 50)),
+            late_to=self._pick((None, "late")),
+            accumulate=self._pick((True, False)),
+            panes=self._pick((None, *(2 * (f"panes-{len(self._nodes)}",)))),
+            crosses=crosses,
+            back=self._pick(("event_of", "event_of_good") if alone else ("event_of",)),
+        )
+        stage = self._new_stage(node) if crosses else node.stage
+        self._add(step, node, stage=stage, windowed=True, windowed_here=not crosses)
+
+    def _merge(self, of: int, node: _Node) -> None:
+        """Merge with one or two others, the node itself perhaps; two stages become one, if no loop comes of it."""
+        others: list[int] = []
+        copies = node.copies
+        for _ in range(self._pick((1, 1, 2))):
+            fitting = [
+                number
+                for number in reversed(range(len(self._nodes)))
+                if number not in self._closed
+                and copies + self._nodes[number].copies <= MOST_COPIES
+                and self._may_meet(node.stage, self._nodes[number].stage)
+            ]
+            if not fitting:
+                break
+            others.append(self._pick(fitting))
+            copies += self._nodes[others[-1]].copies
+            self._unite(node.stage, self._nodes[others[-1]].stage)
+        if not others:
+            self._send(of, node)
+            return
+        inputs = [self._nodes[number] for number in (of, *others)]
+        keys = {one.key for one in inputs}
+        merged = replace(
+            node,
+            key=keys.pop() if len(keys) == 1 else None,
+            copies=copies,
+            windowed=any(one.windowed for one in inputs),
+            windowed_here=any(one.windowed_here for one in inputs),
+            before=frozenset(others).union(*(one.before for one in inputs)),
+        )
+        self._add(Merge(of, tuple(others)), merged)
+
+    def _may_meet(self, one: int, other: int) -> bool:
+        if one == other:
+            return True
+        return not self._late and _acyclic(_united(self._edges, one, other))
+
+    def _unite(self, one: int, other: int) -> None:
+        self._edges = _united(self._edges, one, other)
+        self._nodes = [replace(node, stage=one) if node.stage == other else node for node in self._nodes]
+
+    def _send(self, of: int, node: _Node) -> None:
+        key = self._pick((None, *given.KEYS))
+        names = {} if key is None else given.KEYS[key]
+        failing = given.FAILING_KEYS if key == "str" else ()
+        # A function that makes keys of events knows nothing to do with None.
+        deletes = None if key is not None else self._pick((None, 1, 2))
+        name = "" if key is None else self._name(node, names, failing)
+        step = Send(of, self._pick(("sent", "also-sent")), key, name, deletes, self._draw(st.booleans()))
+        self._closed.add(len(self._nodes))
+        self._add(step, node)
+
+
+def _united(edges: set[tuple[int, int]], one: int, other: int) -> set[tuple[int, int]]:
+    return {(one if start == other else start, one if end == other else end) for start, end in edges}
+
+
+def _acyclic(edges: set[tuple[int, int]]) -> bool:
+    left = set(edges)
+    while left:
+        ends = {end for _, end in left}
+        rest = {(start, end) for start, end in left if start in ends}
+        if rest == left:
+            return False
+        left = rest
+    return True
