@@ -1,5 +1,6 @@
 """What a pipeline means: checks, types, stages and streams, as one frozen plan; and its drawings."""
 
+from .drawing import draw
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from .planner import plan
 from .settings import Guarantee, Settings
@@ -12,5 +13,6 @@ __all__ = [
     "PlannedStore",
     "PlannedStream",
     "Settings",
+    "draw",
     "plan",
 ]

@@ -1,8 +1,9 @@
 """The plan: frozen data that says which operators make up which stage, and which streams and stores they need."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import networkx as nx
@@ -95,6 +96,9 @@ class Plan:
     streams: tuple[PlannedStream, ...]
     stores: tuple[PlannedStore, ...]
 
+    picture: ClassVar[Callable[["Plan"], str]]
+    """How a notebook shows a plan. Drawings know plans, so plans cannot know drawings: they set it."""
+
     @property
     def name(self) -> str:
         return self.pipeline.name
@@ -152,9 +156,7 @@ class Plan:
         return hashlib.sha256(msgspec.json.encode([self.name, stores, kept, parts])).hexdigest()[:12]
 
     def _repr_html_(self) -> str:
-        from .drawing import draw  # noqa: PLC0415 - drawings know plans, so plans can't know them at import
-
-        return draw(self, "svg")
+        return Plan.picture(self)
 
 
 def _shape(pipeline: Pipeline) -> list[tuple[str, str, tuple[str, ...]]]:

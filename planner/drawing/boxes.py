@@ -1,0 +1,103 @@
+"""Boxes: how large a node, a label or a title must be for its text, and what of the text fits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from .characters import shorten, width_of
+from .scene import Line, Node, Part
+
+
+@dataclass(frozen=True, slots=True)
+class Font:
+    """How a kind of text is set; sizes in pixels, `indent` is the room for a sign before it."""
+
+    size: float
+    height: float
+    indent: float = 0.0
+    bold: bool = False
+
+    def width(self, text: str) -> float:
+        """A width that the text does not exceed."""
+        return width_of(text, self._set)
+
+    def fitting(self, text: str, room: float) -> str:
+        """What of the text fits into that many pixels."""
+        return shorten(text, self._set, room - self.indent)
+
+    @property
+    def _set(self) -> float:
+        # The table of widths is of bold letters.
+        return self.size if self.bold else 0.93 * self.size
+
+
+FONTS: Mapping[Part, Font] = {
+    "title": Font(13, 18, bold=True),
+    "options": Font(11, 15),
+    "types": Font(11, 15),
+    "store": Font(11, 16, indent=16),
+}
+LABEL = Font(12, 22)
+STAGE = Font(12, 20, bold=True)
+
+_ROOM = 260.0
+_WIDEST_TITLE = 340.0
+_SIDE = 14.0
+_ROUND = 20.0
+_ABOVE = 8.0
+_LEAST = 84.0
+
+STREAMS = ("source", "intermediate", "output", "late", "dead-letters")
+
+
+def even(width: float) -> float:
+    """The next even number of pixels, so that middles are whole."""
+    return float(2 * ceil(width / 2))
+
+
+def side(node: Node) -> float:
+    """The room left and right of a node's text; the ends of streams are round."""
+    return _ROUND if node.look in STREAMS else _SIDE
+
+
+def size_of(node: Node) -> tuple[float, float]:
+    """Width and height of a node."""
+    inner = max(FONTS[line.part].indent + FONTS[line.part].width(fitting(line)) for line in node.lines)
+    height = 2 * _ABOVE + sum(FONTS[line.part].height for line in node.lines)
+    return even(max(inner, _LEAST) + 2 * side(node)), height
+
+
+def fitting(line: Line) -> str:
+    """What of a line fits into the widest node."""
+    return FONTS[line.part].fitting(line.text, _ROOM)
+
+
+def fitting_label(text: str) -> str:
+    """What of an edge's label fits into the widest one."""
+    return LABEL.fitting(text, _ROOM)
+
+
+def fitting_title(text: str) -> str:
+    """What of a stage's title fits above the widest stage."""
+    return STAGE.fitting(text, _WIDEST_TITLE)
+
+
+def label_size(text: str) -> tuple[float, float]:
+    """Width and height of the label of an edge."""
+    return even(LABEL.width(fitting_label(text)) + 2 * _SIDE), LABEL.height
+
+
+def title_size(text: str) -> tuple[float, float]:
+    """Width and height of a stage's title."""
+    return even(STAGE.width(fitting_title(text))), STAGE.height
+
+
+def baselines(node: Node, top: float) -> list[float]:
+    """The y of each line of text of a node whose box starts at `top`."""
+    found: list[float] = []
+    at = top + _ABOVE
+    for line in node.lines:
+        font = FONTS[line.part]
+        found.append(at + (font.height + 0.7 * font.size) / 2)
+        at += font.height
+    return found

@@ -1,0 +1,59 @@
+"""Facts: all there is to tell about a node, for readers who point at it."""
+
+from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
+from .characters import clean
+from .written import place, text_at
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def types(key: str | None, value: str) -> str:
+    """The types of messages: `Click`, or `str → Click` where they have a key."""
+    return value if key is None else f"{key} → {value}"
+
+
+def about_operator(operator: PlannedOperator, store: PlannedStore | None) -> Facts:
+    """Who it is, what it was told, what it keeps and where it was written."""
+    kept = [] if store is None else [("store", types(store.key, store.value)), ("changelog", store.changelog)]
+    return _told(
+        ("operator", operator.id),
+        ("kind", operator.kind),
+        ("role", operator.role),
+        ("stage", operator.stage),
+        ("key", operator.key),
+        ("value", operator.value),
+        *operator.details.items(),
+        ("writes", ", ".join(operator.writes)),
+        *kept,
+        ("at", place(operator.file, operator.line)),
+        ("source line", text_at(operator.file, operator.line)),
+    )
+
+
+def about_stream(stream: PlannedStream) -> Facts:
+    """What it is for, how it is divided, and who fills and reads it."""
+    return _told(
+        ("stream", stream.name),
+        ("kind", stream.kind),
+        ("partitions", str(stream.partitions)),
+        ("key", stream.key),
+        ("value", stream.value),
+        ("written by", ", ".join(stream.written_by)),
+        ("read by", ", ".join(stream.read_by)),
+    )
+
+
+def about_stage(plan: Plan, stage: PlannedStage) -> Facts:
+    """What it runs, between which streams, and what it keeps."""
+    return _told(
+        ("stage", stage.id),
+        ("tasks", str(stage.tasks)),
+        ("reads", ", ".join(stage.inputs)),
+        ("operators", ", ".join(stage.operators)),
+        ("writes", ", ".join(stage.outputs)),
+        *[("changelog", store.changelog) for store in plan.stores if store.stage == stage.id],
+    )
+
+
+def _told(*facts: tuple[str, str | None]) -> Facts:
+    return tuple((clean(name), clean(text)) for name, text in facts if text)

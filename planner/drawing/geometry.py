@@ -1,0 +1,80 @@
+"""Geometry: points, boxes and ways on the plane, in pixels, with y growing downwards."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from .scene import Edge
+
+
+class Point(NamedTuple):
+    """A place."""
+
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An upright rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.height
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    def moved(self, dx: float, dy: float) -> "Box":
+        """The same box elsewhere."""
+        return replace(self, x=self.x + dx, y=self.y + dy)
+
+
+Way = tuple[Point, ...]
+"""Where an edge runs. Between two points of one x it is straight; of one y, a half turn; else it swings from vertical
+to vertical, inside the rectangle between the two."""
+
+
+def moved(way: Way, dx: float, dy: float) -> Way:
+    """The same way elsewhere."""
+    return tuple(Point(x + dx, y + dy) for x, y in way)
+
+
+def joined(*ways: Way) -> Way:
+    """Ways that follow one another as one, without the points that change nothing."""
+    points = [point for way in ways for point in way]
+    kept = points[:1]
+    for point in points[1:]:
+        if point == kept[-1]:
+            continue
+        if len(kept) > 1 and kept[-2].x == kept[-1].x == point.x and _between(kept[-2].y, kept[-1].y, point.y):
+            kept.pop()
+        kept.append(point)
+    return tuple(kept)
+
+
+def _between(first: float, second: float, third: float) -> bool:
+    return first <= second <= third or first >= second >= third
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A scene with a place for everything: boxes of nodes and groups by id, of labels by text, a way for each edge."""
+
+    width: float
+    height: float
+    nodes: Mapping[str, Box]
+    groups: Mapping[str, Box]
+    titles: Mapping[str, Box]
+    labels: Mapping[str, Box]
+    edges: tuple[tuple[Edge, Way], ...]

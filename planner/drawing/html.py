@@ -1,0 +1,43 @@
+"""HTML: one page that shows both views, to be moved, enlarged and asked; it loads nothing from anywhere."""
+
+import json
+from collections.abc import Mapping
+from string import Template
+
+from .layout import arrange
+from .legend import legend
+from .resources import resource
+from .scene import Drawing
+from .svg import document, shapes
+from .xml import element, escaped
+
+
+def write(drawings: Mapping[str, Drawing], view: str) -> str:
+    """A page of views by name, of which `view` is shown first."""
+    name = next(iter(drawings.values())).name
+    return Template(resource("page.html")).substitute(
+        title=escaped(name),
+        style=resource("drawing.css") + resource("page.css"),
+        buttons="".join(_button(other, other == view) for other in drawings),
+        views="".join(_section(other, drawing) for other, drawing in drawings.items()),
+        facts=_facts(drawings),
+        script=resource("page.js"),
+        view=view,
+    )
+
+
+def _button(view: str, pressed: bool) -> str:
+    return element("button", escaped(view), type="button", data_show=view, aria_pressed=str(pressed).lower())
+
+
+def _section(view: str, drawing: Drawing) -> str:
+    picture = arrange(drawing)
+    entries, right, bottom = legend(drawing, 4, 0, 1200)
+    drawn = document(drawing, picture.width, picture.height, shapes(drawing, picture))
+    return element("section", drawn, element("div", document(drawing, right + 4, bottom, entries)), data_view=view)
+
+
+def _facts(drawings: Mapping[str, Drawing]) -> str:
+    """What there is to tell, by view and number of node, as JSON that can stand in a script element."""
+    told = {view: [[node.title, node.facts] for node in drawing.nodes] for view, drawing in drawings.items()}
+    return json.dumps(told, ensure_ascii=False).replace("<", "\\u003c")

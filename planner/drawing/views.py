@@ -1,0 +1,125 @@
+"""Views: from a plan to the scene that shows every operator, and to the one that shows stages and streams."""
+
+from collections.abc import Callable, Mapping
+
+from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
+from .characters import clean
+from .facts import about_operator, about_stage, about_stream, types
+from .scene import TIMES, Drawing, Edge, Group, Line, Node, Way
+
+_WAYS: Mapping[str, Way] = {"late": "aside", "dead-letters": "aside"}
+
+
+def operators(plan: Plan) -> Drawing:
+    """Every operator, with its stage around it; intermediate streams are labels of the edges that cross a border."""
+    stores = {store.operator: store for store in plan.stores}
+    nodes = [_operator(operator, stores.get(operator.id)) for operator in plan.operators]
+    nodes += [_stream(stream) for stream in plan.streams if stream.kind != "intermediate"]
+    groups = tuple(Group(f"stage:{stage.id}", clean(_stage_title(stage)), stage.operators) for stage in plan.stages)
+    return Drawing(clean(plan.name), "operators", tuple(nodes), _between_operators(plan), groups)
+
+
+def stages(plan: Plan) -> Drawing:
+    """Every stage as one node, and every stream."""
+    nodes = [_stage(plan, stage) for stage in plan.stages] + [_stream(stream) for stream in plan.streams]
+    return Drawing(clean(plan.name), "stages", tuple(nodes), _between_stages(plan))
+
+
+VIEWS: Mapping[str, Callable[[Plan], Drawing]] = {"operators": operators, "stages": stages}
+
+
+def _operator(operator: PlannedOperator, store: PlannedStore | None) -> Node:
+    options = [_option(name, text) for name, text in operator.details.items() if not _seen(operator, name, text)]
+    lines = [Line("title", clean(operator.label))]
+    if options:
+        lines.append(Line("options", clean(" · ".join(options))))
+    if operator.value is not None:
+        lines.append(Line("types", clean(types(operator.key, operator.value))))
+    if store is not None:
+        lines.append(Line("store", clean(f"keeps {types(store.key, store.value)}")))
+    return Node(operator.id, operator.role, tuple(lines), about_operator(operator, store))
+
+
+_SPEAKING = {"windows", "aggregate", "function", "sink", "panes"}
+"""Options whose values say by themselves what they are."""
+
+
+def _option(name: str, text: str) -> str:
+    return text if name in _SPEAKING else f"{name} {text}"
+
+
+def _seen(operator: PlannedOperator, name: str, text: str) -> bool:
+    """Whether the label, or an edge to a stream, says it already."""
+    return (name in _SPEAKING and text in operator.label) or text in operator.writes
+
+
+def _stream(stream: PlannedStream) -> Node:
+    lines = [Line("title", clean(_stream_title(stream)))]
+    told = "" if stream.value is None else f"{types(stream.key, stream.value)}"
+    lines.append(Line("types", clean(" · ".join(filter(None, (_KINDS[stream.kind], told))))))
+    return Node(f"stream:{stream.name}", stream.kind, tuple(lines), about_stream(stream))
+
+
+_KINDS = {
+    "source": "source",
+    "intermediate": "intermediate",
+    "output": "output",
+    "late": "late messages",
+    "dead-letters": "failed messages",
+}
+
+
+def _stream_title(stream: PlannedStream) -> str:
+    return f"{stream.name} {TIMES}{stream.partitions}"
+
+
+def _stage(plan: Plan, stage: PlannedStage) -> Node:
+    stores = [store for store in plan.stores if store.stage == stage.id]
+    lines = [Line("title", clean(_stage_title(stage))), Line("options", counted(len(stage.operators), "operator"))]
+    lines += [Line("store", clean(f"{store.operator} keeps {types(store.key, store.value)}")) for store in stores]
+    return Node(f"stage:{stage.id}", "stage", tuple(lines), about_stage(plan, stage))
+
+
+def _stage_title(stage: PlannedStage) -> str:
+    return f"stage {stage.id} · {counted(stage.tasks, 'task')}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 task`, `8 tasks`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _between_operators(plan: Plan) -> tuple[Edge, ...]:
+    borders = {
+        writer: stream for stream in plan.streams if stream.kind == "intermediate" for writer in stream.written_by
+    }
+    found: list[Edge] = []
+    for operator in plan.operators:
+        for source in operator.inputs:
+            stream = borders.get(source)
+            border = stream is not None and operator.id in stream.read_by
+            label = clean(_stream_title(stream)) if stream is not None and border else None
+            found.append(Edge(source, operator.id, "border" if border else "flow", label))
+    for stream in plan.streams:
+        if stream.kind != "intermediate":
+            found += [Edge(f"stream:{stream.name}", reader) for reader in stream.read_by]
+            way = _WAYS.get(stream.kind, "flow")
+            found += [Edge(writer, f"stream:{stream.name}", way) for writer in stream.written_by]
+    return tuple(dict.fromkeys(found))
+
+
+def _between_stages(plan: Plan) -> tuple[Edge, ...]:
+    found: list[Edge] = []
+    for stage in plan.stages:
+        here = f"stage:{stage.id}"
+        found += [Edge(f"stream:{name}", here, _way(plan, name)) for name in stage.inputs]
+        found += [Edge(here, f"stream:{name}", _way(plan, name)) for name in stage.outputs]
+        found += [
+            Edge(here, f"stream:{stream.name}", "aside") for stream in plan.streams if stream.kind == "dead-letters"
+        ]
+    return tuple(dict.fromkeys(found))
+
+
+def _way(plan: Plan, name: str) -> Way:
+    kind = plan.stream(name).kind
+    return "border" if kind == "intermediate" else _WAYS.get(kind, "flow")

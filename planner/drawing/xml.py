@@ -1,0 +1,26 @@
+"""XML: elements as text, with all that users wrote escaped."""
+
+from html import escape
+
+
+def element(name: str, *content: str, **attributes: object) -> str:
+    """An element around content that is XML already; `_` in the name of an attribute becomes `-`.
+
+    >>> element("text", escaped("a < b"), x=1.5, class_="title")
+    '<text x="1.5" class="title">a &lt; b</text>'
+    """
+    told = "".join(f' {_named(key)}="{_valued(value)}"' for key, value in attributes.items() if value is not None)
+    return f"<{name}{told}>{''.join(content)}</{name}>" if content else f"<{name}{told}/>"
+
+
+def escaped(text: str) -> str:
+    """Text as the content of an element."""
+    return escape(text, quote=False)
+
+
+def _named(key: str) -> str:
+    return key.rstrip("_").replace("_", "-") if key.islower() else key
+
+
+def _valued(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else escape(str(value))
