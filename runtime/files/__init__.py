@@ -1,0 +1,25 @@
+"""Files into records and back: lines, JSON lines, CSV and access logs, plain or gzipped."""
+
+from .access_log import Request, parse_access_log
+from .formats import FORMATS, FormatName, Malformed
+from .lines import STANDARD, open_output
+from .output import Render, ShownAs, json_of_bytes, json_of_kind, shown
+from .records import Reading, RecordFile, open_records
+
+__all__ = [
+    "FORMATS",
+    "STANDARD",
+    "FormatName",
+    "Malformed",
+    "Reading",
+    "RecordFile",
+    "Render",
+    "Request",
+    "ShownAs",
+    "json_of_bytes",
+    "json_of_kind",
+    "open_output",
+    "open_records",
+    "parse_access_log",
+    "shown",
+]

@@ -1,0 +1,104 @@
+"""Lines of a file or of standard input, gzipped or not, in constant memory; and files to write to."""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, Protocol, cast
+
+from ...dsl.checks import explain
+from ...dsl.errors import UsageError
+
+STANDARD = "-"
+"""The name that stands for standard input or output."""
+
+_CHUNK = 1 << 18
+_GZIP = b"\x1f\x8b"
+
+
+class _Chunked(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+class Lines:
+    """Iterates over lines without their ends, `\\n` or `\\r\\n`; a last line need not have one.
+
+    `number` counts the lines given so far. `drained` says that the next line has to be waited for or read from disk:
+    a good moment to hand on what has been gathered. Raises UsageError if the file turns out to be damaged.
+    """
+
+    def __init__(self, name: str, file: _Chunked) -> None:
+        self.name = "standard input" if name == STANDARD else name
+        self.number = 0
+        self.drained = False
+        self._file = file
+
+    def __iter__(self) -> Iterator[bytes]:
+        begun: list[bytes] = []
+        while chunk := self._read():
+            first, end, rest = chunk.partition(b"\n")
+            begun.append(first)
+            if end:
+                *lines, tail = rest.split(b"\n")
+                yield from self._give([b"".join(begun), *lines])
+                begun = [tail]
+        if last := b"".join(begun):
+            yield from self._give([last])
+
+    def _read(self) -> bytes:
+        try:
+            return self._file.read1(_CHUNK)
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(self.name, error) from error
+
+    def _give(self, lines: list[bytes]) -> Iterator[bytes]:
+        count = len(lines)
+        for index, line in enumerate(lines, 1):
+            self.number += 1
+            self.drained = index == count
+            yield line[:-1] if line.endswith(b"\r") else line
+
+
+@contextmanager
+def open_lines(path: str) -> Iterator[Lines]:
+    """The lines of a file, `-` for standard input; gzip is known by its first bytes. UsageError if it can't be read."""
+    with ExitStack() as opened:
+        try:
+            if path == STANDARD:
+                file = cast(io.BufferedReader, sys.stdin.buffer)
+            else:
+                file = opened.enter_context(open(path, "rb"))
+            packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
+        except OSError as error:
+            raise unreadable(path, error) from error
+        yield Lines(path, cast(_Chunked, gzip.GzipFile(fileobj=file)) if packed else file)
+
+
+def unreadable(path: str, error: Exception) -> UsageError:
+    """A file that cannot be read, and why."""
+    if isinstance(error, FileNotFoundError):
+        expected, remedy = "a file, or - for standard input", "correct the path; it is relative to the current folder"
+        return UsageError(explain(f"there is no file {path!r}", expected, remedy, path))
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UsageError(explain(f"the file cannot be read: {why}", "a readable file, plain or gzipped", at=path))
+
+
+@contextmanager
+def open_output(path: str) -> Iterator[BinaryIO]:
+    """A file to write to, `-` for standard output, gzipped if it is named .gz. UsageError if it can't be made."""
+    with ExitStack() as opened:
+        if path == STANDARD:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+            return
+        try:
+            file: BinaryIO = opened.enter_context(open(path, "wb"))
+        except OSError as error:
+            wrong = f"the file cannot be written: {error.strerror}"
+            raise UsageError(explain(wrong, "a path in a folder that exists", "make the folder first", path)) from error
+        if path.endswith(".gz"):
+            # Without a name and a time in its head, equal content gives equal files.
+            file = cast(BinaryIO, opened.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
+        yield file

@@ -1,0 +1,88 @@
+"""From records to lines of JSON: each value on a line of its own."""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from ...dsl.annotations import UNKNOWN
+from ...dsl.serde import Serde, untyped_serde, value_serde
+
+Render = Callable[[bytes | None], bytes]
+"""Turns the bytes of a value into a line, without its end."""
+
+ShownAs = Literal["auto", "json", "text", "base64"]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # what no text holds, and small integers as keys do
+
+_encode = msgspec.json.Encoder().encode
+
+
+def json_of_kind(kind: Any, *, raw: bool = False) -> Render:
+    """How to show values of a type or Serde as JSON; None is `null`.
+
+    JSON is passed through, `str` becomes a JSON string, `bytes` a JSON string in base64; what another Serde decodes is
+    written as JSON. With `raw`, `str` and `bytes` are shown as they are.
+
+    >>> json_of_kind(str)(b"ada"), json_of_kind(dict[str, int])(b'{"a":1}'), json_of_kind(bytes)(b"ada")
+    (b'"ada"', b'{"a":1}', b'"YWRh"')
+    """
+    serde = untyped_serde() if kind is UNKNOWN else value_serde(kind)
+    if serde.name in ("str", "bytes"):
+        return _or_null(_same if raw else {"str": _text, "bytes": _base64}[serde.name])
+    return _or_null(_same if not isinstance(kind, Serde) else lambda value: _encode(serde.decode(value)))
+
+
+def json_of_bytes(shown_as: ShownAs) -> Render:
+    """How to show values of no known type: as JSON, as a text, as base64; `auto` is JSON, else `shown`."""
+    return _or_null(_SHOWN[shown_as])
+
+
+def shown(data: bytes | None) -> str | dict[str, str] | None:
+    """Bytes of no known type, for JSON: a text if they are one, else an object with their base64.
+
+    >>> shown(b"ada"), shown(b"\\x00")
+    ('ada', {'base64': 'AA=='})
+    """
+    if data is None:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+    return {"base64": b64encode(data).decode()} if _CONTROL.search(text) else text
+
+
+def _or_null(render: Callable[[bytes], bytes]) -> Render:
+    return lambda value: b"null" if value is None else render(value)
+
+
+def _same(value: bytes) -> bytes:
+    return value
+
+
+def _text(value: bytes) -> bytes:
+    return _encode(value.decode("utf-8", "backslashreplace"))
+
+
+def _base64(value: bytes) -> bytes:
+    return _encode(b64encode(value).decode())
+
+
+def _document(value: bytes) -> bytes:
+    """JSON as it is, but on one line; raises msgspec.DecodeError for what is none."""
+    msgspec.json.decode(value)
+    return msgspec.json.format(value, indent=-1) if b"\n" in value else value
+
+
+def _any(value: bytes) -> bytes:
+    try:
+        return _document(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    return _encode(shown(value))
+
+
+_SHOWN: dict[ShownAs, Callable[[bytes], bytes]] = {"auto": _any, "json": _document, "text": _text, "base64": _base64}

@@ -1,0 +1,142 @@
+"""From files to records: batches with keys and timestamps, in constant memory."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ...dsl.checks import explain
+from ...dsl.errors import UsageError
+from ...dsl.message import Record
+from ...dsl.serde import encode_key
+from .access_log import Request
+from .formats import FORMATS, Entry, FormatName, Malformed
+from .lines import Lines, open_lines
+
+BATCH_RECORDS = 10_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file becomes records.
+
+    `key_field` and `timestamp_field` name fields of each value; without them records have no key, and the time at
+    which they are read. A malformed line is an error, unless `skip_malformed`.
+    """
+
+    format: FormatName = "lines"
+    key_field: str | None = None
+    timestamp_field: str | None = None
+    delimiter: str = ","
+    skip_malformed: bool = False
+
+    def __post_init__(self) -> None:
+        named = [name for name in (self.key_field, self.timestamp_field) if name is not None]
+        if self.format not in FORMATS:
+            raise _refused(f"format {self.format!r}", f"one of {', '.join(FORMATS)}")
+        if self.format == "lines" and named:
+            expected = f"one of {', '.join(name for name in FORMATS if name != 'lines')}, which have fields"
+            raise _refused(f"lines of plain text have no field {named[0]!r}", expected)
+        for name in named:
+            if self.format == "access-log" and name not in Request.__struct_fields__:
+                expected = f"one of {', '.join(Request.__struct_fields__)}"
+                raise _refused(f"a request of an access log has no field {name!r}", expected)
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+            raise _refused(f"delimiter {self.delimiter!r}", "one character, which is no quote")
+
+
+def _refused(wrong: str, expected: str) -> UsageError:
+    return UsageError(explain(wrong, expected, at="the options for reading files"))
+
+
+class RecordFile:
+    """The records of one open file; `malformed` counts the lines that were skipped, the first of which is kept."""
+
+    def __init__(self, lines: Lines, reading: Reading, clock: Callable[[], float]) -> None:
+        self._lines = lines
+        self._reading = reading
+        self._clock = clock
+        self.malformed = 0
+        self.first_malformed: Malformed | None = None
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Batches of at most 10,000 records; one ends early where the next line would have to be waited for."""
+        record_of = _recorder(self._reading)
+        batch: list[Record] = []
+        now = self._now()
+        for parsed in FORMATS[self._reading.format](self._lines, self._reading.delimiter):
+            if isinstance(parsed, Malformed):
+                self._skip(parsed)
+            elif parsed is not None:
+                try:
+                    batch.append(record_of(parsed, now))
+                except (TypeError, ValueError) as error:
+                    self._skip(Malformed(self._lines.number, str(error)))
+            if self._lines.drained or len(batch) >= BATCH_RECORDS:
+                if batch:
+                    yield batch
+                batch, now = [], self._now()
+        if batch:
+            yield batch
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+    def _skip(self, line: Malformed) -> None:
+        if not self._reading.skip_malformed:
+            remedy = "correct the line, or leave out such lines with --skip-malformed"
+            where = f"{self._lines.name}:{line.line}"
+            raise UsageError(explain(line.why, f"the format {self._reading.format}", remedy, where))
+        self.malformed += 1
+        self.first_malformed = self.first_malformed or line
+
+
+@contextmanager
+def open_records(path: str, reading: Reading, *, clock: Callable[[], float] = time.time) -> Iterator[RecordFile]:
+    """Open a file, `-` for standard input, as records. Raises UsageError if it cannot be read."""
+    with open_lines(path) as lines:
+        yield RecordFile(lines, reading, clock)
+
+
+def _recorder(reading: Reading) -> Callable[[Entry, int], Record]:
+    """What makes a record of an entry; it raises ValueError or TypeError where a field is not fit for it."""
+    key_field, timestamp_field = reading.key_field, reading.timestamp_field
+
+    def plain(entry: Entry, now: int) -> Record:
+        return None, entry[0], now, ()
+
+    def with_fields(entry: Entry, now: int) -> Record:
+        value, document = entry
+        key = None if key_field is None else encode_key(_field(document, key_field))
+        at = now if timestamp_field is None else _millis(timestamp_field, _field(document, timestamp_field))
+        return key, value, at, ()
+
+    return plain if key_field is None and timestamp_field is None else with_fields
+
+
+def _field(document: Any, name: str) -> Any:
+    if isinstance(document, Request):
+        return getattr(document, name)
+    if not isinstance(document, dict):
+        raise ValueError(f"no object with a field {name!r}")
+    if name not in document:
+        raise ValueError(f"no field {name!r} among {', '.join(document) or 'none'}")
+    return document[name]
+
+
+def _millis(name: str, value: Any) -> int:
+    """A timestamp: ms since epoch as a number or digits, or ISO 8601 with a time zone."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    try:
+        when = datetime.fromisoformat(str(value))
+        return (when - _EPOCH) // timedelta(milliseconds=1)
+    except (TypeError, ValueError):
+        expected = "ms since epoch, or a time such as 2024-05-17T10:05:03Z"
+        raise ValueError(f"field {name!r} is {value!r}, expected {expected}") from None
