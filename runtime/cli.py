@@ -1,0 +1,304 @@
+"""The command line: `fluvial run`, `plan`, `draw`, `check`, `produce` and `consume`."""
+
+import sys
+import traceback
+import webbrowser
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+from rich.console import Console
+
+from ..dsl.errors import FluvialError
+from ..planner.settings import Guarantee, Settings
+from .commands import checking, options, planning, streams
+from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
+from .display import showing, summary
+from .files import STANDARD, FormatName, Reading, ShownAs
+from .run import EngineName, Until
+from .target import load_pipeline
+
+app = typer.Typer(
+    name="fluvial",
+    help="Typed stream processing: one pipeline, run by its own engine or by Spark.",
+    epilog="Exit codes: 0 done, 2 usage, 3 pipeline or plan is wrong, 4 system is out of reach, 5 a message failed, "
+    "6 no progress.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_URL = "Where the streams are: log:DIR, or memory:, which is gone at the end."
+_RUN, _INPUT, _OUTPUT = "The run", "Files to streams", "Streams to files"
+
+Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="file.py, file.py:attribute or module:attribute.")]
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
+SystemUrl = Annotated[str, typer.Option("--system", metavar="URL", help=_URL)]
+MaybeSystem = Annotated[str | None, typer.Option("--system", metavar="URL", help=_URL)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Format = Annotated[FormatName, typer.Option("--format", help="What a line of the file is.")]
+Delimiter = Annotated[str, typer.Option(help="What lies between the columns of CSV.")]
+SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Count lines not of the format, leave them out.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code. Errors are told on stderr, with a traceback under `--debug`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    try:
+        # Taken out here, so that it may stand anywhere and holds for errors in the words themselves.
+        app([word for word in words if word != "--debug"], prog_name="fluvial")
+    except FluvialError as error:
+        print(error, file=sys.stderr)
+        if debug:
+            traceback.print_exception(error)
+        return error.exit_code
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"fluvial {version('fluvial')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options_of_all(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    _debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error; stands anywhere.")] = False,
+) -> None:
+    """Options that stand before a verb."""
+
+
+@app.command("run")
+def run_verb(
+    target: Target,
+    engine: Annotated[EngineName, typer.Option(help="What runs it.", rich_help_panel=_RUN)] = "local",
+    system: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help=f"{_URL} Default: {DEFAULT_SYSTEM}; with --input a temporary log.", rich_help_panel=_RUN
+        ),
+    ] = None,
+    until: Annotated[
+        Until | None,
+        typer.Option(help="When to return: at the end that inputs have now, or when stopped.", rich_help_panel=_RUN),
+    ] = None,
+    guarantee: Annotated[
+        Guarantee, typer.Option(help="Whether a crash may repeat outputs.", rich_help_panel=_RUN)
+    ] = "at_least_once",
+    commit_interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between checkpoints: 500ms, 2s, 1min.", rich_help_panel=_RUN)
+    ] = "1s",
+    intermediate_partitions: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Partitions of intermediate streams.", rich_help_panel=_RUN)
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="STREAM=FILE",
+            help="Load a file into a stream first, - for standard input; repeat it for more.",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
+    input_format: Annotated[
+        FormatName,
+        typer.Option(
+            help="What a line of the files is; by default the pipeline itself decodes lines.", rich_help_panel=_INPUT
+        ),
+    ] = "lines",
+    delimiter: Annotated[str, typer.Option(help="What lies between columns of CSV.", rich_help_panel=_INPUT)] = ",",
+    skip_malformed: Annotated[
+        bool, typer.Option("--skip-malformed", help="Leave out lines not of the format.", rich_help_panel=_INPUT)
+    ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Partitions of the streams made for --input.", rich_help_panel=_INPUT),
+    ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Load into streams that hold records.", rich_help_panel=_INPUT)
+    ] = False,
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output",
+            metavar="STREAM=FILE",
+            help="Afterwards write the values that came to a stream as lines of JSON, - for standard output.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write str and bytes values as they are.", rich_help_panel=_OUTPUT)
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].", rich_help_panel="Spark")
+    ] = None,
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting of Spark; repeat it for more.", rich_help_panel="Spark"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor report.")] = False,
+) -> None:
+    """Run a pipeline, until it is stopped or until the end that its inputs have now.
+
+    Streams can be filled from files first, and written to files afterwards:
+
+    fluvial run visits.py --input clicks=clicks.jsonl --output visits=-
+    """
+    pipeline = load_pipeline(target)
+    wanted = RunOptions(
+        engine=engine,
+        system=system,
+        inputs=options.pairs("--input", inputs or [], "STREAM=FILE", str),
+        outputs=options.pairs("--output", outputs or [], "STREAM=FILE", str),
+        reading=Reading(input_format, delimiter=delimiter, skip_malformed=skip_malformed),
+        partitions=partitions,
+        append=append,
+        raw=raw,
+        until=until,
+        settings=Settings(
+            guarantee=guarantee,
+            commit_interval=options.duration("--commit-interval", commit_interval),
+            intermediate_partitions=intermediate_partitions,
+        ),
+        master=master,
+        spark_conf=options.pairs("--spark-conf", spark_conf or [], "NAME=VALUE", str),
+    )
+    to_stdout = STANDARD in wanted.outputs.values()
+    if as_json and to_stdout:
+        raise options.refused(
+            "--json", "and an --output to standard output", "one of them", "write the output to a file"
+        )
+    with showing(quiet=quiet) as progress:
+        report, loaded = run_pipeline(pipeline, wanted, progress)
+    if as_json:
+        _print_json(report)
+    elif not quiet:
+        notes = [streams.told(file) for file in loaded if file.malformed]
+        print(*notes, summary(report), sep="\n", file=sys.stderr if to_stdout else sys.stdout)
+
+
+@app.command("plan")
+def plan_verb(
+    target: Target,
+    system: MaybeSystem = None,
+    partitions: Annotated[
+        list[str] | None, typer.Option(metavar="STREAM=N", help="The partition count of a stream; repeat it for more.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a pipeline means: stages, operators, streams, stores, and which engine can run it."""
+    counts = options.pairs("--partitions", partitions or [], "STREAM=N", options.count)
+    made = planning.planned(load_pipeline(target), system, counts)
+    if as_json:
+        print(made.to_json())
+    else:
+        _console().print(planning.tables(made, system or ""))
+
+
+@app.command("draw")
+def draw_verb(
+    target: Target,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to: .svg .html .mmd .dot .txt .json, - for stdout."),
+    ] = STANDARD,
+    format: Annotated[
+        str | None,
+        typer.Option("--format", help="svg, html, mmd, dot, txt or json; by default as the file's name ends."),
+    ] = None,
+    view: Annotated[
+        Literal["operators", "stages"], typer.Option(help="All operators, or stages and streams.")
+    ] = "operators",
+    system: MaybeSystem = None,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the file in the browser.")] = False,
+) -> None:
+    """Draw a pipeline's plan, as text unless told."""
+    made = planning.planned(load_pipeline(target), system, {})
+    planning.save(planning.drawing(made, output, format, view), output)
+    if show and output != STANDARD:
+        webbrowser.open(Path(output).resolve().as_uri())
+
+
+@app.command("check")
+def check_verb(
+    target: Target,
+    engine: Annotated[EngineName, typer.Option(help="What is to run it.")] = "local",
+    system: MaybeSystem = None,
+    as_json: Json = False,
+) -> None:
+    """Find out what would keep a pipeline from running: plan, system, streams, types, functions.
+
+    Exit code 3 if something would, 4 if the system is out of reach.
+    """
+    found = list(checking.check(load_pipeline(target), engine, system))
+    if as_json:
+        _print_json(found)
+    else:
+        print(*found, sep="\n")
+    raise typer.Exit(max(finding.code for finding in found))
+
+
+@app.command("produce")
+def produce_verb(
+    stream: Stream,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file, plain or gzipped, - for standard input.")],
+    system: SystemUrl = DEFAULT_SYSTEM,
+    format: Format = "lines",
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Partitions of the stream; 1 if it is new.")
+    ] = None,
+    key_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field with a record's key.")] = None,
+    timestamp_field: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The field with its time: ms since epoch, or ISO 8601. Default: now."),
+    ] = None,
+    delimiter: Delimiter = ",",
+    skip_malformed: SkipMalformed = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+) -> None:
+    """Append a file to a stream, which is made if need be; a file is written whole or not at all."""
+    reading = Reading(format, key_field, timestamp_field, delimiter, skip_malformed)
+    loaded = streams.produce(stream, file, system, reading, partitions)
+    if not quiet:
+        print(streams.told(loaded))
+
+
+@app.command("consume")
+def consume_verb(
+    stream: Stream,
+    system: SystemUrl = DEFAULT_SYSTEM,
+    from_offset: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="The first offset of each partition. Default: the first there is."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Most records to print.")] = None,
+    until: Annotated[Until, typer.Option(help="Return at the end that there is now, or go on until stopped.")] = "end",
+    values: Annotated[bool, typer.Option("--values/--records", help="Print values alone, or whole records.")] = False,
+    format: Annotated[
+        ShownAs, typer.Option("--format", help="How to show values; auto: as JSON where they are, else text or base64.")
+    ] = "auto",
+) -> None:
+    """Print the records of a stream as lines of JSON."""
+    show: streams.Show = "values" if values else "records"
+    streams.consume(
+        stream, system, sys.stdout.buffer, from_offset=from_offset, limit=limit, until=until, show=show, shown_as=format
+    )
+
+
+def _console() -> Console:
+    """Standard output; wide where it is no terminal, so that no row is broken there."""
+    return Console(width=None if sys.stdout.isatty() else 200)
+
+
+def _print_json(value: object) -> None:
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

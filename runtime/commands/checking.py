@@ -1,0 +1,192 @@
+"""The verb `check`: all that can be found out about a pipeline before it runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN
+from ...dsl.errors import FluvialError, SystemProblem
+from ...dsl.pipeline import Pipeline
+from ...dsl.serde import Serde, type_name, value_serde
+from ...planner.plan import Plan
+from ...planner.planner import plan
+from ...planner.types import flows
+from ..display import plural
+from ..gaps import gaps
+from ..run import EngineName
+from ..systems import open_system
+from ..systems.contract import System
+from ..target import loaded_modules
+
+WRONG = 3
+OUT_OF_REACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `code` is the exit code it asks for, 0 where all is well; `remedy` what to do."""
+
+    text: str
+    code: int = 0
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        text = self.text.replace("\n", "\n  ")
+        lines = [f"{'✗' if self.code else '✓'} {text}"]
+        return "\n".join([*lines, f"  to do: {self.remedy}"] if self.remedy else lines)
+
+
+def check(pipeline: Pipeline, engine: EngineName, system: str | None) -> Iterator[Finding]:
+    """Look at the plan, the system, the streams, the types and the functions; what depends on a failure is left out."""
+    streams: System | None = None
+    existing: dict[str, int] = {}
+    try:
+        streams = None if system is None else open_system(system)
+        existing = {} if streams is None else streams.admin().streams()
+        if streams is not None:
+            yield Finding(f"system: {streams.url} is in reach, with {plural(len(existing), 'stream')}")
+    except (SystemProblem, OSError) as error:
+        streams = None
+        yield Finding(f"system: {error}", OUT_OF_REACH)
+    try:
+        made = plan(pipeline, partitions=existing)
+    except FluvialError as error:
+        yield Finding(f"plan: {error}", error.exit_code)
+        return
+    yield Finding(f"plan: {plural(len(made.stages), 'stage')}, {plural(len(made.streams), 'stream')}")
+    if streams is not None:
+        yield from _sources(made, streams, existing)
+        yield from _outputs(made, existing)
+    yield from _types(pipeline)
+    yield from _engine(made, engine, system or "")
+    if engine == "spark":
+        yield from _functions(pipeline)
+
+
+def _sources(made: Plan, system: System, existing: dict[str, int]) -> Iterator[Finding]:
+    for operator in made.operators:
+        if operator.reads is None:
+            continue
+        if operator.reads not in existing:
+            remedy = f"fluvial produce {operator.reads} FILE --system {system.url}"
+            yield Finding(f"source: there is no stream {operator.reads!r} in {system.url}", WRONG, remedy)
+            continue
+        yield Finding(f"source: {operator.reads} has {plural(existing[operator.reads], 'partition')}")
+        source = made.pipeline.operator(operator.id)
+        assert isinstance(source, ops.Source)
+        yield from _first_record(source, system)
+
+
+def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
+    """Whether the first record of a stream is of the type that the pipeline declares; nothing where it is empty."""
+    value = _first_value(source.stream, system)
+    if value is None:
+        return
+    serde = value_serde(source.value)
+    try:
+        first = serde.decode(value)
+        same = serde.decode(serde.encode(first)) == first
+    except Exception as error:  # a Serde may be the user's, and raise anything
+        remedy = f"correct value= at {source.origin}, or see what is there: fluvial consume {source.stream} --limit 1"
+        yield Finding(
+            f"value: the first record of {source.stream} is no {type_name(source.value)}: {error}", WRONG, remedy
+        )
+        return
+    if same:
+        yield Finding(f"value: the first record of {source.stream} is a {_name(source.value)}")
+    else:
+        remedy = f"correct the Serde at {source.origin}"
+        yield Finding(
+            f"value: the first record of {source.stream} is another after encoding and decoding", WRONG, remedy
+        )
+
+
+def _first_value(stream: str, system: System) -> bytes | None:
+    admin = system.admin()
+    consumer = system.consumer(max_records=1)
+    try:
+        for partition, (start, end) in enumerate(zip(admin.starts(stream), admin.ends(stream), strict=True)):
+            if start < end:
+                consumer.assign({(stream, partition): start})
+                for batch in consumer.poll(1.0):
+                    return batch.records[0][1]
+        return None
+    finally:
+        consumer.close()
+
+
+def _outputs(made: Plan, existing: dict[str, int]) -> Iterator[Finding]:
+    for stream in made.streams:
+        if stream.kind != "source":
+            state = "has" if stream.name in existing else "will be made with"
+            yield Finding(f"{stream.kind}: {stream.name} {state} {plural(stream.partitions, 'partition')}")
+
+
+def _types(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether what crosses a border or leaves can be read back by its type."""
+    known = flows(pipeline)
+    for operator in pipeline.operators:
+        if not isinstance(operator, ops.PartitionBy | ops.SendTo):
+            continue
+        kind = operator.value if operator.value is not None else known[operator.id].value
+        if kind is UNKNOWN:
+            yield Finding(f"type: {operator.id} writes JSON of whatever comes; no type is known")
+        else:
+            yield _type(operator, kind)
+
+
+def _type(operator: ops.Operator, kind: Any) -> Finding:
+    try:
+        value_serde(kind)
+    except (TypeError, NotImplementedError) as error:
+        remedy = f"pass value= at {operator.origin}, or annotate what the last map before it returns"
+        return Finding(f"type: {operator.id} writes {_name(kind)}, which cannot be read back: {error}", WRONG, remedy)
+    return Finding(f"type: {operator.id} writes {_name(kind)}")
+
+
+def _name(kind: Any) -> str:
+    return kind.name if isinstance(kind, Serde) else type_name(kind)
+
+
+def _engine(made: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
+    found = gaps(made, engine, system)
+    for gap in found:
+        yield Finding(
+            f"engine: {engine} cannot run {gap.subject}: {gap.reason}", WRONG, "choose another engine or system"
+        )
+    if engine == "spark" and find_spec("pyspark") is None:
+        yield Finding("engine: spark needs pyspark, which is not installed", WRONG, "pip install 'fluvial[spark]'")
+    elif not found:
+        yield Finding(f"engine: {engine} runs all of it")
+
+
+def _functions(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether Spark's workers can be sent every operator."""
+    if find_spec("pyspark") is None:
+        return
+    # By name, for only the Spark engine may depend on pyspark; this asks its pickler and starts nothing.
+    pickler = import_module("pyspark.cloudpickle")
+    for module in loaded_modules():
+        pickler.register_pickle_by_value(module)
+        _forget_decoders(module)
+    failed = 0
+    for operator in pipeline.operators:
+        try:
+            pickler.dumps(operator)
+        except Exception as error:  # pickling runs the users' own methods
+            failed += 1
+            remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"
+            yield Finding(f"functions: {operator.id} cannot be sent to Spark's workers: {error}", WRONG, remedy)
+    if not failed:
+        yield Finding("functions: all can be sent to Spark's workers")
+
+
+def _forget_decoders(module: ModuleType) -> None:
+    """Drop what msgspec keeps on dataclasses it has decoded: it cannot be pickled, and is made again when needed."""
+    for value in vars(module).values():
+        if isinstance(value, type) and "__msgspec_cache__" in vars(value):
+            del value.__msgspec_cache__  # type: ignore[attr-defined]

@@ -1,0 +1,58 @@
+"""Options of the command line that are more than one word: pairs, and durations."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from ...dsl.checks import explain
+from ...dsl.errors import UsageError
+
+T = TypeVar("T")
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)")
+_UNITS = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
+
+
+def refused(option: str, given: str, expected: str, remedy: str = "") -> UsageError:
+    """An option with a wrong value."""
+    return UsageError(explain(f"{option} {given}", expected, remedy, "the command line"))
+
+
+def pairs(option: str, given: Sequence[str], form: str, value: Callable[[str], T]) -> dict[str, T]:
+    """The values of an option that is written `NAME=VALUE` and may be repeated, by name.
+
+    >>> pairs("--partitions", ["clicks=4"], "STREAM=N", count)
+    {'clicks': 4}
+    """
+    found: dict[str, T] = {}
+    for text in given:
+        name, between, rest = text.partition("=")
+        if not (name and between and rest):
+            raise refused(option, text, form)
+        if name in found:
+            raise refused(option, text, f"each name once; {name} was given before")
+        try:
+            found[name] = value(rest)
+        except ValueError as error:
+            raise refused(option, text, f"{form}: {error}") from None
+    return found
+
+
+def count(text: str) -> int:
+    """A number of partitions and the like."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a whole number, 1 or more")
+    return int(text)
+
+
+def duration(option: str, text: str) -> timedelta:
+    """A duration such as `500ms`, `2s`, `1.5min`.
+
+    >>> duration("--commit-interval", "500ms")
+    datetime.timedelta(microseconds=500000)
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise refused(option, text, "a number with a unit: ms, s, min, h or d", f"write {option} 500ms")
+    return timedelta(**{_UNITS[found[2]]: float(found[1])})

@@ -1,0 +1,39 @@
+"""Records of a stream, up to the end that it has or as they come."""
+
+from collections.abc import Iterator, Sequence
+
+from ..systems.contract import Batch, System
+
+
+def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Batch]:
+    """The records between two offsets of each partition, one partition after the other."""
+    consumer = system.consumer()
+    try:
+        for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            if start < end:
+                consumer.assign({(stream, partition): start})
+            while start < end:
+                for batch in consumer.poll(1.0):
+                    yield _before(batch, end)
+                    start = batch.next_offset
+    finally:
+        consumer.close()
+
+
+def follow(system: System, stream: str, starts: Sequence[int]) -> Iterator[Batch]:
+    """The records from these offsets on, one a partition, and all that come, without end."""
+    consumer = system.consumer()
+    try:
+        consumer.assign({(stream, partition): start for partition, start in enumerate(starts)})
+        while True:
+            yield from consumer.poll(1.0)
+    finally:
+        consumer.close()
+
+
+def _before(batch: Batch, end: int) -> Batch:
+    """The part of a batch that lies before an offset."""
+    if batch.next_offset <= end:
+        return batch
+    kept = sum(offset < end for offset in batch.offsets)
+    return Batch(batch.stream, batch.partition, batch.offsets[:kept], batch.records[:kept])

@@ -1,0 +1,166 @@
+"""The verb `run`: files into streams, the pipeline, and streams into files."""
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from ...dsl import operators as ops
+from ...dsl.checks import explain
+from ...dsl.errors import MissingExtraError, UsageError
+from ...dsl.pipeline import Pipeline
+from ...planner.planner import plan
+from ...planner.settings import Settings
+from ...planner.types import flows
+from ..files import STANDARD, Reading, Render, json_of_bytes, json_of_kind, open_output
+from ..report import OnProgress, Report
+from ..run import EngineName, Until, run
+from ..systems import LogSystem, open_system
+from ..systems.contract import System
+from .loading import Loaded, load
+from .options import refused
+from .reading import read_to_ends
+
+DEFAULT_SYSTEM = "log:.fluvial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a run may be told. `inputs` and `outputs` are files by stream; `system` None is a temporary log where there
+    are inputs, else the default one; `until` None is "end" where there are inputs, else "stopped"."""
+
+    engine: EngineName = "local"
+    system: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    reading: Reading = field(default_factory=Reading)
+    partitions: int | None = None
+    append: bool = False
+    raw: bool = False
+    until: Until | None = None
+    settings: Settings = field(default_factory=Settings)
+    master: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_pipeline(pipeline: Pipeline, options: RunOptions, progress: OnProgress | None) -> tuple[Report, list[Loaded]]:
+    """Load the inputs, run the pipeline, write the outputs; says what was loaded, too."""
+    _check_streams(pipeline, options)
+    _spark_arguments(options)
+    if options.engine == "spark" and find_spec("pyspark") is None:
+        remedy = "pip install 'fluvial[spark]'"
+        raise MissingExtraError(
+            explain("pyspark is not installed", "the extra that brings it", remedy, "--engine spark")
+        )
+    with _system(options) as system:
+        loaded = _load_inputs(system, options)
+        before = _ends(system, options.outputs)
+        until = options.until or ("end" if options.inputs else "stopped")
+        report = run(
+            pipeline,
+            engine=options.engine,
+            system=system,
+            settings=options.settings,
+            until=until,
+            progress=progress,
+            spark=options.master,
+        )
+        for stream, path in options.outputs.items():
+            _write(system, stream, before[stream], path, pipeline, raw=options.raw)
+        return report, loaded
+
+
+def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
+    """Refuse files for streams that the pipeline does not have, and a temporary log that lacks an input."""
+    made = plan(pipeline)
+    sources = [stream.name for stream in made.streams if stream.kind == "source"]
+    written = [stream.name for stream in made.streams if stream.kind != "source"]
+    for option, given, streams, does in (
+        ("--input", options.inputs, sources, "reads"),
+        ("--output", options.outputs, written, "writes"),
+    ):
+        for name, path in given.items():
+            if name not in streams:
+                raise refused(
+                    option, f"{name}={path}", f"a stream that {pipeline.name} {does}: {', '.join(streams) or 'none'}"
+                )
+    missing = [name for name in sources if name not in options.inputs]
+    if options.inputs and options.system is None and missing:
+        wrong = f"no --input for {', '.join(missing)}: without --system a run with --input has a new, temporary log"
+        remedy = f"write --input {missing[0]}=FILE, or name the system where the stream is"
+        raise UsageError(explain(wrong, "a file for each stream that is read", remedy, "the command line"))
+    for path in options.outputs.values():
+        if path != STANDARD and not Path(path).parent.is_dir():
+            wrong = f"there is no folder {str(Path(path).parent)!r}"
+            raise UsageError(
+                explain(wrong, "a path in a folder that exists", "make the folder first", f"--output {path}")
+            )
+
+
+@contextmanager
+def _system(options: RunOptions) -> Iterator[System]:
+    """The system that was named; else, where there are inputs, a log in a folder that is removed afterwards."""
+    if options.system is not None or not options.inputs:
+        yield open_system(options.system or DEFAULT_SYSTEM)
+        return
+    folder = tempfile.mkdtemp(prefix="fluvial-")
+    try:
+        # It does not outlive the run, so nothing is gained by waiting for the disk.
+        yield LogSystem(Path(folder, "log"), fsync=False)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _load_inputs(system: System, options: RunOptions) -> list[Loaded]:
+    admin = system.admin()
+    for stream in options.inputs:
+        if not options.append and any(admin.ends(stream) if admin.partitions(stream) else []):
+            wrong = f"--input for {stream!r}, which holds records in {system.url}"
+            remedy = "write --append to add to them, or leave out --input to read what is there"
+            raise UsageError(explain(wrong, "an empty stream or a new one", remedy, "the command line"))
+    return [load(system, stream, path, options.reading, options.partitions) for stream, path in options.inputs.items()]
+
+
+def _ends(system: System, streams: Sequence[str] | Mapping[str, str]) -> dict[str, list[int]]:
+    admin = system.admin()
+    return {stream: admin.ends(stream) if admin.partitions(stream) else [] for stream in streams}
+
+
+def _write(system: System, stream: str, before: list[int], path: str, pipeline: Pipeline, *, raw: bool) -> None:
+    """Write the values that came to a stream since it had these ends."""
+    render = _render(pipeline, stream, raw=raw)
+    ends = system.admin().ends(stream)
+    with open_output(path) as file:
+        for batch in read_to_ends(system, stream, before or [0] * len(ends), ends):
+            file.writelines(render(record[1]) + b"\n" for record in batch.records)
+
+
+def _render(pipeline: Pipeline, stream: str, *, raw: bool) -> Render:
+    """How to show the values of a stream that the pipeline writes."""
+    kinds = [_kind(pipeline, pipeline.operator(id)) for id in plan(pipeline).stream(stream).written_by]
+    if kinds and all(kind == kinds[0] for kind in kinds):
+        return json_of_kind(kinds[0], raw=raw)
+    # Dead letters, whose values are those of any stream; or operators that do not agree.
+    return json_of_kind(bytes, raw=True) if raw else json_of_bytes("auto")
+
+
+def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:
+    """The type or Serde of what an operator writes."""
+    if isinstance(operator, ops.SendTo) and operator.value is not None:
+        return operator.value
+    return flows(pipeline)[operator.inputs[0] if isinstance(operator, ops.WindowBy) else operator.id].value
+
+
+def _spark_arguments(options: RunOptions) -> None:
+    """Hand on settings of Spark where its launcher looks for them: a session's own cannot name a driver's memory."""
+    if options.engine != "spark" and (options.master or options.spark_conf):
+        raise refused("--master and --spark-conf", "without --engine spark", "--engine spark")
+    if options.spark_conf:
+        given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+        ours = (word for name, value in options.spark_conf.items() for word in ("--conf", f"{name}={value}"))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(ours)} {given}"

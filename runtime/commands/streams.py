@@ -1,0 +1,93 @@
+"""The verbs `produce` and `consume`: records into a stream, and out of it."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import BinaryIO, Literal
+
+import msgspec
+
+from ...dsl.checks import explain
+from ...dsl.errors import UsageError
+from ...dsl.message import Record
+from ..files import Reading, Render, ShownAs, json_of_bytes, shown
+from ..run import Until
+from ..systems import open_system
+from ..systems.contract import System
+from .loading import Loaded, load
+from .reading import follow, read_to_ends
+
+Show = Literal["records", "values"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def produce(stream: str, path: str, system: str, reading: Reading, partitions: int | None) -> Loaded:
+    """Append a file to a stream."""
+    return load(open_system(system), stream, path, reading, partitions)
+
+
+def told(loaded: Loaded) -> str:
+    """What `produce` did, for people."""
+    into = "1 partition" if loaded.partitions == 1 else f"{loaded.partitions} partitions"
+    text = f"{loaded.stream}: {loaded.records:,} records in {into}"
+    if loaded.first_malformed is None:
+        return text
+    first = loaded.first_malformed
+    return f"{text}, {loaded.malformed:,} malformed lines skipped; the first is line {first.line}: {first.why}"
+
+
+def consume(
+    stream: str,
+    system: str,
+    out: BinaryIO,
+    *,
+    from_offset: int | None,
+    limit: int | None,
+    until: Until,
+    show: Show,
+    shown_as: ShownAs,
+) -> None:
+    """Write the records of a stream as lines of JSON."""
+    line = line_of(stream, show, json_of_bytes(shown_as))
+    found = _records(open_system(system), stream, from_offset, until)
+    for partition, offset, record in islice(found, limit):
+        out.write(line(partition, offset, record) + b"\n")
+        if until == "stopped":
+            out.flush()
+    out.flush()
+
+
+def _records(system: System, stream: str, from_offset: int | None, until: Until) -> Iterator[tuple[int, int, Record]]:
+    admin = system.admin()
+    ends = admin.ends(stream)
+    starts = [min(max(from_offset or 0, start), end) for start, end in zip(admin.starts(stream), ends, strict=True)]
+    for batch in read_to_ends(system, stream, starts, ends) if until == "end" else follow(system, stream, starts):
+        for offset, record in zip(batch.offsets, batch.records, strict=True):
+            yield batch.partition, offset, record
+
+
+def line_of(stream: str, show: Show, render: Render) -> Callable[[int, int, Record], bytes]:
+    """What makes a line of a record: its value alone, or all of it."""
+
+    def value_line(partition: int, offset: int, record: Record) -> bytes:
+        try:
+            return render(record[1])
+        except ValueError as error:  # msgspec.DecodeError is one
+            wrong, where = f"the value is no JSON: {error}", f"stream {stream}, partition {partition}, offset {offset}"
+            raise UsageError(
+                explain(wrong, "values in JSON", "leave --format out, or write --format text", where)
+            ) from None
+
+    def record_line(partition: int, offset: int, record: Record) -> bytes:
+        key, _, timestamp, headers = record
+        whole = {
+            "partition": partition,
+            "offset": offset,
+            "key": shown(key),
+            "timestamp": timestamp,
+            "headers": [[name, shown(data)] for name, data in headers],
+            "value": msgspec.Raw(value_line(partition, offset, record)),
+        }
+        return _encode(whole)
+
+    return value_line if show == "values" else record_line
