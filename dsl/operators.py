@@ -32,15 +32,13 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(Operator):
-    """Reads a stream. `out_of_order` and `idle_after` in ms; `value` and `key` are types or Serdes."""
+    """Reads a stream. `out_of_order` in ms; `value` and `key` are types or Serdes."""
 
     stream: str
     value: Any
     key: Any = None
     timestamp: Callable[[Any], int] | None = None
     out_of_order: int = 0
-    idle_after: int | None = None
-    bootstrap: bool = False
     kind: ClassVar[str] = "stream"
 
 

@@ -46,8 +46,6 @@ class Pipeline:
         key: None = None,
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
-        idle_after: timedelta | None = None,
-        bootstrap: bool = False,
     ) -> MessageStream[V]: ...
     @overload
     def stream(
@@ -58,8 +56,6 @@ class Pipeline:
         key: type[K] | Serde[K],
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
-        idle_after: timedelta | None = None,
-        bootstrap: bool = False,
     ) -> KeyedStream[K, V]: ...
     def stream(
         self,
@@ -69,15 +65,12 @@ class Pipeline:
         key: Any = None,
         timestamp: Callable[[Any], int] | None = None,
         out_of_order: timedelta = timedelta(0),
-        idle_after: timedelta | None = None,
-        bootstrap: bool = False,
     ) -> MessageStream[Any]:
         """Read the stream `name`; with `key=` its records are taken to be partitioned by that key.
 
         `value` is a type (JSON through msgspec; `bytes` and `str` raw) or a Serde. `timestamp(value)` gives the event
         time in ms since epoch; without it the record's own timestamp counts. Messages may come up to `out_of_order`
-        behind the latest of their partition without being late. A partition that has been silent for `idle_after`
-        does not hold the watermark back.
+        behind the latest of their partition without being late.
         """
         stream_name(name)
         if timestamp is not None:
@@ -88,8 +81,6 @@ class Pipeline:
             "key": None if key is None else checked_key(f"stream {name!r}", key),
             "timestamp": timestamp,
             "out_of_order": millis(f"stream {name!r}: out_of_order", out_of_order),
-            "idle_after": None if idle_after is None else millis(f"stream {name!r}: idle_after", idle_after, least=1),
-            "bootstrap": bootstrap,
         }
         same = next((op for op in self._operators.values() if isinstance(op, ops.Source) and op.stream == name), None)
         if same is not None:

@@ -27,17 +27,13 @@ class Serde(Generic[T]):
     decode: Callable[[bytes], T]
 
 
-def _decode_text(data: bytes) -> str:
-    return data.decode()
-
-
 def _same(data: bytes) -> bytes:
     return data
 
 
 _RAW: dict[Any, Serde[Any]] = {
     bytes: Serde("bytes", bytes, bytes, _same),
-    str: Serde("str", str, str.encode, _decode_text),
+    str: Serde("str", str, str.encode, bytes.decode),
 }
 
 

@@ -12,12 +12,12 @@ class Sink(Protocol[V_contra]):
     """Takes messages out of the pipeline, in batches.
 
     A message counts as landed once `flush` has returned after the `write` that held it. After a crash, messages since
-    the last checkpoint are written again, so `write` should be idempotent. One copy of the sink serves each task, in
-    the process that runs it; a sink must be picklable to run on Spark.
+    the last checkpoint are written again, so `write` should be idempotent. One copy of the sink serves
+    each process that runs the pipeline; a sink must be picklable to run on Spark.
     """
 
     def open(self) -> None:
-        """Called once in the process that runs the task, before the first `write`."""
+        """Called once in each process, before the first `write`."""
         ...
 
     def write(self, messages: Sequence[Message[V_contra]]) -> None: ...

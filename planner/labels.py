@@ -56,8 +56,6 @@ def _source(op: ops.Source) -> dict[str, str]:
     found = {"timestamp": name_of(op.timestamp) if op.timestamp else "of the record"}
     if op.out_of_order:
         found["out_of_order"] = duration(op.out_of_order)
-    if op.idle_after is not None:
-        found["idle_after"] = duration(op.idle_after)
     return found
 
 

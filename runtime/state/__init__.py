@@ -1,1 +1,7 @@
-"""."""
+"""Stores: where the state of a task is kept between two commits and over a restart."""
+
+from .contract import TaskStore
+from .memory import MemoryStore
+from .rocks import RocksStore
+
+__all__ = ["MemoryStore", "RocksStore", "TaskStore"]

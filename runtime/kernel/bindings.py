@@ -1,0 +1,175 @@
+"""The objects that a stage's compiled code works with, by the names it uses for them."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...dsl import operators as ops
+from ...dsl.message import Headers, Message, Pane
+from ...dsl.serde import Serde, encode_key, key_serde, untyped_serde, value_serde
+from ...dsl.annotations import UNKNOWN
+from ...dsl.windows import Assigner, Session, Tumbling
+from ...planner.types import plain
+from .pool import Call, Pool, Sleep
+from .sessions import SessionOperator
+from .stamps import STAMP, STAMP_SIZE, pack_stamp
+from .state import Bytes
+from .tumbling import TumblingOperator
+from .windows import Context, WindowOperator
+
+if TYPE_CHECKING:
+    from .stage import StageTask
+
+_WINDOWS: Mapping[type[Assigner], Callable[[Context, Any], WindowOperator]] = {
+    Tumbling: lambda context, assigner: TumblingOperator(context, assigner.size),
+    Session: lambda context, assigner: SessionOperator(context, assigner.gap),
+}
+
+
+def bind(task: "StageTask", below: Bytes, producer: int, empty: bool, sleep: Sleep) -> dict[str, Callable[..., Any]]:
+    """Run a task's compiled code among the objects it uses; returns the function that reads each input stream."""
+    env: dict[str, Any] = {
+        "now": task.timeline.now,
+        "wake": task.timeline.wake,
+        "producer": producer,
+        "STAMP": STAMP,
+        "STAMP_SIZE": STAMP_SIZE,
+        "pack_stamp": pack_stamp,
+        "encode_key": encode_key,
+        "Message": Message,
+        "Call": Call,
+        "close": task.cells.close,
+        "failed_cell": task.fail_cell,
+        "passed": task.pass_message,
+        "failed_pane": task.failures.pane,
+        "open_pane": lambda id, key, pane, watermark: task.cells.open(watermark, (id, key, pane)),
+        "wrong_time": _wrong_time,
+    }
+    _bind_entries(task, env)
+    for number, operator in enumerate(task.program.shape.operators.values()):
+        bound = _BINDERS.get(type(operator))
+        if bound is not None:
+            env.update({f"{name}_{number}": value for name, value in bound(task, operator, producer).items()})
+    exec(task.program.code, env)  # noqa: S102 - the text is our own compiler's
+    _bind_stateful(task, env, below, empty, sleep)
+    return {stream: env[f"read_{number}"] for number, stream in enumerate(task.program.shape.entries)}
+
+
+def _wrong_time(timestamp: object) -> TypeError:
+    return TypeError(f"timestamp must return an int, ms since epoch, not {type(timestamp).__name__}: {timestamp!r}")
+
+
+def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
+    for number, entry in enumerate(task.program.shape.entries.values()):
+        env[f"decode_{number}"] = value_serde(task.program.flows[entry.writer].value).decode
+        env[f"timestamp_{number}"] = entry.source.timestamp if entry.source else None
+        env[f"failed_{number}"] = task.fail_message
+        env[f"open_{number}"] = task.open_message
+        env[f"advance_{number}"] = partial(task.inputs.advance, entry.stream)
+        env[f"observe_{number}"] = partial(task.inputs.observe, entry.stream)
+
+
+def _bind_stateful(task: "StageTask", env: dict[str, Any], below: Bytes, empty: bool, sleep: Sleep) -> None:
+    """Windows and pools call compiled code, so they are made after it; the compiled code finds them by name."""
+    for number, operator in enumerate(task.program.shape.operators.values()):
+        if isinstance(operator, ops.WindowBy):
+            window = _window(task, operator, env[f"after_{number}"], below, empty)
+            task.windows[operator.id] = window
+            task.timeline.attach(operator.id, window)
+            env[f"add_{number}"] = window.add
+        if isinstance(operator, ops.AsyncFlatMap):
+            pool = task.pools[operator.id] = Pool(operator, env[f"after_{number}"], sleep)
+            env[f"submit_{number}"] = pool.submit
+
+
+def _window(
+    task: "StageTask", operator: ops.WindowBy, emit: Callable[..., None], below: Bytes, empty: bool
+) -> WindowOperator:
+    flow = task.program.flows[operator.inputs[0]]
+    line = task.program.shape.line_out[operator.id]
+    context = Context(
+        id=operator.id,
+        below=below,
+        empty=empty,
+        watermark=task.timeline.now[line],
+        aggregate=operator.aggregate,
+        state_type=operator.aggregate.state(plain(flow.value)),
+        decode_key=key_serde(flow.key).decode,
+        lateness=operator.lateness,
+        accumulate=operator.accumulate,
+        emit=emit,
+        late=_late(task, operator, flow.value),
+        rouse=task.timeline.rouse,
+        firing=partial(task.timeline.firing, line),
+    )
+    return _WINDOWS[type(operator.assigner)](context, operator.assigner)
+
+
+def _late(task: "StageTask", operator: ops.WindowBy, kind: Any) -> Callable[[bytes, Any, int, Headers], None]:
+    """What happens to a message that comes too late for a window: it is counted, and sent on if there is somewhere."""
+    encode = _serde(kind).encode
+    records = task.outputs.setdefault(operator.id, [])
+    counts, id, send = task.late, operator.id, operator.late_to is not None
+
+    def late(key: bytes, value: Any, timestamp: int, headers: Headers) -> None:
+        counts[id] = counts.get(id, 0) + 1
+        if send:
+            records.append((key, None if value is None else encode(value), timestamp, headers))
+
+    return late
+
+
+def _serde(kind: Any) -> Serde[Any]:
+    return untyped_serde() if kind is UNKNOWN else value_serde(kind)
+
+
+def _function(_: "StageTask", operator: Any, __: int) -> dict[str, Any]:
+    return {"f": operator.fn}
+
+
+def _decode_key(task: "StageTask", operator: ops.Operator) -> Callable[[bytes], Any]:
+    kind = task.program.flows[operator.inputs[0]].key
+    return bytes if kind is None else key_serde(kind).decode
+
+
+def _map_messages(task: "StageTask", operator: ops.MapMessages, _: int) -> dict[str, Any]:
+    return {"f": operator.fn, "key": _decode_key(task, operator)}
+
+
+def _partition_by(task: "StageTask", operator: ops.PartitionBy, producer: int) -> dict[str, Any]:
+    records = task.outputs.setdefault(operator.id, [])
+    line, now = task.program.shape.line_in[operator.id], task.timeline.now
+
+    def release(record: Any) -> None:
+        key, value, timestamp, headers = record
+        records.append((key, value, timestamp, (*headers, (STAMP, pack_stamp(producer, now[line])))))
+
+    encode = value_serde(task.program.flows[operator.id].value).encode
+    stamped = task.program.stamped
+    bound = {"out": records.append, "list": records, "release": release if stamped else records.append}
+    return {**bound, "f": operator.fn, "encode": encode}
+
+
+def _send_to(task: "StageTask", operator: ops.SendTo, _: int) -> dict[str, Any]:
+    records = task.outputs.setdefault(operator.id, [])
+    flow = task.program.flows[operator.id]
+    encode = _serde(flow.value if operator.value is None else operator.value).encode
+    bound = {"out": records.append, "list": records, "release": records.append}
+    return {**bound, "f": operator.key, "encode": encode}
+
+
+def _sink(task: "StageTask", operator: ops.SinkTo, _: int) -> dict[str, Any]:
+    messages = task.outputs.setdefault(operator.id, [])
+    bound = {"out": messages.append, "list": messages, "release": messages.append}
+    return {**bound, "key": _decode_key(task, operator)}
+
+
+_BINDERS: Mapping[type[ops.Operator], Callable[["StageTask", Any, int], dict[str, Any]]] = {
+    ops.Map: _function,
+    ops.Filter: _function,
+    ops.FlatMap: _function,
+    ops.MapMessages: _map_messages,
+    ops.PartitionBy: _partition_by,
+    ops.SendTo: _send_to,
+    ops.SinkTo: _sink,
+}

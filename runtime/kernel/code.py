@@ -1,0 +1,362 @@
+"""Compiled stages: each stage becomes one Python function per input, with the operators' functions called in place.
+
+A loop over a batch, a local variable for each value, an `if` for each filter: 70 ns an operator instead of 110 for
+closures. The text is kept where tracebacks find it, with the operator of each line, so that errors name operators.
+"""
+
+import linecache
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.operators import Operator
+from .shape import Entry, Shape
+
+FILE_PREFIX = "<fluvial stage "
+_OPERATORS: dict[str, dict[int, str]] = {}
+
+
+def operator_at(file: str, line: int) -> str | None:
+    """The operator that a line of compiled code stands for."""
+    return _OPERATORS.get(file, {}).get(line)
+
+
+@dataclass(slots=True)
+class Names:
+    """The variables that hold a message at one place of the code."""
+
+    key: str = "k"
+    value: str = "v"
+    timestamp: str = "t"
+    headers: str = "h"
+
+    def __str__(self) -> str:
+        return f"{self.key}, {self.value}, {self.timestamp}, {self.headers}"
+
+
+@dataclass(slots=True)
+class Text:
+    """Lines of code being written, each with the operator it stands for."""
+
+    lines: list[str] = field(default_factory=list)
+    operators: dict[int, str] = field(default_factory=dict)
+
+    def add(self, depth: int, line: str, operator: str | None = None) -> None:
+        self.lines.append("    " * (depth - 1) + line)
+        if operator is not None:
+            self.operators[len(self.lines)] = operator
+
+
+@dataclass(slots=True)
+class Part:
+    """The code of one starting point: where its messages' time is, whether they wait in cells, and what they may meet.
+
+    `risky` says that a message may have more than one effect, so that a failure must take back those before it.
+    """
+
+    start: str
+    cell: bool
+    risky: bool
+    line: int
+    watermark: str
+    text: Text
+
+
+class Compiler:
+    """Writes the code of one stage. `number[id]` tells an operator's variables from others'."""
+
+    def __init__(self, shape: Shape, stamped: bool) -> None:
+        self.shape = shape
+        self.stamped = stamped
+        self.text = Text()
+        self.number = {id: index for index, id in enumerate(shape.operators)}
+        self.entry_number = {stream: index for index, stream in enumerate(shape.entries)}
+
+    def compile(self) -> CodeType:
+        """The code: running it in a dictionary of the objects it uses defines the stage's functions there."""
+        for id, operator in self.shape.operators.items():
+            make = _FUNCTIONS.get(type(operator))
+            if make is not None:
+                make(self, id)
+        for entry in self.shape.entries.values():
+            self._read(entry)
+        return self._load()
+
+    def _load(self) -> CodeType:
+        source = "\n".join(self.text.lines) + "\n"
+        stage = next(iter(self.shape.entries))
+        file = f"{FILE_PREFIX}{stage} {zlib.crc32(source.encode()):08x}>"
+        # Tracebacks find the text where the standard library keeps that of interactive input.
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        _OPERATORS[file] = self.text.operators
+        return compile(source, file, "exec")
+
+    # Starting points.
+
+    def _part(self, start: str, watermark: str) -> Part:
+        passed = self.shape.parts(start)
+        branches = any(self._branches(id) for id in [start, *passed])
+        spreads = any(isinstance(self.shape.operators[id], ops.FlatMap | ops.Merge) for id in passed)
+        line = self.shape.line_out[start]
+        return Part(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
+
+    def _branches(self, id: str) -> bool:
+        if id in self.shape.entries:
+            return len(self.shape.entries[id].readers) > 1
+        ends = isinstance(self.shape.operators[id], ops.WindowBy | ops.AsyncFlatMap | ops.PartitionBy)
+        return not ends and len(self.shape.followers[id]) > 1
+
+    def _read(self, entry: Entry) -> None:
+        """The loop over a batch of an input's records."""
+        number, text = self.entry_number[entry.stream], self.text
+        part = self._part(entry.stream, "w")
+        name = f"read_{number}"
+        tells = {"source": "high", "stamps": "last", "given": "_"}[entry.clock]
+        text.add(1, f"def {name}(records, first, {tells}):")
+        text.add(2, f"w = now[{part.line}]")
+        text.add(2, "rest = iter(records)")
+        text.add(2, "for k, v, t, h in rest:")
+        text.add(3, "try:")
+        if entry.clock == "stamps":
+            self._stamp(part, number)
+        text.add(4, f"v0 = None if v is None else decode_{number}(v)", entry.writer)
+        if entry.source is not None and entry.source.timestamp is not None and entry.clock != "given":
+            text.add(4, f"t = timestamp_{number}(v0)", entry.writer)
+            text.add(4, "if t.__class__ is not int:", entry.writer)
+            text.add(5, "raise wrong_time(t)", entry.writer)
+        text.add(3, "except Exception as error:")
+        text.add(4, f"failed_{number}(first + len(records) - rest.__length_hint__() - 1, error, {entry.writer!r})")
+        self._pass(part, 4)
+        where = f"failed_{number}(first + len(records) - rest.__length_hint__() - 1, error)"
+        opened = f"cell = open_{number}(first + len(records) - rest.__length_hint__() - 1, w)"
+        self._dispatch(part, list(entry.readers), Names(value="v0"), 3, where, opened)
+        if entry.clock == "source":
+            self._advance(part, number, entry)
+        if entry.clock == "source" and not self.shape.exact:
+            text.add(2, f"now[{part.line}] = w")
+        text.add(2, f"return {tells}")
+
+    def _pass(self, part: Part, depth: int) -> None:
+        """Leave a message out; where messages land one by one, it has landed."""
+        if part.cell:
+            self.text.add(depth, "passed(first + len(records) - rest.__length_hint__() - 1)")
+        self.text.add(depth, "continue")
+
+    def _stamp(self, part: Part, number: int) -> None:
+        text = self.text
+        text.add(4, "s = h[-1][1]")
+        text.add(4, "if s != last:")
+        text.add(5, "last = s")
+        text.add(5, f"w = observe_{number}(s)")
+        text.add(5, "if len(s) != STAMP_SIZE:")
+        text.add(6, "last = None")
+        self._pass(part, 6)
+        text.add(4, "h = h[:-1]")
+
+    def _advance(self, part: Part, number: int, entry: Entry) -> None:
+        text = self.text
+        lag = entry.source.out_of_order if entry.source else 0
+        behind = f"t - {lag}" if lag else "t"
+        text.add(3, "if t > high:")
+        text.add(4, "high = t")
+        if self.shape.exact:
+            text.add(4, f"w = advance_{number}({behind})")
+            return
+        # Only what fires a window needs more than this variable; `now` is brought up to date at the end of the batch.
+        text.add(4, f"if {behind} > w:")
+        text.add(5, f"w = {behind}")
+        text.add(5, "if w >= wake[0]:")
+        text.add(6, f"advance_{number}(w)")
+
+    def _after_window(self, id: str) -> None:
+        """What follows a pane: a dispatch of its own."""
+        number = self.number[id]
+        part = self._part(id, f"now[{self.shape.line_out[id]}]")
+        self.text.add(1, f"def after_{number}(k, v, t, h):")
+        followers = list(self.shape.followers[id])
+        opened = f"cell = open_pane({id!r}, k, v, now[{self.shape.line_out[id]}])"
+        self._dispatch(part, followers, Names(), 2, f"failed_pane({id!r}, k, v, error)", opened)
+
+    def _after_call(self, id: str) -> None:
+        """What follows an asynchronous call that has ended."""
+        number, text = self.number[id], self.text
+        part = Part(id, True, False, self.shape.line_in[id], "cell.watermark", text)
+        text.add(1, f"def after_{number}(call):")
+        text.add(2, "t, h, cell = call.item")
+        text.add(2, "k = call.key")
+        text.add(2, "if not cell.failed:")
+        text.add(3, "try:")
+        text.add(4, "if call.error is not None:", id)
+        text.add(5, "raise call.error", id)
+        text.add(4, "for v in call.results:", id)
+        self.follow(part, id, Names(), 5)
+        text.add(3, "except Exception as error:")
+        text.add(4, "failed_cell(cell, error)")
+        text.add(2, "close(cell)")
+
+    def _merge(self, id: str) -> None:
+        """A merge that several ways lead to is a function, so that what follows it is written once."""
+        number, line, cell = self.number[id], self.shape.line_in[id], bool(self.shape.cells)
+        part = Part(id, cell, True, line, "w", self.text)
+        later = "".join(f", later_{self.number[window]}" for window in self._windows(id)) if not cell else ""
+        self.text.add(1, f"def merge_{number}(k, v, t, h, {'cell' if cell else 'w'}{later}):")
+        self.follow(part, id, Names(), 2)
+
+    def _windows(self, start: str) -> list[str]:
+        found = dict.fromkeys(self.shape.parts(start))
+        return [id for id in found if isinstance(self.shape.operators[id], ops.WindowBy)]
+
+    # A message's way through the operators.
+
+    def _dispatch(self, part: Part, readers: list[str], names: Names, depth: int, failed: str, opened: str) -> None:
+        """Pass one message on; if an operator fails, take back what it has done so far."""
+        text = self.text
+        windows = self._windows(part.start) if part.risky and not part.cell else []
+        outputs = self._outputs(part.start) if part.risky and not part.cell else []
+        if part.cell:
+            text.add(depth, opened)
+        for id in outputs:
+            text.add(depth, f"n{self.number[id]} = len(list_{self.number[id]})")
+        for id in windows:
+            text.add(depth, f"later_{self.number[id]} = []")
+        text.add(depth, "try:")
+        for reader in readers:
+            self._operator(part, reader, names, depth + 1)
+        for id in windows:
+            text.add(depth + 1, f"for message in later_{self.number[id]}:", id)
+            text.add(depth + 2, f"add_{self.number[id]}(*message)", id)
+        text.add(depth, "except Exception as error:")
+        for id in outputs:
+            text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
+        text.add(depth + 1, "failed_cell(cell, error)" if part.cell else failed)
+        if part.cell:
+            text.add(depth, "close(cell)")
+
+    def _outputs(self, start: str) -> list[str]:
+        found = dict.fromkeys(self.shape.parts(start))
+        kinds = ops.PartitionBy | ops.SendTo | ops.SinkTo
+        return [id for id in found if isinstance(self.shape.operators[id], kinds)]
+
+    def _operator(self, part: Part, id: str, names: Names, depth: int) -> None:
+        operator = self.shape.operators[id]
+        write = _WRITERS[type(operator)]
+        write(self, part, operator, names, depth)
+
+    def follow(self, part: Part, id: str, names: Names, depth: int) -> None:
+        """The operators behind this one, of which there is one at least."""
+        for follower in self.shape.followers[id]:
+            self._operator(part, follower, names, depth)
+
+
+def _transform(code: str) -> Callable[[Compiler, Part, Operator, Names, int], None]:
+    """A writer for an operator that binds a new value, on a line of its own or at the head of a block."""
+
+    def write(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
+        number = compiler.number[operator.id]
+        out = names if "v_" not in code else Names(names.key, f"v_{number}", names.timestamp, names.headers)
+        part.text.add(depth, code.format(n=number, v=names.value), operator.id)
+        compiler.follow(part, operator.id, out, depth + code.endswith(":"))
+
+    return write
+
+
+def _map_messages(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
+    n, text = compiler.number[operator.id], part.text
+    out = Names(f"k_{n}", f"v_{n}", f"t_{n}", f"h_{n}")
+    key = f"None if {names.key} is None else key_{n}({names.key})"
+    text.add(depth, f"m_{n} = f_{n}(Message({key}, {names.value}, {names.timestamp}, {names.headers}))", operator.id)
+    text.add(depth, f"{out} = encode_key(m_{n}.key), m_{n}.value, m_{n}.timestamp, m_{n}.headers", operator.id)
+    compiler.follow(part, operator.id, out, depth)
+
+
+def _to_merge(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
+    n = compiler.number[operator.id]
+    later = [f", later_{compiler.number[id]}" for id in compiler._windows(operator.id)] if not part.cell else []
+    time = "cell" if part.cell else _watermark(compiler, part, operator)
+    part.text.add(depth, f"merge_{n}({names}, {time}{''.join(later)})", operator.id)
+
+
+def _watermark(compiler: Compiler, part: Part, operator: Operator) -> str:
+    """The watermark that an operator's input is judged by, as an expression."""
+    line = compiler.shape.line_in[operator.id]
+    if part.cell:
+        return "cell.watermark" if compiler.shape.lines[line].kind == "held" else f"now[{line}]"
+    return part.watermark if line == part.line else f"now[{line}]"
+
+
+def _window(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
+    n = compiler.number[operator.id]
+    message = f"{names}, {_watermark(compiler, part, operator)}"
+    if part.cell:
+        code = f"cell.effects.append(({operator.id!r}, add_{n}, ({message})))"
+    elif part.risky:
+        code = f"later_{n}.append(({message}))"
+    else:
+        code = f"add_{n}({message})"
+    part.text.add(depth, code, operator.id)
+
+
+def _call(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
+    n = compiler.number[operator.id]
+    item = f"({names.timestamp}, {names.headers}, cell)"
+    part.text.add(depth, "cell.pending += 1", operator.id)
+    part.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
+
+
+def _output(record: Callable[[Compiler, Part, Any, Names], str]) -> Callable[..., None]:
+    """A writer for an operator that puts a record into its list of outputs."""
+
+    def write(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
+        n = compiler.number[operator.id]
+        made = record(compiler, part, operator, names)
+        code = f"cell.effects.append(({operator.id!r}, release_{n}, ({made},)))" if part.cell else f"out_{n}({made})"
+        part.text.add(depth, code, operator.id)
+
+    return write
+
+
+def _encoded(compiler: Compiler, operator: Operator, names: Names) -> str:
+    return f"None if {names.value} is None else encode_{compiler.number[operator.id]}({names.value})"
+
+
+def _border_record(compiler: Compiler, part: Part, operator: ops.PartitionBy, names: Names) -> str:
+    n = compiler.number[operator.id]
+    headers = names.headers
+    if compiler.stamped and not part.cell:
+        headers += f" + ((STAMP, pack_stamp(producer, {_watermark(compiler, part, operator)})),)"
+    key = f"encode_key(f_{n}({names.value}))"
+    return f"({key}, {_encoded(compiler, operator, names)}, {names.timestamp}, {headers})"
+
+
+def _sent_record(compiler: Compiler, part: Part, operator: ops.SendTo, names: Names) -> str:
+    key = f"encode_key(f_{compiler.number[operator.id]}({names.value}))" if operator.key else names.key
+    return f"({key}, {_encoded(compiler, operator, names)}, {names.timestamp}, {names.headers})"
+
+
+def _sunk_message(compiler: Compiler, part: Part, operator: ops.SinkTo, names: Names) -> str:
+    n = compiler.number[operator.id]
+    key = f"None if {names.key} is None else key_{n}({names.key})"
+    return f"Message({key}, {names.value}, {names.timestamp}, {names.headers})"
+
+
+_WRITERS: Mapping[type[Operator], Callable[..., None]] = {
+    ops.Map: _transform("v_{n} = f_{n}({v})"),
+    ops.Filter: _transform("if f_{n}({v}):"),
+    ops.FlatMap: _transform("for v_{n} in f_{n}({v}):"),
+    ops.MapMessages: _map_messages,
+    ops.Merge: _to_merge,
+    ops.WindowBy: _window,
+    ops.AsyncFlatMap: _call,
+    ops.PartitionBy: _output(_border_record),
+    ops.SendTo: _output(_sent_record),
+    ops.SinkTo: _output(_sunk_message),
+}
+
+_FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
+    ops.Merge: Compiler._merge,
+    ops.WindowBy: Compiler._after_window,
+    ops.AsyncFlatMap: Compiler._after_call,
+}

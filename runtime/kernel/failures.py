@@ -1,0 +1,101 @@
+"""What becomes of a message or a firing that failed: the run stops, or it is counted and perhaps set aside."""
+
+import traceback
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from ...dsl.checks import explain
+from ...dsl.errors import MessageError
+from ...dsl.message import Headers, Pane, Record
+from ...dsl.operators import Operator
+from ...dsl.origin import Origin
+from ...dsl.pipeline import Pipeline
+from .code import FILE_PREFIX, operator_at
+
+ERROR_HEADER = "fluvial-error"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which message: its place in its stream, and the record as it came."""
+
+    stream: str
+    partition: int
+    offset: int
+    record: Record
+
+
+@dataclass(slots=True)
+class Failures:
+    """Failures of one task: how many, by operator, and the dead letters that wait to be written."""
+
+    pipeline: Pipeline
+    counts: dict[str, int] = field(default_factory=dict)
+    letters: list[Record] = field(default_factory=list)
+
+    def message(self, where: Where, error: BaseException, operator: str | None = None) -> None:
+        """A message failed; raises `MessageError` under `on_error=fail()`."""
+        key, value, timestamp, headers = where.record
+        place = f"{where.stream}, partition {where.partition}, offset {where.offset}, key {_shown(key)}"
+        at = {"stream": where.stream, "partition": where.partition, "offset": where.offset}
+        self._handle(error, operator or operator_of(error), f"the message at {place}", at, (key, value, timestamp, headers))
+
+    def pane(self, operator: str, key: bytes, pane: Pane[Any, Any], error: BaseException) -> None:
+        """What was to follow a pane failed."""
+        window = f"[{pane.window.start}, {pane.window.end})"
+        at = {"window": window, "firing": operator}
+        record = (key, None, pane.window.end - 1, ())
+        self._handle(error, operator_of(error) or operator, f"the pane of key {pane.key!r}, window {window}", at, record)
+
+    def _handle(self, error: BaseException, id: str | None, what: str, at: dict[str, Any], record: Record) -> None:
+        if isinstance(error, MessageError):
+            raise error
+        operator = self.pipeline.operator(id) if id is not None else self.pipeline.operators[0]
+        action = self.pipeline.on_error.action
+        if action == "fail":
+            raise self._error(error, operator, what) from error
+        self.counts[operator.id] = self.counts.get(operator.id, 0) + 1
+        if action == "dead_letter":
+            key, value, timestamp, headers = record
+            self.letters.append((key, value, timestamp, headers + self._headers(error, operator, at)))
+
+    def _error(self, error: BaseException, operator: Operator, what: str) -> MessageError:
+        frame = _user_frame(error.__traceback__)
+        raised = f", raised at {frame}" if frame else ""
+        wrong = f"{operator.kind} {operator.id!r} failed on {what}: {type(error).__name__}: {error}{raised}"
+        remedy = "mend the function or the message, or set Pipeline(on_error=skip()) or dead_letter()"
+        return MessageError(explain(wrong, "a function that takes every message", remedy, operator.origin))
+
+    def _headers(self, error: BaseException, operator: Operator, at: dict[str, Any]) -> Headers:
+        told = {"error": f"{type(error).__name__}: {error}", "operator": operator.id, "written-at": operator.origin, **at}
+        return tuple((f"fluvial-{name}", str(value).encode()) for name, value in told.items())
+
+
+def operator_of(error: BaseException) -> str | None:
+    """The operator in whose line of a stage's compiled code an error was raised; None if in none."""
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename.startswith(FILE_PREFIX):
+            found = operator_at(frame.f_code.co_filename, line) or found
+    return found
+
+
+def _user_frame(trace: TracebackType | None) -> str | None:
+    """The deepest line of a traceback that lies in neither Fluvial nor compiled code."""
+    found = None
+    for frame, line in traceback.walk_tb(trace):
+        file = frame.f_code.co_filename
+        if not file.startswith(FILE_PREFIX) and not frame.f_globals.get("__name__", "").startswith("fluvial."):
+            found = Origin(file, line)
+    return str(found) if found else None
+
+
+def _shown(key: bytes | None) -> str:
+    if key is None:
+        return "none"
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return repr(key)
+    return repr(text) if text.isprintable() else repr(key)

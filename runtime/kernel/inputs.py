@@ -1,0 +1,94 @@
+"""How far the inputs of a task have come: from timestamps, from the stamps of producers, and from control messages."""
+
+from collections.abc import Callable, Mapping
+
+from .program import Position
+from .shape import Entry
+from .stamps import Control, read_control, unpack_stamp
+from .timeline import Timeline
+from .times import END, START
+
+Accepts = Callable[[Control], bool]
+"""Whether a control message is of this run and assignment: others end nothing."""
+
+
+class Inputs:
+    """The inputs of one task, and the timeline that they move. `producers` is how many write each intermediate
+    stream."""
+
+    def __init__(
+        self,
+        entries: Mapping[str, Entry],
+        timeline: Timeline,
+        position: Position,
+        producers: Mapping[str, int],
+        accepts: Accepts,
+    ) -> None:
+        self.entries = entries
+        self.highs = position.highs
+        self._timeline = timeline
+        self._producers = position.producers
+        self._expected = producers
+        self._accepts = accepts
+        self._ended: dict[str, set[int]] = {}
+        timeline.restore(dict(self._known()))
+
+    def _known(self) -> dict[str, int]:
+        found = {}
+        for stream, entry in self.entries.items():
+            if entry.source is not None and stream in self.highs:
+                found[stream] = self.highs[stream] - entry.source.out_of_order
+            elif stream in self._producers:
+                found[stream] = self._least(stream)
+        return found
+
+    def _least(self, stream: str) -> int:
+        """The watermark of an intermediate stream: the least of its producers, once all have told theirs."""
+        told = self._producers[stream]
+        return min(told.values()) if len(told) >= self._expected.get(stream, 1) else START
+
+    def advance(self, stream: str, watermark: int) -> int:
+        """A stream has come this far; returns how far it is then."""
+        self._timeline.set_stream(stream, watermark)
+        return self._timeline.stream(stream)
+
+    def observe(self, stream: str, stamp: bytes) -> int:
+        """Take in a record's stamp or a control message; returns how far the stream is then."""
+        control = read_control(stamp)
+        if control is None:
+            self.tell(stream, *unpack_stamp(stamp))
+        else:
+            self._control(stream, control)
+        return self._timeline.stream(stream)
+
+    def tell(self, stream: str, producer: int, watermark: int) -> None:
+        """One producer of an intermediate stream has come this far."""
+        told = self._producers.setdefault(stream, {})
+        before = told.get(producer)
+        if before is None or watermark > before:
+            told[producer] = watermark
+            # The least can only have grown if this producer was the one that held it back.
+            if before is None or before <= self._timeline.stream(stream):
+                self._timeline.set_stream(stream, self._least(stream))
+
+    def _control(self, stream: str, control: Control) -> None:
+        self.tell(stream, control.producer, control.watermark)
+        if control.ended and self._accepts(control):
+            ended = self._ended.setdefault(stream, set())
+            ended.add(control.producer)
+            if len(ended) >= control.producers:
+                self.end(stream)
+
+    def end(self, stream: str) -> None:
+        """Nothing more comes in this stream: time runs to its end there, and what waits for time fires."""
+        self._timeline.set_stream(stream, END)
+
+    def ended(self, stream: str) -> bool:
+        return self._timeline.stream(stream) == END
+
+    def position(self) -> Position:
+        return Position(dict(self.highs), {stream: dict(told) for stream, told in self._producers.items()})
+
+    def watermark(self) -> int:
+        """The least watermark of all inputs."""
+        return min(self._timeline.stream(stream) for stream in self.entries)

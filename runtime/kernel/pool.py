@@ -1,0 +1,145 @@
+"""Asynchronous calls: a pool of workers that pull from a queue, and results handed on in the order asked for.
+
+Workers are real asyncio tasks, so that `asyncio.timeout` and task groups work in users' functions. They are started as
+needed, 1, 2, 4, 8 ... at a time, since a function that never suspends needs only one.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from ...dsl.operators import AsyncFlatMap
+from ...dsl.policy import Retry
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Call:
+    """One call: its arguments, and what came of it."""
+
+    __slots__ = ("done", "error", "item", "key", "results", "value")
+
+    def __init__(self, key: bytes | None, value: Any, item: Any) -> None:
+        self.key = key
+        self.value = value
+        self.item = item
+        self.done = False
+        self.results: list[Any] = []
+        self.error: BaseException | None = None
+
+
+class Pool:
+    """The calls of one asynchronous operator in one task: at most `max_in_flight` under way at once.
+
+    `deliver(call)` is called in the event loop for each call that has ended, in the operator's order.
+    """
+
+    def __init__(self, operator: AsyncFlatMap, deliver: Callable[[Call], None], sleep: Sleep = asyncio.sleep) -> None:
+        self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = operator.fn
+        self._limit = operator.max_in_flight
+        self._timeout = operator.timeout / 1000
+        self._retry = operator.retry or Retry(attempts=1)
+        self._lane = _LANES[operator.order]
+        self._deliver = deliver
+        self._sleep = sleep
+        self._waiting: deque[Call] = deque()
+        self._lanes: dict[Any, deque[Call]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
+        self._idle = 0
+        self.outstanding = 0
+        self.in_flight = 0
+
+    @property
+    def room(self) -> int:
+        """How many more calls may be submitted now without piling up."""
+        return max(0, 2 * self._limit - self.outstanding)
+
+    def submit(self, call: Call) -> None:
+        self.outstanding += 1
+        lane = self._lane(call)
+        if lane is not None:
+            self._lanes.setdefault(lane, deque()).append(call)
+        self._waiting.append(call)
+        if not self._workers:
+            self._start()
+
+    def _start(self) -> None:
+        worker = asyncio.get_running_loop().create_task(self._work())
+        self._workers.add(worker)
+        worker.add_done_callback(self._workers.discard)
+
+    async def _work(self) -> None:
+        # Let this worker's siblings be started only if work is left after one turn of the loop.
+        while self._waiting:
+            call = self._waiting.popleft()
+            self._spread()
+            self.in_flight += 1
+            try:
+                await self._attempt(call)
+            finally:
+                self.in_flight -= 1
+            self._end(call)
+
+    def _spread(self) -> None:
+        if self._waiting and len(self._workers) < self._limit:
+            self._start()
+
+    async def _attempt(self, call: Call) -> None:
+        for repeat in range(1, self._retry.attempts + 1):
+            try:
+                async with asyncio.timeout(self._timeout):
+                    call.results = list(await self._fn(call.value))
+                call.error = None
+                return
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and _cancelled():
+                    raise
+                call.error = error
+                if repeat == self._retry.attempts or not isinstance(error, self._retry.on):
+                    return
+            await self._sleep(self._retry.pause_ms(repeat) / 1000)
+
+    def _end(self, call: Call) -> None:
+        call.done = True
+        lane = self._lane(call)
+        if lane is None:
+            self._hand_on(call)
+            return
+        queue = self._lanes[lane]
+        while queue and queue[0].done:
+            self._hand_on(queue.popleft())
+        if not queue:
+            del self._lanes[lane]
+
+    def _hand_on(self, call: Call) -> None:
+        self.outstanding -= 1
+        self._deliver(call)
+
+    def cancel(self) -> None:
+        """Give up the calls under way; nothing more is delivered."""
+        self._waiting.clear()
+        for worker in tuple(self._workers):
+            worker.cancel()
+
+
+def _cancelled() -> bool:
+    """Whether it is this worker that is to stop, and not the user's function that gave up by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _no_lane(_: Call) -> None:
+    return None
+
+
+def _one_lane(_: Call) -> str:
+    return "task"
+
+
+def _key_lane(call: Call) -> bytes | None:
+    return call.key
+
+
+_LANES: dict[str, Callable[[Call], Any]] = {"none": _no_lane, "input": _one_lane, "key": _key_lane}
+"""Calls of one lane are handed on in the order they were submitted; None: as they end."""

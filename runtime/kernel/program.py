@@ -1,0 +1,52 @@
+"""A stage's program: compiled once in a process, and shared by the tasks that run it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import CodeType
+
+from ...planner.plan import Plan
+from ...planner.types import Flow, flows
+from .code import Compiler
+from .shape import Clock, Shape, shape
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled stage."""
+
+    plan: Plan
+    stage: str
+    shape: Shape
+    code: CodeType
+    flows: Mapping[str, Flow]
+    stamped: bool
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it needs an event loop, and may have messages under way between two calls."""
+        return bool(self.shape.cells)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether it keeps state."""
+        return any(line.kind == "window" for line in self.shape.lines)
+
+
+def compile_stage(plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stamped: bool) -> Program:
+    """Compile a stage. `clocks` says how each input tells time; `stamped` whether the records it writes to intermediate
+    streams carry the watermark."""
+    seen = shape(plan, stage, dict(clocks))
+    return Program(plan, stage, seen, Compiler(seen, stamped).compile(), flows(plan.pipeline), stamped)
+
+
+@dataclass(slots=True)
+class Position:
+    """What a task remembers of its inputs besides offsets: the largest timestamp of each source, and each producer's
+    watermark of each intermediate stream; in ms since epoch."""
+
+    highs: dict[str, int] = field(default_factory=dict)
+    producers: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def untouched(self) -> bool:
+        return not self.highs and not self.producers

@@ -1,0 +1,173 @@
+"""A stage at work: compiled code bound to the state, the outputs and the timeline of one task."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...dsl.message import Record
+from .bindings import bind
+from .cells import Cell, Cells
+from .failures import Failures, Where
+from .inputs import Accepts, Inputs
+from .pool import Pool, Sleep
+from .program import Position, Program
+from .state import Bytes, Change
+from .timeline import Timeline
+from .times import START
+from .windows import WindowOperator
+
+DEAD_LETTERS = "dead-letters"
+"""Stands for an operator where `take` gives dead letters."""
+
+Landed = Callable[[str, Sequence[int], int], None]
+"""Called with (stream, offsets of its batch, index among them) once a message of an asynchronous stage has landed."""
+
+
+def _nowhere(stream: str, offsets: Sequence[int], index: int) -> None:
+    pass
+
+
+def _every(_: object) -> bool:
+    return True
+
+
+class StageTask:
+    """One task of a stage. Not for use by two threads; asynchronous stages need a running event loop.
+
+    Feed it with `feed`, take what it made with `take`; `changes` and `inputs.position()` are what a commit must keep.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        below: Bytes,
+        *,
+        position: Position | None = None,
+        producer: int = 0,
+        producers: Mapping[str, int] | None = None,
+        accepts: Accepts = _every,
+        sleep: Sleep = asyncio.sleep,
+        landed: Landed = _nowhere,
+    ) -> None:
+        position = position or Position()
+        self.program = program
+        self.failures = Failures(program.plan.pipeline)
+        self.error: BaseException | None = None
+        self.late: dict[str, int] = {}
+        self.outputs: dict[str, list[Any]] = {}
+        self.pools: dict[str, Pool] = {}
+        self.windows: dict[str, WindowOperator] = {}
+        self._landed = landed
+        self._batch: tuple[str, int, Sequence[int], Sequence[Record]] = ("", 0, (), ())
+        self.cells = Cells(self._on_landed, self.fail_cell, self._follow)
+        self.timeline = Timeline(program.shape.lines, self.cells.floor)
+        untouched = position.untouched
+        self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts)
+        self._reads = bind(self, below, producer, untouched, sleep)
+
+    def _follow(self) -> None:
+        self.timeline.follow()
+
+    # Messages.
+
+    def feed(
+        self,
+        stream: str,
+        partition: int,
+        offsets: Sequence[int],
+        records: Sequence[Record],
+        start: int = 0,
+        stop: int | None = None,
+    ) -> None:
+        """Process `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`."""
+        self._batch = (stream, partition, offsets, records)
+        part = records if start == 0 and stop is None else records[start:stop]
+        source = self.inputs.entries[stream].clock == "source"
+        high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
+        if source and high > START:
+            self.inputs.highs[stream] = high
+        self.check()
+
+    def check(self) -> None:
+        """Raise what asynchronous work has failed with."""
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def room(self) -> int:
+        """How many messages may be fed now."""
+        return min((pool.room for pool in self.pools.values()), default=1 << 30)
+
+    @property
+    def in_flight(self) -> int:
+        """Asynchronous calls under way."""
+        return sum(pool.in_flight for pool in self.pools.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether messages or firings are under way."""
+        return len(self.cells) > 0
+
+    def cancel(self) -> None:
+        """Give up the calls under way."""
+        for pool in self.pools.values():
+            pool.cancel()
+
+    def watermark_of(self, operator: str) -> int:
+        """The watermark of what an operator is given, in ms since epoch; END once its inputs have ended."""
+        return self.timeline.now[self.program.shape.line_in[operator]]
+
+    def told_watermark_of(self, operator: str) -> int:
+        """The same, as the messages told it: the end of input does not count."""
+        return self.timeline.told[self.program.shape.line_in[operator]]
+
+    # What was made, and what must be kept.
+
+    def take(self) -> Iterator[tuple[str, list[Any]]]:
+        """The outputs made since the last call, by operator: records, messages for a sink, late records of a window;
+        and DEAD_LETTERS."""
+        for id, made in (*self.outputs.items(), (DEAD_LETTERS, self.failures.letters)):
+            if made:
+                taken = made.copy()
+                made.clear()
+                yield id, taken
+
+    def changes(self) -> Iterator[Change]:
+        """The changes of state since the last `settle`."""
+        for window in self.windows.values():
+            yield from window.changes()
+
+    def settle(self, room: int) -> None:
+        """The changes are kept; hold at most about `room` entries in memory."""
+        for window in self.windows.values():
+            window.settle(room)
+
+    # Failures and landing; called from compiled code.
+
+    def fail_message(self, index: int, error: BaseException, operator: str | None = None) -> None:
+        stream, partition, offsets, records = self._batch
+        self.failures.message(Where(stream, partition, offsets[index], records[index]), error, operator)
+
+    def pass_message(self, index: int) -> None:
+        """A message that opened no cell, since it is a control message or could not be decoded, has landed."""
+        self._on_landed((*self._batch, index))
+
+    def open_message(self, index: int, watermark: int) -> Cell:
+        return self.cells.open(watermark, (*self._batch, index))
+
+    def fail_cell(self, cell: Cell, error: BaseException, operator: str | None = None) -> None:
+        """A message in a cell failed. What `on_error=fail()` raises is kept for `check`: workers have no caller."""
+        cell.failed = True
+        try:
+            if len(cell.where) == 3:
+                self.failures.pane(*cell.where, error)
+            else:
+                stream, partition, offsets, records, index = cell.where
+                self.failures.message(Where(stream, partition, offsets[index], records[index]), error, operator)
+        except Exception as raised:
+            self.error = self.error or raised
+
+    def _on_landed(self, where: tuple[Any, ...]) -> None:
+        # Under on_error=fail() a message that failed never lands.
+        if len(where) == 5 and self.error is None:
+            self._landed(where[0], where[2], where[4])

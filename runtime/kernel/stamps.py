@@ -1,0 +1,47 @@
+"""What travels beside the data in an intermediate stream: the watermark of each record's producer, and control messages.
+
+A producer is a task of the stage that writes the stream; it is known by its number. Each record it writes carries a
+stamp, the watermark it had then, as its last header. Control messages go to every partition and fill the idle time.
+"""
+
+from struct import Struct as Layout
+
+import msgspec
+
+STAMP = "fluvial-stamp"
+_LAYOUT = Layout(">Iq")
+STAMP_SIZE = _LAYOUT.size
+
+pack_stamp = _LAYOUT.pack
+"""(producer, watermark in ms) as bytes."""
+
+unpack_stamp = _LAYOUT.unpack
+
+
+class Control(msgspec.Struct, frozen=True, array_like=True):
+    """A control message: this producer's watermark, and whether its input has ended.
+
+    `run` and `generation` name the run and the assignment that wrote it, `producers` how many there are: a message of
+    another run or assignment ends nothing.
+    """
+
+    run: str
+    generation: int
+    producer: int
+    producers: int
+    watermark: int
+    ended: bool
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Control).decode
+
+
+def control_record(control: Control, timestamp: int) -> tuple[None, None, int, tuple[tuple[str, bytes], ...]]:
+    """A control message as a record: no key, no value, one header."""
+    return None, None, timestamp, ((STAMP, _encode(control)),)
+
+
+def read_control(stamp: bytes) -> Control | None:
+    """The control message in a stamp; None if it is a record's."""
+    return None if len(stamp) == STAMP_SIZE else _decode(stamp)

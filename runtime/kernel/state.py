@@ -1,0 +1,206 @@
+"""Keyed state: decoded values in memory over bytes below, so that a value is decoded and encoded once a commit.
+
+A stateful operator sees two kinds of store: `KeyedState`, a value per key, and `TimedState`, a value per time and key
+that can also be walked time by time; its times are the operator's timers. Engines bring the bytes (`Bytes`): RocksDB,
+a dictionary, or Spark's state. Changes stay in memory until `changes` hands them over, to be written at one stroke.
+"""
+
+from collections.abc import Callable, Iterator
+from struct import Struct as Layout
+from typing import Any, Protocol
+
+import msgspec
+
+Change = tuple[bytes, bytes | None]
+"""A key of a task's state and its new value; None deletes it."""
+
+_MISSING: Any = object()
+_TIME = Layout(">Q")
+_BIAS = 2**63
+
+
+class Bytes(Protocol):
+    """The bytes below: what the last commit left."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with start <= key < stop, in the order of their keys."""
+        ...
+
+
+class Codec:
+    """MessagePack of one type."""
+
+    __slots__ = ("decode", "encode")
+
+    def __init__(self, kind: Any) -> None:
+        self.encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+        self.decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
+
+
+def _past(prefix: bytes) -> bytes:
+    """The first key behind all that start with `prefix`, which ends in no 0xff."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])
+
+
+class _Fresh(dict[bytes, Any]):
+    """Values changed since the last commit; a value that is not among them is fetched on first use."""
+
+    __slots__ = ("fetch",)
+
+    def __init__(self, fetch: Callable[[bytes], Any]) -> None:
+        self.fetch = fetch
+
+    def __missing__(self, key: bytes) -> Any:
+        return self.fetch(key)
+
+
+class Layer:
+    """Values under one prefix: `fresh` ones, `clean` ones that the bytes below hold too, and the rest below.
+
+    `fresh[key]` gives a value, or what `absent()` makes where there is none; `fresh[key] = value` changes it.
+    `complete` says that every value is in memory, so that a miss needs no read.
+    """
+
+    __slots__ = ("_absent", "_below", "_codec", "_gone", "clean", "complete", "fresh", "prefix")
+
+    def __init__(self, prefix: bytes, below: Bytes, codec: Codec, absent: Callable[[], Any], complete: bool) -> None:
+        self.prefix = prefix
+        self.clean: dict[bytes, Any] = {}
+        self.complete = complete
+        self.fresh: dict[bytes, Any] = _Fresh(self._fetch)
+        self._below = below
+        self._codec = codec
+        self._absent = absent
+        self._gone: set[bytes] = set()
+
+    def _fetch(self, key: bytes) -> Any:
+        found = self.clean.get(key, _MISSING)
+        if found is not _MISSING:
+            return found
+        if self.complete or key in self._gone:
+            return self._absent()
+        data = self._below.get(self.prefix + key)
+        return self._absent() if data is None else self._codec.decode(data)
+
+    def delete(self, key: bytes) -> None:
+        self.fresh.pop(key, None)
+        self.clean.pop(key, None)
+        self._gone.add(key)
+
+    def items(self) -> Iterator[tuple[bytes, Any]]:
+        """All keys and values, in the order of the keys."""
+        found = {**self.clean, **self.fresh}
+        if not self.complete:
+            for key, data in self._below.scan(self.prefix, _past(self.prefix)):
+                name = key[len(self.prefix) :]
+                if name not in found and name not in self._gone:
+                    found[name] = self._codec.decode(data)
+        return iter(sorted(found.items()))
+
+    def changes(self) -> Iterator[Change]:
+        for key in self._gone:
+            if key not in self.fresh:
+                yield self.prefix + key, None
+        encode = self._codec.encode
+        for key, value in self.fresh.items():
+            yield self.prefix + key, encode(value)
+
+    def settle(self, room: int) -> int:
+        """Take what was changed as written; keep at most `room` values in memory. Returns how many it keeps."""
+        if len(self.fresh) + len(self.clean) > room:
+            self.clean = {}
+            self.complete = False
+        else:
+            self.clean.update(self.fresh)
+        self.fresh.clear()
+        self._gone.clear()
+        return len(self.clean)
+
+
+class KeyedState:
+    """A value per key."""
+
+    __slots__ = ("layer",)
+
+    def __init__(self, name: str, below: Bytes, kind: Any, absent: Callable[[], Any], complete: bool) -> None:
+        self.layer = Layer(name.encode() + b"\0k", below, Codec(kind), absent, complete)
+
+    def delete(self, key: bytes) -> None:
+        self.layer.delete(key)
+
+    def changes(self) -> Iterator[Change]:
+        return self.layer.changes()
+
+    def settle(self, room: int) -> int:
+        return self.layer.settle(room)
+
+
+class TimedState:
+    """A value per time and key. `on_new(time)` is called when a time is first used."""
+
+    __slots__ = ("_absent", "_below", "_codec", "_dropped", "_on_new", "_prefix", "at")
+
+    def __init__(
+        self,
+        name: str,
+        below: Bytes,
+        kind: Any,
+        absent: Callable[[], Any],
+        complete: bool,
+        on_new: Callable[[int], None],
+    ) -> None:
+        self._prefix = name.encode() + b"\0t"
+        self._below = below
+        self._codec = Codec(kind)
+        self._absent = absent
+        self._on_new = on_new
+        self._dropped: list[Layer] = []
+        self.at: dict[int, Layer] = {}
+        for time in [] if complete else self._stored_times():
+            self.at[time] = Layer(self._name(time), below, self._codec, absent, complete=False)
+            on_new(time)
+
+    def _name(self, time: int) -> bytes:
+        return self._prefix + _TIME.pack(time + _BIAS) + b"\0"
+
+    def _stored_times(self) -> Iterator[int]:
+        """The times in the bytes below, found by leaping from one to the next."""
+        start, stop = self._prefix, _past(self._prefix)
+        while (first := next(self._below.scan(start, stop), None)) is not None:
+            begin = len(self._prefix)
+            yield _TIME.unpack(first[0][begin : begin + 8])[0] - _BIAS
+            start = _past(first[0][: begin + 9])
+
+    def fresh(self, time: int) -> dict[bytes, Any]:
+        """The values of a time, to read and to change: see `Layer`."""
+        layer = self.at.get(time)
+        if layer is None:
+            # A time used anew after `drop` must not find the dropped values below, so it is complete from the start.
+            layer = self.at[time] = Layer(self._name(time), self._below, self._codec, self._absent, complete=True)
+            self._on_new(time)
+        return layer.fresh
+
+    def first(self) -> int | None:
+        """The earliest time that holds values."""
+        return min(self.at, default=None)
+
+    def drop(self, time: int) -> None:
+        """Forget a time and its values."""
+        self._dropped.append(self.at.pop(time))
+
+    def changes(self) -> Iterator[Change]:
+        for layer in self._dropped:
+            kept = {*layer.clean} if layer.complete else {key for key, _ in layer.items()} | {*layer._gone}
+            for key in kept | layer._gone:
+                yield layer.prefix + key, None
+        for layer in self.at.values():
+            yield from layer.changes()
+
+    def settle(self, room: int) -> int:
+        self._dropped.clear()
+        kept = 0
+        for layer in self.at.values():
+            kept += layer.settle(room - kept)
+        return kept

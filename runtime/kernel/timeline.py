@@ -1,0 +1,131 @@
+"""How far event time has come at each place of a stage.
+
+Each place has a line: the watermark up to which everything has passed it. A stream's line is told by its messages;
+behind a window it has come as far as the window has fired; behind asynchronous work, as far as the oldest message under
+way; where several meet, as far as the slowest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from .times import END, START
+
+LineKind = Literal["stream", "held", "window", "meeting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a stage's plan: what kind, the lines it follows, and the operator or stream it belongs to."""
+
+    kind: LineKind
+    follows: tuple[int, ...]
+    owner: str
+
+
+class Advances(Protocol):
+    """What a window is to the timeline."""
+
+    def advance(self, watermark: int) -> None: ...
+
+    def wake(self) -> int: ...
+
+
+class Timeline:
+    """The lines of one task. `now[i]` is the watermark of line i; `wake[0]` the one at which a window next has work.
+
+    `told[i]` is the same without ends of input: what a later run, with more input, goes on from.
+    """
+
+    def __init__(self, lines: Sequence[Line], floor: Callable[[], int | None]) -> None:
+        self.lines = lines
+        self.now = [START] * len(lines)
+        self.wake = [END]
+        self._told = [START] * len(lines)
+        self._floor = floor
+        self._following = self._again = False
+        self._windows: dict[str, Advances] = {}
+        self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
+        self._moves: dict[LineKind, Callable[[int, Line], None]] = {
+            "held": self._hold,
+            "window": self._fire,
+            "meeting": self._meet,
+        }
+
+    def attach(self, id: str, window: Advances) -> None:
+        self._windows[id] = window
+        self.rouse(window.wake())
+
+    def rouse(self, time: int) -> None:
+        """A window will have work at this watermark."""
+        self.wake[0] = min(self.wake[0], time)
+
+    def stream(self, name: str) -> int:
+        """The watermark of a stream."""
+        return self.now[self._streams[name]]
+
+    def set_stream(self, name: str, watermark: int) -> None:
+        """A stream's watermark is at least this; let everything behind it follow."""
+        index = self._streams[name]
+        if watermark > self.now[index]:
+            self._told[index] = self._last(index)
+            self.now[index] = watermark
+            self.follow()
+
+    def _last(self, index: int) -> int:
+        """The watermark of a line, or if it has ended the one before."""
+        return self.now[index] if self.now[index] != END else self._told[index]
+
+    @property
+    def told(self) -> list[int]:
+        return [self._last(index) for index in range(len(self.lines))]
+
+    def set_now(self, index: int, watermark: int) -> None:
+        if watermark > self.now[index]:
+            self._told[index] = self._last(index)
+            self.now[index] = watermark
+
+    def firing(self, index: int, time: int) -> None:
+        """A window is about to fire what was due at `time`: everything before has passed it. At the end of input time
+        stands still, for later messages are not late by windows that the end alone has closed."""
+        if self.now[self.lines[index].follows[0]] != END:
+            self.set_now(index, time - 1)
+
+    def follow(self) -> None:
+        """Let every line come as far as those before it allow, firing windows on the way."""
+        self._again = True
+        if self._following:  # what a firing set off will be followed once the firing is over
+            return
+        self._following = True
+        try:
+            while self._again:
+                self._again = False
+                for index, line in enumerate(self.lines):
+                    if line.kind != "stream":
+                        self._moves[line.kind](index, line)
+        finally:
+            self._following = False
+        self.wake[0] = min((window.wake() for window in self._windows.values()), default=END)
+
+    def _hold(self, index: int, line: Line) -> None:
+        floor = self._floor()
+        before = self.now[line.follows[0]]
+        self.set_now(index, before if floor is None else min(before, floor))
+
+    def _fire(self, index: int, line: Line) -> None:
+        watermark = self.now[line.follows[0]]
+        if watermark > self.now[index]:
+            self._windows[line.owner].advance(watermark)
+            self.set_now(index, watermark)
+
+    def _meet(self, index: int, line: Line) -> None:
+        self.set_now(index, min(self.now[other] for other in line.follows))
+
+    def restore(self, watermarks: dict[str, int]) -> None:
+        """Set the streams' watermarks of the last commit, when everything due by them had fired."""
+        for name, watermark in watermarks.items():
+            if name in self._streams:
+                self.now[self._streams[name]] = watermark
+        for index, line in enumerate(self.lines):
+            if line.kind != "stream":
+                self.now[index] = min(self.now[other] for other in line.follows)

@@ -1,0 +1,76 @@
+"""Tumbling windows: an accumulator per window end and key; the ends are the timers."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...dsl.message import Headers, PaneKind, Window
+from .state import Change, TimedState
+from .times import END
+from .windows import Context, keyless
+
+
+class TumblingOperator:
+    """Windows of one size. State: end -> key -> accumulator, until the watermark is at end + lateness."""
+
+    def __init__(self, context: Context, size: int) -> None:
+        self._context = context
+        self._size = size
+        self._lateness = context.lateness
+        self._fired = context.watermark
+        self._state = TimedState(
+            context.id, context.below, context.state_type, context.aggregate.init, context.empty, context.rouse
+        )
+        self.add = self._add()
+
+    def _add(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+        # A closure over locals: this runs for each message.
+        size, lateness, state, fold = self._size, self._lateness, self._state, self._context.aggregate.add
+        late, fire_late, at = self._context.late, self._fire_late, self._state.at
+
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+            end = timestamp - timestamp % size + size
+            if key is None:
+                raise keyless()
+            if end + lateness <= watermark:
+                late(key, value, timestamp, headers)
+                return
+            layer = at.get(end)
+            fresh = layer.fresh if layer is not None else state.fresh(end)
+            fresh[key] = fold(fresh[key], value)
+            if end <= watermark:
+                fire_late(end, key)
+
+        return add
+
+    def _fire_late(self, end: int, key: bytes) -> None:
+        # A window whose own firing is still to come, since a message before this one is under way, takes it along.
+        if end <= self._fired:
+            self._fire(end, key, self._state.fresh(end)[key], "late")
+
+    def _fire(self, end: int, key: bytes, accumulator: Any, kind: PaneKind) -> None:
+        self._context.pane(key, Window(end - self._size, end), accumulator, kind)
+        if not self._context.accumulate:
+            self._state.fresh(end)[key] = self._context.aggregate.init()
+
+    def advance(self, watermark: int) -> None:
+        if watermark < self.wake():
+            return
+        for end in sorted(self._state.at):
+            if self._fired < end <= watermark:
+                self._context.firing(end)
+                self._fired = end
+                for key, accumulator in self._state.at[end].items():
+                    self._fire(end, key, accumulator, "on_time")
+            if end + self._lateness <= watermark:
+                self._state.drop(end)
+        if watermark < END:
+            self._fired = watermark
+
+    def wake(self) -> int:
+        return min((end if end > self._fired else end + self._lateness for end in self._state.at), default=END)
+
+    def changes(self) -> Iterator[Change]:
+        return self._state.changes()
+
+    def settle(self, room: int) -> int:
+        return self._state.settle(room)

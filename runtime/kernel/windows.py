@@ -1,0 +1,72 @@
+"""What a windowed operator shares whatever its assigner: what it is made with, and how it emits panes."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...dsl.aggregates import Aggregate
+from ...dsl.message import Headers, Pane, PaneKind, Window
+from .state import Bytes, Change
+
+Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
+"""Hands a pane on: key bytes, pane, timestamp."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a windowed operator is made with.
+
+    `emit` hands a pane on; `late` takes a message that came too late; `rouse(time)` asks for `advance` to be called
+    when the watermark reaches `time`; `firing(time)` says that what is due at `time` is about to fire.
+    `watermark` is where it stood at the last commit: what was due by then has fired. `empty` says that nothing is kept
+    in `below`.
+    """
+
+    id: str
+    below: Bytes
+    empty: bool
+    watermark: int
+    aggregate: Aggregate[Any, Any]
+    state_type: Any
+    decode_key: Callable[[bytes], Any]
+    lateness: int
+    accumulate: bool
+    emit: Emit
+    late: Callable[[bytes, Any, int, Headers], None]
+    rouse: Callable[[int], None]
+    firing: Callable[[int], None]
+
+    def pane(
+        self, key: bytes, window: Window, value: Any, kind: PaneKind, replaces: tuple[Window, ...] = ()
+    ) -> None:
+        # A window that stays after its firing goes on changing its accumulator: what was emitted must not.
+        kept = copy.deepcopy(value) if self.lateness and self.accumulate else value
+        result = self.aggregate.result(kept)
+        pane = Pane(self.decode_key(key), window, result, kind, replaces)
+        self.emit(key, pane, window.end - 1, ())
+
+
+class WindowOperator(Protocol):
+    """A windowed operator of one task."""
+
+    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+        """Take a message in; `watermark` is the one by which it may be late."""
+        ...
+
+    def advance(self, watermark: int) -> None:
+        """Fire what is due, earliest first, and forget what is past its lateness."""
+        ...
+
+    def wake(self) -> int:
+        """The watermark from which `advance` has something to do."""
+        ...
+
+    def changes(self) -> Iterator[Change]: ...
+
+    def settle(self, room: int) -> int: ...
+
+
+def keyless() -> TypeError:
+    """The error of a message that nobody's state could take."""
+    return TypeError("a message without key cannot be kept by key")

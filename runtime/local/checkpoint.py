@@ -1,0 +1,38 @@
+"""Checkpoints: what a task writes down at a commit, to go on from there."""
+
+from msgspec import DecodeError, Struct, json
+
+from ...dsl.errors import SystemProblem
+from ..kernel.program import Position
+
+VERSION = 1
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """Where a task stands: for each input stream the offset before which every message has landed, and how far event
+    time had come (see `Position`)."""
+
+    version: int = VERSION
+    offsets: dict[str, int] = {}
+    highs: dict[str, int] = {}
+    producers: dict[str, dict[int, int]] = {}
+
+    @property
+    def position(self) -> Position:
+        return Position(dict(self.highs), {stream: dict(told) for stream, told in self.producers.items()})
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    return json.encode(checkpoint)
+
+
+def decode(data: bytes, task: str) -> Checkpoint:
+    """Raises SystemProblem for a checkpoint of another version, or none at all."""
+    try:
+        found = json.decode(data, type=Checkpoint)
+    except DecodeError as error:
+        raise SystemProblem(f"the checkpoint of task {task} cannot be read: {error}") from None
+    if found.version != VERSION:
+        wrong = f"the checkpoint of task {task} has version {found.version}"
+        raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
+    return found

@@ -1,0 +1,168 @@
+"""The container: one process, one event loop, and the tasks that it runs in turn."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+from ...dsl.errors import NoProgressError
+from ...planner.plan import Plan
+from ...planner.settings import Settings
+from ..report import OnProgress, Progress, Report
+from ..systems.contract import Admin, Consumer, StreamPartition
+from ..kernel.times import END, START
+from .task import LocalTask
+
+IDLE_SECONDS = 0.005
+PROGRESS_SECONDS = 1.0
+
+
+class Container:
+    """Runs tasks until they are done, or `stop` says so. Tasks never wait for each other.
+
+    One turn of the loop: read what tasks want, let each process a slice, commit those that are due. Commits are due by
+    time, by the bytes that wait, and when a task has read all there is.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        tasks: list[LocalTask],
+        consumer: Consumer,
+        admin: Admin,
+        settings: Settings,
+        ends: dict[StreamPartition, int] | None,
+        stop: Callable[[], bool],
+        progress: OnProgress | None,
+    ) -> None:
+        self._plan = plan
+        self._tasks = tasks
+        self._owners = {place: task for task in tasks for place in task.positions}
+        self._consumer = consumer
+        self._admin = admin
+        self._settings = settings
+        self._ends = ends
+        self._stop = stop
+        self._progress = progress
+        self._interval = settings.commit_interval.total_seconds()
+        self._started = self._moved_at = time.monotonic()
+        self._next_commit = {task.name: self._started + self._interval for task in tasks}
+        self._next_progress = self._started + PROGRESS_SECONDS
+        self._draining: set[str] = set()
+        self._asynchronous = any(task.asynchronous for task in tasks)
+
+    async def run(self) -> Report:
+        """Run to the end; what was processed is committed."""
+        self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
+        while not self._stop() and not self._finished():
+            moved = self._turn()
+            await self._pause(moved)
+        await self._finish()
+        self._tell("done")
+        return self.report()
+
+    def _finished(self) -> bool:
+        return self._ends is not None and all(task.done for task in self._tasks)
+
+    def _turn(self) -> bool:
+        moved = self._read()
+        for task in self._tasks:
+            if task.name not in self._draining:
+                moved |= task.step()
+            else:
+                task.pass_on()
+            if self._ends is not None:
+                task.reach_end(self._ends)
+            moved |= self._commit_if_due(task)
+        self._watch(moved)
+        return moved
+
+    def _read(self) -> bool:
+        wanted = frozenset(place for place, task in self._owners.items() if task.wants(place[0]))
+        batches = self._consumer.poll(0.0, wanted) if wanted else []
+        for batch in batches:
+            self._owners[(batch.stream, batch.partition)].enqueue(batch)
+        return bool(batches)
+
+    def _commit_if_due(self, task: LocalTask) -> bool:
+        now = time.monotonic()
+        due = now >= self._next_commit[task.name] or task.staged >= self._settings.max_staged_bytes
+        caught_up = self._ends is not None and not task.queued and not task.busy and task.news
+        if task.name not in self._draining and not (due or caught_up):
+            return False
+        if task.drains and task.busy:
+            self._draining.add(task.name)
+            return False
+        self._draining.discard(task.name)
+        self._next_commit[task.name] = now + self._interval
+        return task.commit()
+
+    async def _pause(self, moved: bool) -> None:
+        """Let asynchronous work go on; without work, rest."""
+        if self._asynchronous:
+            await asyncio.sleep(0 if moved or any(task.busy for task in self._tasks) else IDLE_SECONDS)
+        elif not moved:
+            await asyncio.sleep(IDLE_SECONDS)
+
+    async def _finish(self) -> None:
+        """Drain what is under way, and commit."""
+        while any(task.busy for task in self._tasks):
+            for task in self._tasks:
+                task.work.check()
+                task.pass_on()
+            await asyncio.sleep(0)
+        for task in self._tasks:
+            task.commit()
+
+    def _watch(self, moved: bool) -> None:
+        now = time.monotonic()
+        if moved or not any(task.queued or task.busy for task in self._tasks):
+            self._moved_at = now
+        elif now - self._moved_at > self._settings.stall_timeout.total_seconds():
+            stuck = ", ".join(task.name for task in self._tasks if task.queued or task.busy)
+            seconds = self._settings.stall_timeout.total_seconds()
+            raise NoProgressError(
+                f"nothing has moved for {seconds:g} s while there is input, in task {stuck}\n"
+                "  expected: progress\n  to do: look for a call that never returns, or raise stall_timeout"
+            )
+        if now >= self._next_progress:
+            self._next_progress = now + PROGRESS_SECONDS
+            self._tell("running")
+
+    def _tell(self, phase: str) -> None:
+        if self._progress is None:
+            return
+        told = [task.work.inputs.watermark() for task in self._tasks]
+        least = min((mark for mark in told if mark not in (START, END)), default=None)
+        self._progress(
+            Progress(
+                phase=phase,
+                seconds=time.monotonic() - self._started,
+                read=sum(sum(task.read.values()) for task in self._tasks),
+                written=sum(sum(task.counts()["written"].values()) for task in self._tasks),
+                lag=sum(self._lags()),
+                watermark=least,
+                in_flight=sum(task.work.in_flight for task in self._tasks),
+            )
+        )
+
+    def _lags(self) -> Iterator[int]:
+        ends: dict[str, list[int]] = {}
+        for (stream, partition), task in self._owners.items():
+            if stream not in ends:
+                ends[stream] = self._admin.ends(stream)
+            yield max(0, ends[stream][partition] - task.positions[(stream, partition)])
+
+    def report(self) -> Report:
+        """What was done so far."""
+        totals: dict[str, dict[str, int]] = {"read": {}, "written": {}, "late": {}, "failed": {}}
+        for task in self._tasks:
+            for kind, counts in task.counts().items():
+                for name, number in counts.items():
+                    totals[kind][name] = totals[kind].get(name, 0) + number
+        return Report(
+            pipeline=self._plan.name,
+            engine="local",
+            seconds=time.monotonic() - self._started,
+            checkpoints=sum(task.commits for task in self._tasks),
+            **totals,
+        )

@@ -1,0 +1,112 @@
+"""The local engine: makes the streams a plan needs, its tasks, and a container that runs them."""
+
+import asyncio
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ...planner.plan import Plan
+from ...planner.settings import Settings
+from ..kernel.program import compile_stage
+from ..kernel.shape import Clock
+from ..report import OnProgress, Report
+from ..systems.contract import Admin, StreamPartition, System
+from .container import Container
+from .stores import store_for
+from .task import LocalTask, Run
+
+
+def run(
+    plan: Plan, system: System, settings: Settings, until: str, progress: OnProgress | None, spark: Any = None
+) -> Report:
+    """Run a plan in this process. Signals are heeded if this is the main thread."""
+    with ExitStack() as stack:
+        admin = system.admin()
+        make_streams(plan, admin)
+        ends = frozen_ends(plan, admin) if until == "end" else None
+        producer = system.producer()
+        stack.callback(producer.close)
+        shared = Run(uuid.uuid4().hex, plan, settings, producer, asyncio.sleep)
+        tasks = _tasks(shared, system, admin, stack)
+        consumer = system.consumer()
+        stack.callback(consumer.close)
+        _open_sinks(plan, stack)
+        stop = stack.enter_context(stop_signals())
+        container = Container(plan, tasks, consumer, admin, settings, ends, stop, progress)
+        return asyncio.run(container.run())
+
+
+def make_streams(plan: Plan, admin: Admin) -> None:
+    """Make the streams that the plan writes."""
+    for stream in plan.streams:
+        if stream.kind != "source":
+            admin.create(stream.name, stream.partitions)
+
+
+def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:
+    """Where the sources end now."""
+    sources = [stream.name for stream in plan.streams if stream.kind == "source"]
+    return {(name, partition): end for name in sources for partition, end in enumerate(admin.ends(name))}
+
+
+def _tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list[LocalTask]:
+    plan, settings = run.plan, run.settings
+    kept = admin.checkpoints(plan.name)
+    made = []
+    for stage in plan.stages:
+        program = compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True)
+        for number in range(stage.tasks):
+            name = f"{stage.id}/{number}"
+            store = store_for(plan, name, program.stateful, system, settings)
+            try:
+                task = LocalTask(run, program, stage, number, store, kept.get(name))
+            except BaseException:
+                store.close()
+                raise
+            stack.callback(task.close)
+            _set_starts(task, plan, admin, settings)
+            made.append(task)
+    return made
+
+
+def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, Clock]:
+    return {name: "source" if plan.stream(name).kind == "source" else "stamps" for name in inputs}
+
+
+def _set_starts(task: LocalTask, plan: Plan, admin: Admin, settings: Settings) -> None:
+    for stream in task.inputs:
+        latest = settings.offset_default == "latest" and plan.stream(stream).kind == "source"
+        offsets = admin.ends(stream) if latest else admin.starts(stream)
+        task.start_at(stream, offsets[task.number])
+
+
+def _open_sinks(plan: Plan, stack: ExitStack) -> None:
+    for operator in plan.pipeline.operators:
+        sink = getattr(operator, "sink", None)
+        if sink is not None:
+            sink.open()
+            stack.callback(sink.close)
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Take SIGINT and SIGTERM as a wish to stop after a commit; a second one stops at once."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,53 @@
+"""Landing: which messages of a partition have reached the end of their way, and so what a checkpoint may say.
+
+The checkpoint is the largest offset before which every message has landed, whatever order they land in.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+
+class _Batch:
+    """Messages of one batch that are under way: a byte for each, 1 once it has landed."""
+
+    __slots__ = ("landed", "offsets", "start")
+
+    def __init__(self, offsets: Sequence[int], start: int, stop: int) -> None:
+        self.offsets = offsets
+        self.start = start
+        self.landed = bytearray(stop - start)
+
+
+class Landing:
+    """What has landed of one partition. Batches begin in the order of their offsets."""
+
+    def __init__(self, position: int) -> None:
+        self._position = position
+        self._batches: deque[_Batch] = deque()
+
+    def begin(self, offsets: Sequence[int], start: int, stop: int) -> None:
+        """Messages offsets[start:stop] are under way."""
+        self._batches.append(_Batch(offsets, start, stop))
+
+    def land(self, offsets: Sequence[int], index: int) -> None:
+        """The message offsets[index], begun before, has landed."""
+        for batch in self._batches:
+            if batch.offsets is offsets and 0 <= index - batch.start < len(batch.landed):
+                batch.landed[index - batch.start] = 1
+                return
+
+    def land_all(self, offsets: Sequence[int], stop: int) -> None:
+        """All messages before offsets[stop] have landed; nothing may be under way."""
+        self._position = offsets[stop - 1] + 1
+
+    def position(self) -> int:
+        """The offset before which every message has landed."""
+        while self._batches:
+            batch = self._batches[0]
+            first = batch.landed.find(0)
+            if first >= 0:
+                self._position = batch.offsets[batch.start + first]
+                break
+            self._position = batch.offsets[batch.start + len(batch.landed) - 1] + 1
+            self._batches.popleft()
+        return self._position

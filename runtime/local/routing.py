@@ -1,0 +1,57 @@
+"""Where a task's outputs go: which stream, which partition."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...dsl.message import Message, Record
+from ...dsl.operators import SinkTo
+from ...dsl.sink import Sink
+from ...planner.plan import Plan
+from ..kernel.stage import DEAD_LETTERS
+from ..systems.contract import Transaction
+from ..systems.partitioner import partition_for
+
+
+class Router:
+    """The outputs of one task, on their way into its transactions and sinks. Counts what it passes, by stream."""
+
+    def __init__(self, plan: Plan, stage: str, task: int) -> None:
+        members = [plan.operator(id) for id in plan.stage(stage).operators]
+        self._streams = {op.id: (op.writes[0], plan.stream(op.writes[0]).partitions) for op in members if op.writes}
+        letters = next((stream for stream in plan.streams if stream.kind == "dead-letters"), None)
+        if letters is not None:
+            self._streams[DEAD_LETTERS] = (letters.name, letters.partitions)
+        # Messages without key keep their task's order; a border takes them all to its first partition.
+        self._keyless = {id: 0 if plan.stream(name).kind == "intermediate" else task for id, (name, _) in self._streams.items()}
+        self.sinks: dict[str, Sink[Any]] = {}
+        for op in members:
+            operator = plan.pipeline.operator(op.id)
+            if isinstance(operator, SinkTo):
+                self.sinks[op.id] = operator.sink
+        self.written: dict[str, int] = {}
+
+    def route(self, id: str, made: list[Any], transaction: Transaction) -> None:
+        """Pass on what an operator made."""
+        if id in self.sinks:
+            self._count(id, len(made))
+            messages: Sequence[Message[Any]] = made
+            self.sinks[id].write(messages)
+            return
+        stream, partitions = self._streams[id]
+        self._count(stream, len(made))
+        for partition, records in self._split(made, partitions, self._keyless[id] % partitions).items():
+            transaction.append(stream, partition, records)
+
+    def _count(self, name: str, messages: int) -> None:
+        self.written[name] = self.written.get(name, 0) + messages
+
+    @staticmethod
+    def _split(records: list[Record], partitions: int, keyless: int) -> Mapping[int, list[Record]]:
+        if partitions == 1:
+            return {0: records}
+        found: dict[int, list[Record]] = {}
+        for record in records:
+            key = record[0]
+            partition = keyless if key is None else partition_for(key, partitions)
+            found.setdefault(partition, []).append(record)
+        return found

@@ -1,0 +1,31 @@
+"""Which store a task gets: RocksDB beside the log, or memory where the streams are in memory too."""
+
+import re
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from ...planner.plan import Plan
+from ...planner.settings import Settings
+from ..state import MemoryStore, RocksStore, TaskStore
+from ..systems.contract import System
+
+_IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionary()
+"""State of pipelines over systems in memory: it lives as long as the system, so that a later run finds it."""
+
+
+def store_for(plan: Plan, task: str, stateful: bool, system: System, settings: Settings) -> TaskStore:
+    """The store of a task, as the last run left it."""
+    if not stateful:
+        return MemoryStore()
+    folder = state_folder(plan, system, settings)
+    if folder is None:
+        return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
+    return RocksStore(folder / re.sub(r"[^A-Za-z0-9._-]", "-", task))
+
+
+def state_folder(plan: Plan, system: System, settings: Settings) -> Path | None:
+    """The folder of a pipeline's stores; None if they are in memory."""
+    if settings.state_dir is not None:
+        return Path(settings.state_dir) / plan.name
+    scheme, _, place = system.url.partition(":")
+    return Path(place) / "state" / plan.name if scheme == "log" else None
