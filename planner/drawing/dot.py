@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from .characters import clean
 from .scene import Drawing, Look, Node, Way
 
 _STREAM = 'shape=cylinder, style=filled, fillcolor="#ffffff", color="#555555"'
@@ -38,13 +39,17 @@ def _lines(drawing: Drawing) -> Iterator[str]:
     for edge in drawing.edges:
         label = "" if edge.label is None else f"label={quoted(edge.label)}"
         options = ", ".join(filter(None, (label, _WAYS[edge.way])))
-        yield f"  {quoted(edge.source)} -> {quoted(edge.target)}" + (f" [{options}]" if options else "")
+        yield f"  {_named(edge.source)} -> {_named(edge.target)}" + (f" [{options}]" if options else "")
     yield "}"
 
 
 def _node(node: Node) -> str:
     label = quoted(*(line.text for line in node.lines))
-    return f"{quoted(node.id)} [label={label}, {_LOOKS.get(node.look, _STREAM)}]"
+    return f"{_named(node.id)} [label={label}, {_LOOKS.get(node.look, _STREAM)}]"
+
+
+def _named(id: str) -> str:
+    return quoted(clean(id))
 
 
 def quoted(*lines: str) -> str:

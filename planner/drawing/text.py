@@ -8,7 +8,7 @@ from .characters import columns
 from .scene import Drawing, Edge, Group, Look, Node
 
 _SIGNS: Mapping[Look, str] = {"non-terminal": "○", "terminal": "●", "both": "◐", "stage": "▣"}
-_ROLES = "○ non-terminal   ● terminal   ◐ both: keeps messages, later emits"
+_ROLES = "○ non-terminal   ● terminal   ◐ both: keeps messages, later emits   → reads   ⇒ writes"
 _FURTHEST = 56
 
 
@@ -43,7 +43,8 @@ def _stage(drawing: Drawing, group: Group) -> Iterator[_Row]:
     inside = set(group.members)
     waiting = {id: [edge for edge in drawing.edges if edge.target == id and edge.source in inside] for id in inside}
     missing = {id: sum(edge.label is None for edge in edges) for id, edges in waiting.items()}
-    for root in [id for id in group.members if not missing[id]]:
+    for at, root in enumerate([id for id in group.members if not missing[id]]):
+        yield from [_Row("│")] if at else []
         yield from (_Row(f"│ {row.text}", row.aside) for row in _tree(drawing, nodes, inside, missing, root))
     yield _Row("└")
 
@@ -57,7 +58,7 @@ def _tree(
         id, first, rest = todo.pop()
         missing[id] -= 1
         if missing[id] > 0:
-            yield _Row(f"{first}▸ {_apart(nodes[id].title)}, below")
+            yield _Row(f"{first}▸ {id}, below")
             continue
         yield from _operator(drawing, nodes, id, first, rest)
         readers = [
@@ -83,7 +84,8 @@ def _operator(drawing: Drawing, nodes: Mapping[str, Node], id: str, first: str, 
         yield _Row(f"{first}→ {_apart(stream)}")
         first = rest
     told = [line.text for line in node.lines[1:]]
-    yield _Row(f"{first}{_SIGNS[node.look]} {_apart(node.title)}", _apart("; ".join(told)))
+    name = f" [{id}]" if sum(edge.target == id for edge in drawing.edges) > 1 else ""
+    yield _Row(f"{first}{_SIGNS[node.look]} {_apart(node.title)}{name}", _apart("; ".join(told)))
     yield from (_Row(f"{rest}⇒ {_apart(stream)}") for stream in filter(None, out))
 
 

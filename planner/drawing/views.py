@@ -49,8 +49,9 @@ def _option(name: str, text: str) -> str:
 
 
 def _seen(operator: PlannedOperator, name: str, text: str) -> bool:
-    """Whether the label, or an edge to a stream, says it already."""
-    return (name in _SPEAKING and text in operator.label) or text in operator.writes
+    """Whether the label, or an edge to a stream, says it already; and what goes without saying."""
+    said = (name in _SPEAKING and text in operator.label) or text in operator.writes
+    return said or (name, text) == ("timestamp", "of the record")
 
 
 def _stream(stream: PlannedStream) -> Node:

@@ -1,0 +1,72 @@
+"""The door: formats, views, and drawings of a plan that never change."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from fluvial.dsl.errors import UsageError
+from fluvial.planner import Plan, draw
+from fluvial.planner.drawing import FORMATS
+from tests.planner.drawing.samples import circle, plans, visits
+
+GOLDEN = Path(__file__).with_name("golden")
+ENDINGS = {"text": "txt", "mermaid": "mmd", "dot": "dot", "svg": "svg"}
+REWRITE = "FLUVIAL_REWRITE"
+
+
+@pytest.mark.parametrize("view", ["operators", "stages"])
+@pytest.mark.parametrize("format", ENDINGS)
+def test_the_drawing_is_the_golden_one(format: str, view: str) -> None:
+    """To accept a change: FLUVIAL_REWRITE=1 pytest tests/planner/drawing, and read the difference."""
+    file = GOLDEN / f"visits-{view}.{ENDINGS[format]}"
+    drawn = draw(visits(), format, view=view)
+    if os.environ.get(REWRITE):
+        file.write_text(drawn, "utf-8")
+    assert drawn == file.read_text("utf-8")
+
+
+def test_a_circle_is_the_golden_one() -> None:
+    file = GOLDEN / "circle-operators.txt"
+    drawn = draw(circle())
+    if os.environ.get(REWRITE):
+        file.write_text(drawn, "utf-8")
+    assert drawn == file.read_text("utf-8")
+
+
+def test_json_is_the_plan_itself() -> None:
+    made = visits()
+    assert draw(made, "json") == draw(made, "json", view="stages") == made.to_json()
+
+
+@pytest.mark.parametrize(("format", "view", "said"), [
+    ("png", "operators", "format='png'\n  expected: text, mermaid, dot, svg, html, json"),
+    ("svg", "tasks", "view='tasks'\n  expected: operators, stages"),
+])  # fmt: skip
+def test_an_unknown_choice_is_refused_with_the_choices(format: str, view: str, said: str) -> None:
+    with pytest.raises(UsageError, match="draw: ") as caught:
+        draw(visits(), format, view=view)
+    assert said in str(caught.value)
+
+
+def test_a_notebook_shows_the_svg() -> None:
+    made = visits()
+    assert made._repr_html_() == draw(made, "svg")
+
+
+@settings(max_examples=15)
+@given(plans(most=20))
+def test_drawings_do_not_change_from_one_time_to_the_next(plan: Plan) -> None:
+    for format in FORMATS:
+        assert draw(plan, format) == draw(plan, format)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_nothing_is_loaded_from_anywhere(format: str) -> None:
+    drawn = draw(visits(), format).replace("http://www.w3.org/2000/svg", "")
+    assert not [sign for sign in ("http:", "https:", "//", "@import", "url(") if sign in _without_comments(drawn)]
+
+
+def _without_comments(drawn: str) -> str:
+    return "\n".join(line.partition("// ")[0] for line in drawn.splitlines())
