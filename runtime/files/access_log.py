@@ -39,7 +39,8 @@ _PARTS = (
     ("a status of three digits", r" (\d{3}|-)"),
     ("the bytes sent, or -", r" (\d++|-)"),
     ("the referrer in quotes, or nothing more", f"(?: {_QUOTED}|(?= *$))"),
-    ("the agent in quotes, and nothing more", f"(?(9) {_QUOTED}) *$"),  # if there is a referrer, which is the 9th group
+    ("the agent in quotes", f"(?(9) {_QUOTED})"),  # if there is a referrer, which is the 9th group
+    ("the end of the line", " *$"),
 )
 _LINE = re.compile("".join(pattern for _, pattern in _PARTS), re.ASCII)
 _ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
