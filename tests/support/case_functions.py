@@ -74,6 +74,34 @@ def or_none(number: int) -> Callable[[Event], Event | None]:
     return choose
 
 
+def text(_: int) -> Callable[[Event], str]:
+    def write(event: Event) -> str:
+        return f"{event.k} {event.n}"
+
+    return write
+
+
+def data(_: int) -> Callable[[Event], bytes]:
+    def write(event: Event) -> bytes:
+        return b"\xff%d" % event.n
+
+    return write
+
+
+def untold(_: int) -> Callable[[Event], Any]:
+    """Text that nothing tells to be text; it is written as JSON."""
+    return lambda event: f"{event.k} {event.n}"
+
+
+FORMS: dict[str, Callable[[int], Callable[[Event], Any]]] = {
+    "or_none": or_none,
+    "text": text,
+    "data": data,
+    "untold": untold,
+}
+"""What events may be turned into where nothing but an output follows."""
+
+
 # filter: Event -> truth
 
 

@@ -92,7 +92,8 @@ def inputs_for(
     negative: bool = True,
 ) -> dict[str, list[list[Record]]]:
     """Records for every source; keyed ones lie where Kafka's partitioner puts their keys."""
-    start = draw(st.sampled_from((0, 1_000, 1_700_000_000_000, 2**45, *((-100, -(2**40)) if negative else ()))))
+    starts = (1_000, 1_700_000_000_000, 2**45)
+    start = draw(st.sampled_from((0, *starts, -100, -(2**40)) if negative else starts))
     steps = description.steps
     windows = any(isinstance(step, WindowStep) for step in steps)
     kinds = ["event"] * 12
@@ -129,7 +130,8 @@ def _records(
 ) -> list[list[Record]]:
     behind = source.out_of_order if mode == "on_time" else 70
     # Ties come first, for they are the simplest; then the disorder that is allowed, and gaps that end sessions.
-    steps = st.one_of(st.just(0), st.integers(0, 8), st.integers(-behind, 0), st.sampled_from((11, 60, 200)))
+    nearly = st.integers(-min(behind, 12), 0)
+    steps = st.just(0) | st.integers(0, 8) | nearly | st.integers(-behind, 0) | st.sampled_from((11, 25, 60, 200))
     drawn = st.builds(
         _Drawn,
         k=st.sampled_from("abc"),
@@ -142,7 +144,7 @@ def _records(
     )
     latest = [start + draw(st.sampled_from((0, 0, 7, 300))) for _ in range(partitions)]
     found: list[list[Record]] = [[] for _ in range(partitions)]
-    least = draw(st.sampled_from((0, most // 3, most // 2)))
+    least = draw(st.sampled_from((0, most // 2, most // 2, most // 2, most, most)))
     for number, one in enumerate(draw(st.lists(drawn, min_size=least, max_size=most))):
         key, value = _key_of(source, one), one.kind
         partition = partition_of(key, partitions) if source.key and key is not None else one.partition

@@ -117,12 +117,13 @@ class WindowStep(Step):
 
 @dataclass(frozen=True, repr=False)
 class Send(Step):
-    """`send_to`, as an end of its own: no step may read it. With `deletes`, some values become None before."""
+    """`send_to`, as an end of its own: no step may read it. `form` is "event", or a map to something else before."""
 
     stream: str
     key: KeyType | None = None
     key_fn: str = ""
-    deletes: int | None = None
+    form: str = "event"
+    number: int = 0
     typed: bool = False
 
 
@@ -181,10 +182,11 @@ def _source(pipeline: Pipeline, source: Source) -> Any:
 
 
 def _send(node: Any, step: Send) -> None:
-    if step.deletes is not None:
-        node = node.map(given.or_none(step.deletes))
-    key = None if step.key is None else ALL_KEYS[step.key_fn](step.deletes or 0)
-    node.send_to(step.stream, key=key, value=given.Event if step.typed else None)
+    if step.form != "event":
+        node = node.map(given.FORMS[step.form](step.number))
+    key = None if step.key is None else ALL_KEYS[step.key_fn](step.number)
+    value = given.Event if step.typed and step.form == "event" else None
+    node.send_to(step.stream, key=key, value=value)
 
 
 ALL_KEYS = given.KEYS["str"] | given.KEYS["int"] | given.KEYS["pair"] | given.FAILING_KEYS

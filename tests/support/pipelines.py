@@ -181,7 +181,7 @@ class _Draft:
         """A flat_map's function, its number, and how many copies it may make of what enters the pipeline."""
         name = self._name(node, given.FLAT_MAPS, given.FAILING_FLAT_MAPS)
         most = MOST_COPIES // node.copies
-        number = self._pick(number for number in (1, 2, 3, 0, 4) if given.expansion(number) <= most)
+        number = self._pick(number for number in (1, 2, 3, 1, 0) if given.expansion(number) <= most)
         return name, number, node.copies * given.expansion(number)
 
     def _flat_map(self, of: int, node: _Node) -> None:
@@ -213,10 +213,10 @@ class _Draft:
         alone = self._failing and not (self._late and not crosses)
         step = WindowStep(
             of,
-            self._pick(("tumbling", "session")),
+            self._pick(("tumbling", "session", "session")),
             self._pick((10, 1, 5, 50)),
             self._name(node, given.AGGREGATES, given.FAILING_AGGREGATES),
-            lateness=self._pick((0, 1, 10, 50)),
+            lateness=self._pick((0, 50, 10, 1, 50)),
             late_to=self._pick((None, "late")),
             accumulate=self._pick((True, False)),
             panes=self._pick((None, *(2 * (f"panes-{len(self._nodes)}",)))),
@@ -271,10 +271,10 @@ class _Draft:
         key = self._pick((None, *given.KEYS))
         names = {} if key is None else given.KEYS[key]
         failing = given.FAILING_KEYS if key == "str" else ()
-        # A function that makes keys of events knows nothing to do with None.
-        deletes = None if key is not None else self._pick((None, 1, 2))
         name = "" if key is None else self._name(node, names, failing)
-        step = Send(of, self._pick(("sent", "also-sent")), key, name, deletes, self._draw(st.booleans()))
+        # A function that makes keys of events has nothing to say of other values.
+        form = "event" if key is not None else self._pick(("event", *given.FORMS))
+        step = Send(of, self._pick(("sent", "also-sent")), key, name, form, self._small(), self._draw(st.booleans()))
         self._closed.add(len(self._nodes))
         self._add(step, node)
 
