@@ -93,14 +93,14 @@ def _load_module(place: str, target: str) -> ModuleType:
 
 
 def _exists(place: str) -> bool:
+    if not all(part.isidentifier() for part in place.split(".")):
+        return False
     try:
         return find_spec(place) is not None
     except ModuleNotFoundError as error:
         # A package on the way may exist, and fail because it imports something else that does not.
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
             raise
-        return False
-    except ValueError:
         return False
 
 

@@ -1,8 +1,9 @@
 """HTML: one page that shows both views, to be moved, enlarged and asked; it loads nothing from anywhere."""
 
-import json
 from collections.abc import Mapping
 from string import Template
+
+import msgspec
 
 from .layout import arrange
 from .legend import legend
@@ -40,4 +41,4 @@ def _section(view: str, drawing: Drawing) -> str:
 def _facts(drawings: Mapping[str, Drawing]) -> str:
     """What there is to tell, by view and number of node, as JSON that can stand in a script element."""
     told = {view: [[node.title, node.facts] for node in drawing.nodes] for view, drawing in drawings.items()}
-    return json.dumps(told, ensure_ascii=False).replace("<", "\\u003c")
+    return msgspec.json.encode(told).decode().replace("<", "\\u003c")

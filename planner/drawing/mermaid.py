@@ -43,6 +43,8 @@ def _lines(drawing: Drawing) -> Iterator[str]:
     for edge in drawing.edges:
         label = "" if edge.label is None else f"|{quoted(edge.label)}|"
         yield f"  {names[edge.source]} {_ARROWS[edge.way]}{label} {names[edge.target]}"
+    if drawing.groups:
+        yield f"  class {','.join(f's{at}' for at in range(len(drawing.groups)))} stage"
     yield from (f"  classDef {name} {style}" for name, style in _STYLES.items())
 
 
@@ -58,6 +60,8 @@ def quoted(*lines: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    # Two dollars would begin a formula, wherever they come from: an invisible letter keeps them apart.
+    text = re.sub(r"\$(?=\$)", "$\u2060", text)
     # A leading "1." or "-" would be read as a list.
     start = re.match(r"[0-9]+\.|-", text)
     kept = len(start.group()) - 1 if start else len(text)

@@ -170,7 +170,7 @@
       node.setAttribute("role", "img");
       node.setAttribute("aria-label", title.textContent);
       title.remove(); // the card tells it, and better
-      node.addEventListener("pointerenter", () => ask(pane, node));
+      node.addEventListener("pointerenter", (event) => event.buttons || ask(pane, node));
       node.addEventListener("pointerleave", leave);
       node.addEventListener("focus", () => {
         if (node.matches(":focus-visible")) pane.reveal(node);

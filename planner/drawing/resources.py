@@ -1,10 +1,10 @@
 """Resources: the style sheets, the script and the page that lie beside this code."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 
 @cache
 def resource(name: str) -> str:
     """The text of a file of this package."""
-    return files(__name__.rpartition(".")[0]).joinpath(name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")

@@ -10,7 +10,7 @@ from ...dsl.serde import Serde, encode_key, key_serde, untyped_serde, value_serd
 from ...dsl.annotations import UNKNOWN
 from ...dsl.windows import Assigner, Session, Tumbling
 from ...planner.types import plain
-from .pool import Call, Pool, Sleep
+from .pool import Call, Pool
 from .sessions import SessionOperator
 from .stamps import STAMP, STAMP_SIZE, pack_stamp
 from .state import Bytes
@@ -26,7 +26,8 @@ _WINDOWS: Mapping[type[Assigner], Callable[[Context, Any], WindowOperator]] = {
 }
 
 
-def bind(task: "StageTask", below: Bytes, producer: int, empty: bool, sleep: Sleep) -> dict[str, Callable[..., Any]]:
+def bind(task: "StageTask", below: Bytes, producer: int, empty: bool, make_pool: Callable[..., Pool]
+) -> dict[str, Callable[..., Any]]:
     """Run a task's compiled code among the objects it uses; returns the function that reads each input stream."""
     env: dict[str, Any] = {
         "now": task.timeline.now,
@@ -51,7 +52,7 @@ def bind(task: "StageTask", below: Bytes, producer: int, empty: bool, sleep: Sle
         if bound is not None:
             env.update({f"{name}_{number}": value for name, value in bound(task, operator, producer).items()})
     exec(task.program.code, env)  # noqa: S102 - the text is our own compiler's
-    _bind_stateful(task, env, below, empty, sleep)
+    _bind_stateful(task, env, below, empty, make_pool)
     return {stream: env[f"read_{number}"] for number, stream in enumerate(task.program.shape.entries)}
 
 
@@ -69,7 +70,8 @@ def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
         env[f"observe_{number}"] = partial(task.inputs.observe, entry.stream)
 
 
-def _bind_stateful(task: "StageTask", env: dict[str, Any], below: Bytes, empty: bool, sleep: Sleep) -> None:
+def _bind_stateful(task: "StageTask", env: dict[str, Any], below: Bytes, empty: bool, make_pool: Callable[..., Pool]
+) -> None:
     """Windows and pools call compiled code, so they are made after it; the compiled code finds them by name."""
     for number, operator in enumerate(task.program.shape.operators.values()):
         if isinstance(operator, ops.WindowBy):
@@ -78,7 +80,7 @@ def _bind_stateful(task: "StageTask", env: dict[str, Any], below: Bytes, empty: 
             task.timeline.attach(operator.id, window)
             env[f"add_{number}"] = window.add
         if isinstance(operator, ops.AsyncFlatMap):
-            pool = task.pools[operator.id] = Pool(operator, env[f"after_{number}"], sleep)
+            pool = task.pools[operator.id] = make_pool(operator, env[f"after_{number}"])
             env[f"submit_{number}"] = pool.submit
 
 

@@ -13,6 +13,8 @@ from ...dsl.operators import AsyncFlatMap
 from ...dsl.policy import Retry
 
 Sleep = Callable[[float], Awaitable[None]]
+Gate = Callable[["Call"], Awaitable[None]]
+"""Holds back the outcome of a call that has ended, to settle in which order calls end: for tests."""
 
 
 class Call:
@@ -35,7 +37,13 @@ class Pool:
     `deliver(call)` is called in the event loop for each call that has ended, in the operator's order.
     """
 
-    def __init__(self, operator: AsyncFlatMap, deliver: Callable[[Call], None], sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        operator: AsyncFlatMap,
+        deliver: Callable[[Call], None],
+        sleep: Sleep = asyncio.sleep,
+        gate: Gate | None = None,
+    ) -> None:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = operator.fn
         self._limit = operator.max_in_flight
         self._timeout = operator.timeout / 1000
@@ -43,6 +51,7 @@ class Pool:
         self._lane = _LANES[operator.order]
         self._deliver = deliver
         self._sleep = sleep
+        self._gate = gate
         self._waiting: deque[Call] = deque()
         self._lanes: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[None]] = set()
@@ -77,6 +86,8 @@ class Pool:
             self.in_flight += 1
             try:
                 await self._attempt(call)
+                if self._gate is not None:
+                    await self._gate(call)
             finally:
                 self.in_flight -= 1
             self._end(call)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...dsl.message import Record
@@ -9,7 +10,7 @@ from .bindings import bind
 from .cells import Cell, Cells
 from .failures import Failures, Where
 from .inputs import Accepts, Inputs
-from .pool import Pool, Sleep
+from .pool import Gate, Pool, Sleep
 from .program import Position, Program
 from .state import Bytes, Change
 from .timeline import Timeline
@@ -47,6 +48,7 @@ class StageTask:
         producers: Mapping[str, int] | None = None,
         accepts: Accepts = _every,
         sleep: Sleep = asyncio.sleep,
+        gate: Gate | None = None,
         landed: Landed = _nowhere,
     ) -> None:
         position = position or Position()
@@ -63,7 +65,7 @@ class StageTask:
         self.timeline = Timeline(program.shape.lines, self.cells.floor)
         untouched = position.untouched
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts)
-        self._reads = bind(self, below, producer, untouched, sleep)
+        self._reads = bind(self, below, producer, untouched, partial(Pool, sleep=sleep, gate=gate))
 
     def _follow(self) -> None:
         self.timeline.follow()

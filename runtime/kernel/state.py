@@ -11,21 +11,28 @@ from typing import Any, Protocol
 
 import msgspec
 
-Change = tuple[bytes, bytes | None]
-"""A key of a task's state and its new value; None deletes it."""
+Change = tuple[bytes, bytes, bytes | None]
+"""A key of a task's state, as the prefix of its kind and the rest, and its new value; None deletes it."""
 
 _MISSING: Any = object()
 _TIME = Layout(">Q")
+PREFIX_SIZE = _TIME.size + 1
+"""Bytes that a time adds to a prefix."""
+
 _BIAS = 2**63
 
 
 class Bytes(Protocol):
-    """The bytes below: what the last commit left."""
+    """The bytes below: what the last commit left. Keys of one kind share a prefix; no prefix begins another."""
 
-    def get(self, key: bytes) -> bytes | None: ...
+    def get(self, prefix: bytes, key: bytes) -> bytes | None: ...
 
-    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with start <= key < stop, in the order of their keys."""
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries under a prefix: (key without the prefix, value)."""
+        ...
+
+    def prefixes(self, start: bytes) -> Iterator[bytes]:
+        """The prefixes of PREFIX_SIZE bytes more than `start`, which they begin with, that hold entries."""
         ...
 
 
@@ -37,11 +44,6 @@ class Codec:
     def __init__(self, kind: Any) -> None:
         self.encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
         self.decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
-
-
-def _past(prefix: bytes) -> bytes:
-    """The first key behind all that start with `prefix`, which ends in no 0xff."""
-    return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 class _Fresh(dict[bytes, Any]):
@@ -81,7 +83,7 @@ class Layer:
             return found
         if self.complete or key in self._gone:
             return self._absent()
-        data = self._below.get(self.prefix + key)
+        data = self._below.get(self.prefix, key)
         return self._absent() if data is None else self._codec.decode(data)
 
     def delete(self, key: bytes) -> None:
@@ -93,8 +95,7 @@ class Layer:
         """All keys and values, in the order of the keys."""
         found = {**self.clean, **self.fresh}
         if not self.complete:
-            for key, data in self._below.scan(self.prefix, _past(self.prefix)):
-                name = key[len(self.prefix) :]
+            for name, data in self._below.scan(self.prefix):
                 if name not in found and name not in self._gone:
                     found[name] = self._codec.decode(data)
         return iter(sorted(found.items()))
@@ -102,10 +103,10 @@ class Layer:
     def changes(self) -> Iterator[Change]:
         for key in self._gone:
             if key not in self.fresh:
-                yield self.prefix + key, None
+                yield self.prefix, key, None
         encode = self._codec.encode
         for key, value in self.fresh.items():
-            yield self.prefix + key, encode(value)
+            yield self.prefix, key, encode(value)
 
     def settle(self, room: int) -> int:
         """Take what was changed as written; keep at most `room` values in memory. Returns how many it keeps."""
@@ -166,12 +167,8 @@ class TimedState:
         return self._prefix + _TIME.pack(time + _BIAS) + b"\0"
 
     def _stored_times(self) -> Iterator[int]:
-        """The times in the bytes below, found by leaping from one to the next."""
-        start, stop = self._prefix, _past(self._prefix)
-        while (first := next(self._below.scan(start, stop), None)) is not None:
-            begin = len(self._prefix)
-            yield _TIME.unpack(first[0][begin : begin + 8])[0] - _BIAS
-            start = _past(first[0][: begin + 9])
+        for prefix in self._below.prefixes(self._prefix):
+            yield _TIME.unpack(prefix[len(self._prefix) : -1])[0] - _BIAS
 
     def fresh(self, time: int) -> dict[bytes, Any]:
         """The values of a time, to read and to change: see `Layer`."""
@@ -194,7 +191,7 @@ class TimedState:
         for layer in self._dropped:
             kept = {*layer.clean} if layer.complete else {key for key, _ in layer.items()} | {*layer._gone}
             for key in kept | layer._gone:
-                yield layer.prefix + key, None
+                yield layer.prefix, key, None
         for layer in self.at.values():
             yield from layer.changes()
 

@@ -33,6 +33,7 @@ class Container:
         ends: dict[StreamPartition, int] | None,
         stop: Callable[[], bool],
         progress: OnProgress | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plan = plan
         self._tasks = tasks
@@ -43,8 +44,9 @@ class Container:
         self._ends = ends
         self._stop = stop
         self._progress = progress
+        self._clock = clock
         self._interval = settings.commit_interval.total_seconds()
-        self._started = self._moved_at = time.monotonic()
+        self._started = self._moved_at = clock()
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
         self._next_progress = self._started + PROGRESS_SECONDS
         self._draining: set[str] = set()
@@ -52,18 +54,29 @@ class Container:
 
     async def run(self) -> Report:
         """Run to the end; what was processed is committed."""
-        self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
-        while not self._stop() and not self._finished():
-            moved = self._turn()
+        self.start()
+        while not self._stop() and not self.finished:
+            moved = self.turn()
             await self._pause(moved)
         await self._finish()
         self._tell("done")
         return self.report()
 
-    def _finished(self) -> bool:
+    def start(self) -> None:
+        """Begin to read where the tasks are."""
+        self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
+
+    def end_at(self, ends: dict[StreamPartition, int]) -> None:
+        """From now on, run to these ends of the sources only."""
+        self._ends = ends
+
+    @property
+    def finished(self) -> bool:
+        """Whether all has been done up to the ends, if there are any."""
         return self._ends is not None and all(task.done for task in self._tasks)
 
-    def _turn(self) -> bool:
+    def turn(self) -> bool:
+        """One turn of the loop; whether there was anything to do."""
         moved = self._read()
         for task in self._tasks:
             if task.name not in self._draining:
@@ -84,7 +97,7 @@ class Container:
         return bool(batches)
 
     def _commit_if_due(self, task: LocalTask) -> bool:
-        now = time.monotonic()
+        now = self._clock()
         due = now >= self._next_commit[task.name] or task.staged >= self._settings.max_staged_bytes
         caught_up = self._ends is not None and not task.queued and not task.busy and task.news
         if task.name not in self._draining and not (due or caught_up):
@@ -114,7 +127,7 @@ class Container:
             task.commit()
 
     def _watch(self, moved: bool) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if moved or not any(task.queued or task.busy for task in self._tasks):
             self._moved_at = now
         elif now - self._moved_at > self._settings.stall_timeout.total_seconds():
@@ -136,7 +149,7 @@ class Container:
         self._progress(
             Progress(
                 phase=phase,
-                seconds=time.monotonic() - self._started,
+                seconds=self._clock() - self._started,
                 read=sum(sum(task.read.values()) for task in self._tasks),
                 written=sum(sum(task.counts()["written"].values()) for task in self._tasks),
                 lag=sum(self._lags()),
@@ -162,7 +175,7 @@ class Container:
         return Report(
             pipeline=self._plan.name,
             engine="local",
-            seconds=time.monotonic() - self._started,
+            seconds=self._clock() - self._started,
             checkpoints=sum(task.commits for task in self._tasks),
             **totals,
         )

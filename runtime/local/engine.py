@@ -30,10 +30,10 @@ def run(
         producer = system.producer()
         stack.callback(producer.close)
         shared = Run(uuid.uuid4().hex, plan, settings, producer, asyncio.sleep)
-        tasks = _tasks(shared, system, admin, stack)
+        tasks = make_tasks(shared, system, admin, stack)
         consumer = system.consumer()
         stack.callback(consumer.close)
-        _open_sinks(plan, stack)
+        open_sinks(plan, stack)
         stop = stack.enter_context(stop_signals())
         container = Container(plan, tasks, consumer, admin, settings, ends, stop, progress)
         return asyncio.run(container.run())
@@ -52,7 +52,8 @@ def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:
     return {(name, partition): end for name in sources for partition, end in enumerate(admin.ends(name))}
 
 
-def _tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list[LocalTask]:
+def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list[LocalTask]:
+    """The tasks of a plan, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
     kept = admin.checkpoints(plan.name)
     made = []
@@ -83,7 +84,8 @@ def _set_starts(task: LocalTask, plan: Plan, admin: Admin, settings: Settings) -
         task.start_at(stream, offsets[task.number])
 
 
-def _open_sinks(plan: Plan, stack: ExitStack) -> None:
+def open_sinks(plan: Plan, stack: ExitStack) -> None:
+    """Open the sinks of a plan; `stack` closes them."""
     for operator in plan.pipeline.operators:
         sink = getattr(operator, "sink", None)
         if sink is not None:

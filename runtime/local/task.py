@@ -9,7 +9,7 @@ from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
-from ..kernel.pool import Sleep
+from ..kernel.pool import Gate, Sleep
 from ..kernel.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.stamps import Control, control_record
@@ -21,8 +21,8 @@ from .checkpoint import Checkpoint
 from .landing import Landing
 from .routing import Router
 
-_CHECKPOINT = b"\0checkpoint"
-_PENDING = b"\0pending"
+_META = b"\0"
+_CHECKPOINT, _PENDING = b"checkpoint", b"pending"
 SLICE = 5000
 """Most messages that a task processes before the others have their turn."""
 
@@ -36,6 +36,7 @@ class Run:
     settings: Settings
     producer: Producer
     sleep: Sleep
+    gate: Gate | None = None
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ class LocalTask:
             producers={name: self._writers(name) for name in stage.inputs},
             accepts=lambda control: control.run == run.id,
             sleep=run.sleep,
+            gate=run.gate,
             landed=lambda stream, offsets, index: self._landings[stream].land(offsets, index),
         )
         for name in stage.inputs:
@@ -92,10 +94,10 @@ class LocalTask:
 
     def _resume(self, kept: bytes | None) -> Checkpoint:
         """Where to go on: a store knows best, for its state and offsets were written at one stroke."""
-        pending = self._store.get(_PENDING)
+        pending = self._store.get(_META, _PENDING)
         if pending is not None:
             self._run.producer.publish(pending)
-        data = self._store.get(_CHECKPOINT)
+        data = self._store.get(_META, _CHECKPOINT)
         if data is None and kept is not None and self._program.stateful:
             wrong = f"the state of task {self.name} is gone, though the task has a checkpoint"
             remedy = "bring the folder of its store back, or run the pipeline under another name to start over"
@@ -225,7 +227,7 @@ class LocalTask:
         data = checkpoints.encode(now)
         token = self._transaction.prepare(self._run.plan.name, {self.name: data})
         if self.work.windows:
-            self._store.write([*self.work.changes(), (_CHECKPOINT, data), (_PENDING, token)])
+            self._store.write([*self.work.changes(), (_META, _CHECKPOINT, data), (_META, _PENDING, token)])
             self.work.settle(self._run.settings.cached_entries)
         self._run.producer.publish(token)
         self._transaction = self._run.producer.begin()

@@ -9,10 +9,14 @@ from ..kernel.state import Change
 class TaskStore(Protocol):
     """The state of one task, as bytes. What `write` took is there after a crash, all of one call or nothing of it."""
 
-    def get(self, key: bytes) -> bytes | None: ...
+    def get(self, prefix: bytes, key: bytes) -> bytes | None: ...
 
-    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with start <= key < stop, in the order of their keys."""
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
+        ...
+
+    def prefixes(self, start: bytes) -> Iterator[bytes]:
+        """The prefixes of PREFIX_SIZE bytes more than `start`, which they begin with, that hold entries, in order."""
         ...
 
     def write(self, changes: Iterable[Change]) -> None:

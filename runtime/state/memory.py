@@ -1,9 +1,8 @@
 """A store in memory: for tests, and for pipelines whose streams are in memory as well."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
-from ..kernel.state import Change
+from ..kernel.state import PREFIX_SIZE, Change
 
 
 class MemoryStore:
@@ -12,20 +11,24 @@ class MemoryStore:
     def __init__(self) -> None:
         self._entries: dict[bytes, bytes] = {}
 
-    def get(self, key: bytes) -> bytes | None:
-        return self._entries.get(key)
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        return self._entries.get(prefix + key)
 
-    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        keys = sorted(self._entries)
-        for key in keys[bisect_left(keys, start) : bisect_left(keys, stop)]:
-            yield key, self._entries[key]
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for key in sorted(self._entries):
+            if key.startswith(prefix):
+                yield key[len(prefix) :], self._entries[key]
+
+    def prefixes(self, start: bytes) -> Iterator[bytes]:
+        size = len(start) + PREFIX_SIZE
+        return iter(sorted({key[:size] for key in self._entries if key.startswith(start)}))
 
     def write(self, changes: Iterable[Change]) -> None:
-        for key, value in list(changes):
+        for prefix, key, value in list(changes):
             if value is None:
-                self._entries.pop(key, None)
+                self._entries.pop(prefix + key, None)
             else:
-                self._entries[key] = value
+                self._entries[prefix + key] = value
 
     def close(self) -> None:
         """Nothing to do: the entries stay."""

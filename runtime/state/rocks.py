@@ -6,7 +6,7 @@ from pathlib import Path
 from rocksdict import Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
-from ..kernel.state import Change
+from ..kernel.state import PREFIX_SIZE, Change
 
 _BUFFER_BYTES = 32 << 20
 
@@ -30,19 +30,27 @@ class RocksStore:
             remedy = "stop the other run of this pipeline, or give this one another state_dir"
             raise SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}") from None
 
-    def get(self, key: bytes) -> bytes | None:
-        found: bytes | None = self._db.get(key)
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        found: bytes | None = self._db.get(prefix + key)
         return found
 
-    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for key, value in self._db.items(from_key=start):
-            if key >= stop:
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for key, value in self._db.items(from_key=prefix):
+            if not key.startswith(prefix):
                 return
-            yield key, value
+            yield key[len(prefix) :], value
+
+    def prefixes(self, start: bytes) -> Iterator[bytes]:
+        """Found by leaping from one to the next."""
+        size, seek = len(start) + PREFIX_SIZE, start
+        while (key := next(self._db.keys(from_key=seek), None)) is not None and key.startswith(start):
+            yield key[:size]
+            seek = key[: size - 1] + bytes([key[size - 1] + 1])
 
     def write(self, changes: Iterable[Change]) -> None:
+        # The last change of a key counts; RocksDB takes sorted keys faster.
         batch = WriteBatch(raw_mode=True)
-        for key, value in sorted_last(changes):
+        for key, value in sorted({prefix + key: value for prefix, key, value in changes}.items()):
             if value is None:
                 batch.delete(key)
             else:
@@ -51,8 +59,3 @@ class RocksStore:
 
     def close(self) -> None:
         self._db.close()
-
-
-def sorted_last(changes: Iterable[Change]) -> list[Change]:
-    """The last change of each key, by key: RocksDB takes sorted keys faster."""
-    return sorted(dict(changes).items())

@@ -12,6 +12,7 @@ MERMAID_LINES = [
     r"  end",
     rf" +{MERMAID_NAME}(\[|\[\[|\[\(|\(\[){MERMAID_TEXT}(\]|\]\]|\)\]|\]\)):::[a-z-]+",
     rf"  {MERMAID_NAME} (-->|==>|-\.->)(\|{MERMAID_TEXT}\|)? {MERMAID_NAME}",
+    r"  class s[0-9]+(,s[0-9]+)* stage",
     r"  classDef [a-z-]+ [a-z0-9#:, -]+",
 ]
 
@@ -27,7 +28,7 @@ def mermaid_texts(text: str) -> list[str]:
             for part in quoted[1:-1].split("<br/>"):
                 # These would mean something to Mermaid, to Markdown or to HTML.
                 assert not re.search(r"[<>&`*%{\\]|^[0-9]+\.|^-|#(?![0-9]+;)", part), part
-                found.append(re.sub(r"#([0-9]+);", lambda code: chr(int(code[1])), part))
+                found.append(re.sub(r"#([0-9]+);", lambda code: chr(int(code[1])), part).replace("$\u2060$", "$$"))
     return found
 
 

@@ -70,6 +70,31 @@ def test_a_node_that_is_asked_tells_its_facts_and_lights_its_ways(tmp_path: Path
     assert dom.count('class="edge flow near"') > dom.count('class="edge aside near"') == 0
 
 
+def test_buttons_keys_and_wheel_change_what_is_seen(tmp_path: Path) -> None:
+    try_all = """<script>
+    const svg = () => document.querySelector("section:not([hidden]) svg");
+    const seen = () => svg().getAttribute("viewBox");
+    const press = (name) => document.querySelector(name).click();
+    const key = (name) => dispatchEvent(new KeyboardEvent("keydown", { key: name, cancelable: true }));
+    const pointer = (name, x) => svg().dispatchEvent(new PointerEvent(name, { pointerId: 1, clientX: x, button: 0 }));
+    svg().setPointerCapture = () => {};
+    const drag = () => { pointer("pointerdown", 10); pointer("pointermove", 90); pointer("pointerup", 90); };
+    const wheel = () => svg().dispatchEvent(new WheelEvent("wheel", { deltaY: -200, cancelable: true }));
+    const start = seen();
+    const deeds = {
+      larger: () => press("[data-do=in]"), smaller: () => press("[data-do=out]"), plus: () => key("+"), wheel, drag,
+      left: () => key("ArrowLeft"), stages: () => press("[data-show=stages]"),
+    };
+    const still = Object.entries(deeds).filter(([, deed]) => { const before = seen(); deed(); return before === seen(); });
+    press("[data-show=operators]");
+    document.documentElement.dataset.still = still.map(([name]) => name).join();
+    document.documentElement.dataset.fitted = String(start === seen());
+    </script>"""
+    dom = opened(draw(visits(), "html").replace("</body>", try_all + "</body>"), tmp_path)
+    assert attribute(dom, "still") == ""
+    assert attribute(dom, "fitted") == "true"
+
+
 def test_the_first_view_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
     dom = opened(draw(visits(), "html", view="stages"), tmp_path)
     assert re.search(r'<section data-view="operators" hidden', dom)

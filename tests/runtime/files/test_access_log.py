@@ -127,9 +127,7 @@ def test_a_quote_that_never_closes_takes_no_time() -> None:
 def escaped(text: str) -> str:
     """What Apache writes for a text within quotes."""
     special = {ord('"'): r"\"", ord("\\"): r"\\", ord("\n"): r"\n", ord("\t"): r"\t"}
-    return "".join(
-        special.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in text.encode()
-    )
+    return "".join(special.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in text.encode())
 
 
 FIELDS = st.none() | st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: text != "-")
