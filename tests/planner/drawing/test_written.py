@@ -1,0 +1,30 @@
+"""The user's own lines, where there are any."""
+
+from pathlib import Path
+
+import pytest
+
+from fluvial.planner.drawing.written import place, text_at
+
+
+def test_the_line_is_read_without_its_indentation(tmp_path: Path) -> None:
+    file = tmp_path / "visits.py"
+    file.write_text("first\n    .filter(is_page)\n")
+    assert text_at(str(file), 2) == ".filter(is_page)"
+
+
+@pytest.mark.parametrize("file", ["<stdin>", "no/such/file.py", "a\x00b", "", "."])
+def test_a_line_that_cannot_be_read_is_empty(file: str) -> None:
+    assert text_at(file, 1) == ""
+
+
+def test_a_file_that_is_not_text_has_no_lines(tmp_path: Path) -> None:
+    file = tmp_path / "visits.py"
+    file.write_bytes(b"\xff\xfe\x00")
+    assert text_at(str(file), 1) == ""
+
+
+def test_a_place_is_told_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert place(str(tmp_path / "visits.py"), 3) == "visits.py:3"
+    assert place("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"
