@@ -150,7 +150,10 @@ def collect() -> Aggregate[V, list[V]]:
     def lists(value: Any) -> Any:
         return UNKNOWN if value is UNKNOWN else list[value]
 
-    return Aggregate(name="collect", init=list, add=add, merge=merge, state=lists, gives=lists, origin=here())
+    def kept(value: Any) -> Any:
+        return UNKNOWN if value is UNKNOWN else list[value | None]
+
+    return Aggregate(name="collect", init=list, add=add, merge=merge, state=kept, gives=lists, origin=here())
 
 
 def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:

@@ -5,9 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...dsl import operators as ops
-from ...dsl.message import Headers, Message, Pane
-from ...dsl.serde import Serde, encode_key, key_serde, untyped_serde, value_serde
 from ...dsl.annotations import UNKNOWN
+from ...dsl.message import Headers, Message
+from ...dsl.serde import Serde, encode_key, key_serde, untyped_serde, value_serde
 from ...dsl.windows import Assigner, Session, Tumbling
 from ...planner.types import plain
 from .pool import Call, Pool
@@ -26,7 +26,8 @@ _WINDOWS: Mapping[type[Assigner], Callable[[Context, Any], WindowOperator]] = {
 }
 
 
-def bind(task: "StageTask", below: Bytes, producer: int, empty: bool, make_pool: Callable[..., Pool]
+def bind(
+    task: "StageTask", below: Bytes, producer: int, empty: bool, make_pool: Callable[..., Pool]
 ) -> dict[str, Callable[..., Any]]:
     """Run a task's compiled code among the objects it uses; returns the function that reads each input stream."""
     env: dict[str, Any] = {
@@ -51,7 +52,7 @@ def bind(task: "StageTask", below: Bytes, producer: int, empty: bool, make_pool:
         bound = _BINDERS.get(type(operator))
         if bound is not None:
             env.update({f"{name}_{number}": value for name, value in bound(task, operator, producer).items()})
-    exec(task.program.code, env)  # noqa: S102 - the text is our own compiler's
+    exec(task.program.code, env)
     _bind_stateful(task, env, below, empty, make_pool)
     return {stream: env[f"read_{number}"] for number, stream in enumerate(task.program.shape.entries)}
 
@@ -70,7 +71,8 @@ def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
         env[f"observe_{number}"] = partial(task.inputs.observe, entry.stream)
 
 
-def _bind_stateful(task: "StageTask", env: dict[str, Any], below: Bytes, empty: bool, make_pool: Callable[..., Pool]
+def _bind_stateful(
+    task: "StageTask", env: dict[str, Any], below: Bytes, empty: bool, make_pool: Callable[..., Pool]
 ) -> None:
     """Windows and pools call compiled code, so they are made after it; the compiled code finds them by name."""
     for number, operator in enumerate(task.program.shape.operators.values()):

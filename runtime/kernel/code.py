@@ -134,7 +134,7 @@ class Compiler:
         opened = f"cell = open_{number}(first + len(records) - rest.__length_hint__() - 1, w)"
         self._dispatch(part, list(entry.readers), Names(value="v0"), 3, where, opened)
         if entry.clock == "source":
-            self._advance(part, number, entry)
+            self._advance(number, entry)
         if entry.clock == "source" and not self.shape.exact:
             text.add(2, f"now[{part.line}] = w")
         text.add(2, f"return {tells}")
@@ -156,7 +156,7 @@ class Compiler:
         self._pass(part, 6)
         text.add(4, "h = h[:-1]")
 
-    def _advance(self, part: Part, number: int, entry: Entry) -> None:
+    def _advance(self, number: int, entry: Entry) -> None:
         text = self.text
         lag = entry.source.out_of_order if entry.source else 0
         behind = f"t - {lag}" if lag else "t"
@@ -331,12 +331,12 @@ def _border_record(compiler: Compiler, part: Part, operator: ops.PartitionBy, na
     return f"({key}, {_encoded(compiler, operator, names)}, {names.timestamp}, {headers})"
 
 
-def _sent_record(compiler: Compiler, part: Part, operator: ops.SendTo, names: Names) -> str:
+def _sent_record(compiler: Compiler, _: Part, operator: ops.SendTo, names: Names) -> str:
     key = f"encode_key(f_{compiler.number[operator.id]}({names.value}))" if operator.key else names.key
     return f"({key}, {_encoded(compiler, operator, names)}, {names.timestamp}, {names.headers})"
 
 
-def _sunk_message(compiler: Compiler, part: Part, operator: ops.SinkTo, names: Names) -> str:
+def _sunk_message(compiler: Compiler, _: Part, operator: ops.SinkTo, names: Names) -> str:
     n = compiler.number[operator.id]
     key = f"None if {names.key} is None else key_{n}({names.key})"
     return f"Message({key}, {names.value}, {names.timestamp}, {names.headers})"

@@ -39,14 +39,18 @@ class Failures:
         key, value, timestamp, headers = where.record
         place = f"{where.stream}, partition {where.partition}, offset {where.offset}, key {_shown(key)}"
         at = {"stream": where.stream, "partition": where.partition, "offset": where.offset}
-        self._handle(error, operator or operator_of(error), f"the message at {place}", at, (key, value, timestamp, headers))
+        self._handle(
+            error, operator or operator_of(error), f"the message at {place}", at, (key, value, timestamp, headers)
+        )
 
     def pane(self, operator: str, key: bytes, pane: Pane[Any, Any], error: BaseException) -> None:
         """What was to follow a pane failed."""
         window = f"[{pane.window.start}, {pane.window.end})"
         at = {"window": window, "firing": operator}
         record = (key, None, pane.window.end - 1, ())
-        self._handle(error, operator_of(error) or operator, f"the pane of key {pane.key!r}, window {window}", at, record)
+        self._handle(
+            error, operator_of(error) or operator, f"the pane of key {pane.key!r}, window {window}", at, record
+        )
 
     def _handle(self, error: BaseException, id: str | None, what: str, at: dict[str, Any], record: Record) -> None:
         if isinstance(error, MessageError):
@@ -68,7 +72,12 @@ class Failures:
         return MessageError(explain(wrong, "a function that takes every message", remedy, operator.origin))
 
     def _headers(self, error: BaseException, operator: Operator, at: dict[str, Any]) -> Headers:
-        told = {"error": f"{type(error).__name__}: {error}", "operator": operator.id, "written-at": operator.origin, **at}
+        told = {
+            "error": f"{type(error).__name__}: {error}",
+            "operator": operator.id,
+            "written-at": operator.origin,
+            **at,
+        }
         return tuple((f"fluvial-{name}", str(value).encode()) for name, value in told.items())
 
 

@@ -4,6 +4,7 @@ Two accepted messages are in one session iff a chain of gaps of at most `gap` jo
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -40,7 +41,11 @@ class Sessions(Struct, Generic[A], array_like=True):
 
 
 class SessionOperator:
-    """Sessions of one gap. A span stays until the watermark is at its end + lateness."""
+    """Sessions of one gap.
+
+    A span that has fired stays as long as a message that is not late may join it: until the watermark is at its end +
+    lateness + gap, and while the next span, that stays itself, is near enough for one message to join both.
+    """
 
     def __init__(self, context: Context, gap: int) -> None:
         self._context = context
@@ -53,11 +58,11 @@ class SessionOperator:
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
         if key is None:
             raise keyless()
-        fresh = self._keys.layer.fresh
+        gap, fresh = self._gap, self._keys.layer.fresh
         sessions: Sessions[Any] = fresh[key]
-        joined = [span for span in sessions.spans if self._joins(span, timestamp, watermark)]
+        joined = [span for span in sessions.spans if span.first - gap <= timestamp <= span.last + gap]
         last = max(timestamp, joined[-1].last) if joined else timestamp
-        end = last + self._gap + 1
+        end = last + gap + 1
         if end + self._context.lateness <= watermark:
             self._context.late(key, value, timestamp, headers)
             return
@@ -70,16 +75,12 @@ class SessionOperator:
         if end <= self._fired:
             self._fire(key, span, "late")
 
-    def _joins(self, span: Span[Any], timestamp: int, watermark: int) -> bool:
-        gap = self._gap
-        near = span.first - gap <= timestamp <= span.last + gap
-        return near and span.last + gap + 1 + self._context.lateness > watermark
-
     def _union(self, joined: list[Span[Any]], value: Any, timestamp: int, last: int) -> Span[Any]:
         """One span of those that the message joins, and the message itself; nothing changes if a function raises."""
         aggregate = self._context.aggregate
         merge: Any = aggregate.merge
-        held = [span.accumulator for span in joined if span.held]
+        # What was emitted may still be on its way, and must not change.
+        held = [deepcopy(span.accumulator) if span.fired else span.accumulator for span in joined if span.held]
         accumulator = held[0] if held else aggregate.init()
         for other in held[1:]:
             accumulator = merge(accumulator, other)
@@ -126,17 +127,25 @@ class SessionOperator:
         for span in sessions.spans:
             if not span.fired and span.last + self._gap < time:
                 self._fire(key, span, "on_time")
-        sessions.spans = [span for span in sessions.spans if self._due(span) > time]
+        sessions.spans = self._staying(sessions.spans, time)
         if not sessions.spans:
             self._keys.delete(key)
             return
         sessions.timer = END
-        self._remember(fresh, key, sessions, min(map(self._due, sessions.spans)))
+        due = min(due for due in map(self._due, sessions.spans) if due > time)
+        self._remember(fresh, key, sessions, due)
+
+    def _staying(self, spans: list[Span[Any]], time: int) -> list[Span[Any]]:
+        stay: list[Span[Any]] = []
+        for span in reversed(spans):
+            if self._due(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
+                stay.insert(0, span)
+        return stay
 
     def _due(self, span: Span[Any]) -> int:
         """When something next happens to a span: it fires, or is forgotten."""
         end = span.last + self._gap + 1
-        return end + self._context.lateness if span.fired else end
+        return end + self._context.lateness + self._gap if span.fired else end
 
     def wake(self) -> int:
         first = self._timers.first()

@@ -1,4 +1,4 @@
-"""The shape of a stage for its compiler: entries, who follows whom, which parts hold messages back, and lines of time."""
+"""The shape of a stage for its compiler: entries, who follows whom, what holds messages back, and lines of time."""
 
 from dataclasses import dataclass, field
 from typing import Literal

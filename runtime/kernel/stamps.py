@@ -1,4 +1,4 @@
-"""What travels beside the data in an intermediate stream: the watermark of each record's producer, and control messages.
+"""What travels beside the data in an intermediate stream: watermarks of the producers, and control messages.
 
 A producer is a task of the stage that writes the stream; it is known by its number. Each record it writes carries a
 stamp, the watermark it had then, as its last header. Control messages go to every partition and fill the idle time.

@@ -1,6 +1,7 @@
 """Tumbling windows: an accumulator per window end and key; the ends are the timers."""
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 from ...dsl.message import Headers, PaneKind, Window
@@ -36,8 +37,11 @@ class TumblingOperator:
                 return
             layer = at.get(end)
             fresh = layer.fresh if layer is not None else state.fresh(end)
-            fresh[key] = fold(fresh[key], value)
-            if end <= watermark:
+            if end > watermark:
+                fresh[key] = fold(fresh[key], value)
+            else:
+                # What was emitted may still be on its way, and must not change.
+                fresh[key] = fold(deepcopy(fresh[key]), value)
                 fire_late(end, key)
 
         return add

@@ -1,6 +1,5 @@
 """What a windowed operator shares whatever its assigner: what it is made with, and how it emits panes."""
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -37,12 +36,8 @@ class Context:
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
 
-    def pane(
-        self, key: bytes, window: Window, value: Any, kind: PaneKind, replaces: tuple[Window, ...] = ()
-    ) -> None:
-        # A window that stays after its firing goes on changing its accumulator: what was emitted must not.
-        kept = copy.deepcopy(value) if self.lateness and self.accumulate else value
-        result = self.aggregate.result(kept)
+    def pane(self, key: bytes, window: Window, value: Any, kind: PaneKind, replaces: tuple[Window, ...] = ()) -> None:
+        result = self.aggregate.result(value)
         pane = Pane(self.decode_key(key), window, result, kind, replaces)
         self.emit(key, pane, window.end - 1, ())
 

@@ -39,7 +39,7 @@ def run_oracle(
     inputs: Inputs,
     *,
     partitions: Mapping[str, int] | None = None,
-    remember_sessions: bool = False,
+    remember_sessions: bool = True,
 ) -> Outputs:
     """What the pipeline writes, by stream; the order within a stream means nothing. A sink's stream is `sink:{id}`.
 
@@ -47,8 +47,8 @@ def run_oracle(
     message is late only by the least watermark over all of them; so what is late is exact for one source partition,
     and for many partitions the inputs should hold nothing late. `partitions` only checks the shape of the inputs.
 
-    A session is forgotten when its end + lateness is reached, so that a message which is not late itself may begin a
-    new session within the gap of a forgotten one; with `remember_sessions` it joins the old one.
+    A message that is not late joins a session within the gap of it, also one whose end + lateness was reached, as the
+    rulings say; with `remember_sessions=False` such sessions are forgotten, and it begins a new one.
     """
     for stream, count in (partitions or {}).items():
         given = len(inputs.get(stream, [()] * count))

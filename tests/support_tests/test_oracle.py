@@ -61,7 +61,7 @@ def windowed(
     made: Aggregate[Any, Any] | None = None,
     *,
     out_of_order: int = 0,
-    remember_sessions: bool = False,
+    remember_sessions: bool = True,
     **options: Any,
 ) -> Outputs:
     """One keyed stream of ints, one window, its panes in `panes`."""
@@ -238,9 +238,9 @@ def test_without_accumulation_a_bridging_message_stands_alone() -> None:
 def test_a_forgotten_session_is_joined_only_where_it_is_remembered() -> None:
     # At watermark 11 the session of 1 is over; the window of 2, [5, 16), is not.
     given = [("a", 1, 0), ("b", 0, 11), ("a", 2, 5)]
-    forgotten = panes(windowed(given, session(ms(10))))
+    forgotten = panes(windowed(given, session(ms(10)), remember_sessions=False))
     assert forgotten[:2] == [("a", (0, 11), [1], "on_time", []), ("a", (5, 16), [2], "on_time", [])]
-    remembered = panes(windowed(given, session(ms(10)), remember_sessions=True))
+    remembered = panes(windowed(given, session(ms(10))))
     assert remembered[:2] == [("a", (0, 11), [1], "on_time", []), ("a", (0, 16), [1, 2], "on_time", [(0, 11)])]
 
 
