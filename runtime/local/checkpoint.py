@@ -23,6 +23,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
+    """A checkpoint as JSON."""
     return json.encode(checkpoint)
 
 

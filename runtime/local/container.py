@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from ...dsl.errors import NoProgressError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..kernel.times import END, START
 from ..report import OnProgress, Progress, Report
 from ..systems.contract import Admin, Consumer, StreamPartition
-from ..kernel.times import END, START
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
@@ -108,6 +108,11 @@ class Container:
         self._draining.discard(task.name)
         self._next_commit[task.name] = now + self._interval
         return task.commit()
+
+    def commit_ready(self) -> bool:
+        """Commit every task that need not wait for asynchronous work; whether that changed anything."""
+        changed = [task.commit() for task in self._tasks if not (task.drains and task.busy)]
+        return any(changed)
 
     async def _pause(self, moved: bool) -> None:
         """Let asynchronous work go on; without work, rest."""

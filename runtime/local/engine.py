@@ -22,7 +22,8 @@ from .task import LocalTask, Run
 def run(
     plan: Plan, system: System, settings: Settings, until: str, progress: OnProgress | None, spark: Any = None
 ) -> Report:
-    """Run a plan in this process. Signals are heeded if this is the main thread."""
+    """Run a plan in this process. Signals are heeded if this is the main thread; `spark` is not for this engine."""
+    del spark
     with ExitStack() as stack:
         admin = system.admin()
         make_streams(plan, admin)
@@ -101,7 +102,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
 
-    def ask(number: int, frame: Any) -> None:
+    def ask(number: int, _: Any) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)

@@ -22,7 +22,9 @@ class Router:
         if letters is not None:
             self._streams[DEAD_LETTERS] = (letters.name, letters.partitions)
         # Messages without key keep their task's order; a border takes them all to its first partition.
-        self._keyless = {id: 0 if plan.stream(name).kind == "intermediate" else task for id, (name, _) in self._streams.items()}
+        self._keyless = {
+            id: 0 if plan.stream(name).kind == "intermediate" else task for id, (name, _) in self._streams.items()
+        }
         self.sinks: dict[str, Sink[Any]] = {}
         for op in members:
             operator = plan.pipeline.operator(op.id)

@@ -50,7 +50,9 @@ class _Queue:
 class LocalTask:
     """One task. `step` processes what is queued, `commit` makes it last; the container decides when."""
 
-    def __init__(self, run: Run, program: Program, stage: PlannedStage, number: int, store: TaskStore, kept: bytes | None) -> None:
+    def __init__(
+        self, run: Run, program: Program, stage: PlannedStage, number: int, store: TaskStore, kept: bytes | None
+    ) -> None:
         self.name = f"{stage.id}/{number}"
         self.number = number
         self.stage = stage
@@ -185,7 +187,9 @@ class LocalTask:
     @property
     def drains(self) -> bool:
         """Whether a commit waits for asynchronous work: where its results may change state, or outputs show once."""
-        return self._program.asynchronous and (bool(self.work.windows) or self._run.settings.guarantee == "exactly_once")
+        return self._program.asynchronous and (
+            bool(self.work.windows) or self._run.settings.guarantee == "exactly_once"
+        )
 
     @property
     def asynchronous(self) -> bool:

@@ -1,0 +1,92 @@
+"""Virtual time: an event loop whose clock moves only when it is told to, and which never blocks."""
+
+import asyncio
+import math
+import selectors
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TypeVar, TypeVarTuple, Unpack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class _Idle(selectors.SelectSelector):
+    """Reports no events. Asked to wait, since nothing is ready to run, it tells so instead, and returns at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_idle: Callable[[float | None], None] = lambda _: None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            self.on_idle(timeout)
+        return []
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Runs callbacks that are ready, in the order asyncio gives them; its time stands still until `jump`.
+
+    What runs in an executor (`asyncio.to_thread`) runs at once in this thread. Sockets and pipes are never ready.
+    """
+
+    def __init__(self) -> None:
+        self._micros = 0
+        self._next_timer: float | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        idle = _Idle()
+        super().__init__(idle)
+        idle.on_idle = self._on_idle
+
+    def time(self) -> float:
+        return self._micros / 1e6
+
+    @property
+    def millis(self) -> int:
+        """Milliseconds since the loop was made."""
+        return self._micros // 1000
+
+    async def quiet(self) -> None:
+        """Return once nothing is ready to run at this time."""
+        self._waiter = self.create_future()
+        await self._waiter
+
+    def jump(self, until: float = math.inf) -> bool:
+        """Move to the next timer, not past `until`; False if there is none by then. To be called after `quiet`."""
+        if self._next_timer is None:
+            self._move_to(until)
+            return False
+        due = self._micros + max(1, math.ceil(self._next_timer * 1e6))
+        # A timer's time is the sum of floats, so it may lie a hair past the moment meant.
+        if due > until * 1e6 + 1:
+            self._move_to(until)
+            return False
+        self._micros = due
+        return True
+
+    def _move_to(self, until: float) -> None:
+        if until != math.inf:
+            self._micros = max(self._micros, round(until * 1e6))
+
+    def _on_idle(self, next_timer: float | None) -> None:
+        self._next_timer = next_timer
+        waiter, self._waiter = self._waiter, None
+        if waiter is None:
+            raise RuntimeError("nothing is left to run, and nobody waits for that: a deadlock under virtual time")
+        waiter.set_result(None)
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        del executor
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def __del__(self) -> None:
+        # A driver that nobody closed holds no resource but a pair of sockets: no reason for a warning.
+        if not self.is_closed():
+            self.close()

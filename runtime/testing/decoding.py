@@ -1,0 +1,65 @@
+"""Records of the streams that a pipeline writes, as messages with values of the declared types."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN, returned
+from ...dsl.checks import explain
+from ...dsl.errors import UsageError
+from ...dsl.message import Message, Record
+from ...dsl.serde import Serde, key_serde, untyped_serde, value_serde
+from ...planner.plan import Plan
+from ...planner.types import Flow, flows
+
+Decode = Callable[[bytes], Any]
+
+
+class Decoder:
+    """Decodes the outputs of a plan. Keys whose type nothing tells stay bytes."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._flows = flows(plan.pipeline)
+        self._kinds: dict[str, tuple[Decode, Decode]] = {}
+        for planned in plan.operators:
+            operator = plan.pipeline.operator(planned.id)
+            if isinstance(operator, ops.SendTo):
+                self._kinds.setdefault(operator.stream, (self._key(operator), self._value(operator)))
+            elif isinstance(operator, ops.WindowBy) and operator.late_to is not None:
+                flow = self._flows[operator.inputs[0]]
+                self._kinds.setdefault(operator.late_to, (key_serde(flow.key).decode, _serde(flow.value).decode))
+        for stream in plan.streams:
+            if stream.kind == "dead-letters":
+                self._kinds[stream.name] = bytes, bytes
+
+    def check(self, stream: str) -> None:
+        """Refuse a stream that the pipeline does not write."""
+        if stream not in self._kinds:
+            known = ", ".join(map(repr, self._kinds)) or "none"
+            wrong = f"the pipeline writes no stream {stream!r}"
+            raise UsageError(explain(wrong, f"one of its outputs: {known}", "read one of them"))
+
+    def messages(self, stream: str, records: Iterable[Record]) -> Iterator[Message[Any]]:
+        """What was written to a stream; the error of what cannot be decoded is raised."""
+        decode_key, decode_value = self._kinds[stream]
+        for key, value, timestamp, headers in records:
+            known = None if key is None else decode_key(key)
+            yield Message(known, None if value is None else decode_value(value), timestamp, headers)
+
+    def _key(self, operator: ops.SendTo) -> Decode:
+        flow: Flow = self._flows[operator.id]
+        kind = flow.key if operator.key is None else returned(operator.key)
+        if kind is None or kind is UNKNOWN:
+            return bytes
+        try:
+            return key_serde(kind).decode
+        except TypeError:  # an annotation that is no type of key, as `str | None`
+            return bytes
+
+    def _value(self, operator: ops.SendTo) -> Decode:
+        flow: Flow = self._flows[operator.id]
+        return _serde(flow.value if operator.value is None else operator.value).decode
+
+
+def _serde(kind: Any) -> Serde[Any]:
+    return untyped_serde() if kind is UNKNOWN else value_serde(kind)

@@ -1,0 +1,291 @@
+"""The pipeline driver: runs a pipeline's real plan on virtual time, one step of a test after the other."""
+
+import asyncio
+import uuid
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from ...dsl import operators as ops
+from ...dsl.checks import explain, millis
+from ...dsl.errors import UsageError
+from ...dsl.message import Headers, Message, Record
+from ...dsl.pipeline import Pipeline
+from ...dsl.serde import key_serde, value_serde
+from ...planner.planner import plan
+from ...planner.settings import Settings
+from ..local.container import Container
+from ..local.engine import frozen_ends, make_streams, make_tasks, open_sinks
+from ..local.task import Run
+from ..report import Report
+from ..systems.memory import MemorySystem
+from ..systems.partitioner import partition_for
+from .clock import VirtualLoop
+from .decoding import Decoder
+from .gates import AsyncResults, Gates, chooser
+
+
+class PipelineDriver:
+    """Runs a pipeline in steps: the plan, the tasks, the state and the commits are those of the local engine.
+
+    There are no threads, no broker and no sleeping: time is virtual and moves with `advance` alone (and with `end`, as
+    far as what is under way needs it). `asyncio.sleep` and `asyncio.timeout` in your functions, the pauses of retries,
+    timeouts and the commit interval all follow it.
+
+    `partitions` is the count of every source, or a count for each stream by name. `start` is the time of the clock at
+    first, in ms since epoch. `async_results` settles in which order asynchronous calls end: "input", "reverse", or a
+    function that picks the index of the next one; without it they end as they do.
+
+    `commits="always"` commits after each step, so that what a step made can be read at once. With "timed" commits come
+    as in a real run, by `Settings.commit_interval` of virtual time, and by `commit()` and `end()`: what messages gave
+    rise to since is what `crash()` loses.
+
+    >>> pipeline = Pipeline("shout")
+    >>> pipeline.stream("words", value=str).map(str.upper).send_to("loud", value=str)
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("words", "hello")
+    ...     [message.value for message in driver.read("loud")]
+    ['HELLO']
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        partitions: Mapping[str, int] | int = 1,
+        start: int = 0,
+        settings: Settings | None = None,
+        async_results: AsyncResults | None = None,
+        commits: Literal["always", "timed"] = "always",
+    ) -> None:
+        if commits not in ("always", "timed"):
+            raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"'))
+        self._always = commits == "always"
+        self._gates = None if async_results is None else Gates(chooser(async_results))
+        self._start = start
+        self._settings = settings or Settings()
+        self._system = MemorySystem()
+        self._admin = self._system.admin()
+        self._sources = {op.stream: op for op in pipeline.operators if isinstance(op, ops.Source)}
+        counts = dict.fromkeys(self._sources, partitions) if isinstance(partitions, int) else partitions
+        for stream in [*self._sources, *(name for name in counts if name not in self._sources)]:
+            self._admin.create(stream, counts.get(stream, 1))
+        self.plan = plan(pipeline, partitions=self._admin.streams(), settings=self._settings)
+        make_streams(self.plan, self._admin)
+        self._decoder = Decoder(self.plan)
+        self._taken: dict[str, int] = {}
+        self._loop = VirtualLoop()
+        self._container: Container | None = None
+        self._ended = False
+        self._resources = ExitStack()
+        self.restart()
+
+    # Time.
+
+    @property
+    def now(self) -> int:
+        """The time of the clock, in ms since epoch."""
+        return self._start + self._loop.millis
+
+    def advance(self, duration: timedelta) -> None:
+        """Move the clock, and let happen what was due: sleeps, timeouts and retries in asynchronous functions,
+        commits."""
+        # In steps from timer to timer, so that each finds the time it was set for.
+        target = self._loop.time() + millis("advance", duration) / 1000
+
+        async def work() -> None:
+            await self._settle()
+            while self._loop.jump(target):
+                await self._settle()
+            await self._settle()
+
+        self._run(work())
+
+    # Input.
+
+    def send(
+        self,
+        stream: str,
+        value: Any,
+        *,
+        key: Any = None,
+        timestamp: int | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+    ) -> None:
+        """Write a message to an input, and process it. `value` and `key` are encoded as the stream declares.
+
+        `timestamp` is the record's, by default the time of the clock. `partition` is by default the one that Kafka's
+        partitioner gives the key, else the first. While the pipeline is crashed, messages wait in the input.
+        """
+        source = self._source(stream)
+        data = None if value is None else value_serde(source.value).encode(value)
+        known = None if key is None else key_serde(source.key or type(key)).encode(key)
+        at = self.now if timestamp is None else timestamp
+        self.send_records(stream, [(known, data, at, headers)], partition=partition)
+
+    def send_record(self, stream: str, record: Record, *, partition: int | None = None) -> None:
+        """Write one record, as bytes, to an input, and process it."""
+        self.send_records(stream, [record], partition=partition)
+
+    def send_records(self, stream: str, records: Sequence[Record], *, partition: int | None = None) -> None:
+        """Write records to an input, and process them as one batch; by default each in the partition of its key."""
+        self._source(stream)
+        if self._ended and self._container is not None:
+            remedy = "call restart() to begin another run, which goes on from here"
+            raise UsageError(explain("the input has ended", "no message after end()", remedy))
+        count = len(self._admin.ends(stream))
+        writing = self._system.producer().begin()
+        for record in records:
+            writing.append(stream, partition_for(record[0], count) if partition is None else partition, [record])
+        writing.commit()
+        if self._container is not None:
+            self._run(self._settle())
+
+    def end(self) -> Report:
+        """End the input: process the rest, close all windows and commit, as a run with `until="end"` does.
+
+        The clock moves on as far as what is under way needs it.
+        """
+        container = self._running()
+        self._ended = True
+        container.end_at(frozen_ends(self.plan, self._admin))
+
+        async def work() -> None:
+            await self._settle(at_all=True)
+            while not container.finished:
+                if not self._loop.jump():
+                    wrong = (
+                        "the pipeline does not come to an end: something under way waits for nothing that will happen"
+                    )
+                    remedy = "look for an asynchronous function that waits for a socket, a thread or an event"
+                    raise UsageError(explain(wrong, "functions that end by themselves", remedy))
+                await self._settle(at_all=True)
+            container.commit_ready()
+
+        self._run(work())
+        return self.report()
+
+    # Output.
+
+    def read(self, stream: str) -> list[Message[Any]]:
+        """All messages of an output so far that its readers can see, partition by partition, decoded."""
+        return list(self._decoder.messages(stream, self.records(stream)))
+
+    def take(self, stream: str) -> list[Message[Any]]:
+        """The messages of an output that came since the last `take` of it, in the order of their commits."""
+        self._decoder.check(stream)
+        ends = {(stream, partition): end for partition, end in enumerate(self._admin.ends(stream))}
+        starts = {place: self._taken.get(f"{place}", 0) for place in ends}
+        self._taken.update({f"{place}": end for place, end in ends.items()})
+        return list(self._decoder.messages(stream, self._read_from(starts)))
+
+    def records(self, stream: str) -> list[Record]:
+        """The same as `read`, as bytes."""
+        self._decoder.check(stream)
+        return self._read_from({(stream, partition): 0 for partition in range(len(self._admin.ends(stream)))})
+
+    @property
+    def dead_letters(self) -> list[Message[Any]]:
+        """What `on_error=dead_letter()` has set aside: key and value as bytes, the error in the headers."""
+        name = f"{self.plan.name}-dead-letters"
+        return self.read(name) if name in self._admin.streams() else []
+
+    def report(self) -> Report:
+        """What was read, written, dropped as late and failed, since the start or the last restart."""
+        return self._running().report()
+
+    # Commits and crashes.
+
+    def commit(self) -> None:
+        """Commit every task, again and again until nothing comes of it in the stages behind.
+
+        A task that waits for asynchronous calls before it commits is left out while they are under way.
+        """
+
+        async def work() -> None:
+            await self._settle(commit=True)
+
+        self._run(work())
+
+    def crash(self) -> None:
+        """Lose everything that was not committed, and stop; `restart` goes on."""
+        container, self._container = self._container, None
+        if container is not None:
+            self._resources.close()
+            self._loop.run_until_complete(self._cancelled())
+
+    def restart(self) -> None:
+        """Begin a new run from the last commits, crashing first if the last one has not ended."""
+        self.crash()
+        self._ended = False
+        self._resources = stack = ExitStack()
+        producer = self._system.producer()
+        gate = None if self._gates is None else self._gates.wait
+        run = Run(uuid.uuid4().hex, self.plan, self._settings, producer, asyncio.sleep, gate)
+        tasks = make_tasks(run, self._system, self._admin, stack)
+        open_sinks(self.plan, stack)
+        clock, stop = self._loop.time, lambda: False
+        consumer = self._system.consumer()
+        self._container = Container(
+            self.plan, tasks, consumer, self._admin, self._settings, None, stop, None, clock=clock
+        )
+        self._container.start()
+        self._run(self._settle())
+
+    def close(self) -> None:
+        """Give up what is under way. Nothing can be done with the driver after that."""
+        if not self._loop.is_closed():
+            self.crash()
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # How a step is made.
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            self._loop.run_until_complete(work)
+        except BaseException:
+            self.crash()
+            raise
+
+    async def _settle(self, *, at_all: bool = False, commit: bool = False) -> None:
+        """Let everything happen that can at this time: messages, calls, and commits if they are due."""
+        container = self._running()
+        moved = True
+        while moved:
+            moved = container.turn()
+            await self._loop.quiet()
+            moved |= container.turn()
+            if not moved and self._gates is not None:
+                moved = self._gates.open(at_all)
+            if not moved and (self._always or commit):
+                moved = container.commit_ready()
+
+    async def _cancelled(self) -> None:
+        """Let what was cancelled come to its end."""
+        await self._loop.quiet()
+
+    def _read_from(self, starts: Mapping[tuple[str, int], int]) -> list[Record]:
+        consumer = self._system.consumer(max_records=1 << 30)
+        consumer.assign(starts)
+        return [record for batch in consumer.poll() for record in batch.records]
+
+    def _source(self, stream: str) -> ops.Source:
+        found = self._sources.get(stream)
+        if found is None:
+            wrong = f"the pipeline reads no stream {stream!r}"
+            raise UsageError(explain(wrong, f"one of its inputs: {', '.join(map(repr, self._sources))}"))
+        return found
+
+    def _running(self) -> Container:
+        if self._container is None:
+            raise UsageError(explain("the pipeline is crashed", "a pipeline that runs", "call restart() first"))
+        return self._container
