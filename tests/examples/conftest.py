@@ -1,0 +1,70 @@
+"""Running examples as users do: in processes of their own, on each engine."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from examples.demo import lacking_for_spark
+
+ROOT = Path(__file__).parents[2]
+CLI = "import sys; from fluvial.runtime.cli import main; sys.exit(main())"
+
+Run = Callable[..., str]
+"""Runs an example with words of the command line and variables of the environment; gives what it printed."""
+
+Values = Callable[[Path], list[dict[str, Any]]]
+"""Reads the documents of a file of JSON lines."""
+
+
+def python(*words: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(words)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def script() -> Run:
+    """Python with these words, in the folder of the repository."""
+    return python
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def run(request: pytest.FixtureRequest) -> Run:
+    """`fluvial run examples/...` on one engine after the other."""
+    words = ["--engine", request.param]
+    if request.param == "spark":
+        if lacking := lacking_for_spark():
+            pytest.skip(lacking)
+        words += ["--master", "local[2]", "--spark-conf", "spark.ui.enabled=false"]
+    return lambda example, *more, **env: python("-c", CLI, "run", f"examples/{example}", *words, *more, **env)
+
+
+@pytest.fixture
+def values() -> Values:
+    return lambda file: [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    """The web service of the enriching example; its address."""
+    command = [sys.executable, "examples/enrich.py", "--serve", "0", "--delay", "20"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()

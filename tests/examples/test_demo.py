@@ -1,0 +1,35 @@
+"""The demo, and the plans of the examples."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from examples.demo import lacking_for_spark
+from fluvial.planner import draw, plan
+from fluvial.runtime.target import load_pipeline
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def test_the_demo_runs_and_draws(script: Callable[..., str], tmp_path: Path) -> None:
+    told = script("-m", "examples.demo", "--engine", "local", "--requests", "1000", "--drawings", str(tmp_path))
+    assert "203.0.113." in told
+    assert (tmp_path / "visitor-sessions.svg").read_text().startswith("<svg")
+    assert "visitor-sessions" in (tmp_path / "visitor-sessions.html").read_text()
+
+
+@pytest.mark.spark
+def test_the_engines_agree_in_the_demo(script: Callable[..., str], tmp_path: Path) -> None:
+    if lacking := lacking_for_spark():
+        pytest.skip(lacking)
+    told = script("-m", "examples.demo", "--requests", "1000", "--drawings", str(tmp_path))
+    assert "Both engines wrote the same sessions." in told
+
+
+@pytest.mark.parametrize("name", ["enrich", "visitor_sessions", "word_count"])
+def test_the_plan_is_the_golden_one(name: str) -> None:
+    """After a wanted change: fluvial draw examples/NAME.py -o tests/examples/golden/NAME.txt"""
+    pipeline = load_pipeline(str(EXAMPLES / f"{name}.py"))
+    assert draw(plan(pipeline)) == (GOLDEN / f"{name}.txt").read_text()
