@@ -25,7 +25,7 @@ class _Row:
 
 
 def _memory(_: Plan, system: str) -> Iterable[str]:
-    return [f"system {system}"] if system.startswith("memory:") else []
+    return [f"the system {system}"] if system.startswith("memory:") else []
 
 
 _ROWS = (_Row("spark", _memory, "Spark's workers are other processes and cannot see it"),)
@@ -39,7 +39,7 @@ def gaps(plan: Plan, engine: str, system: str = "") -> list[Gap]:
     >>> words = Pipeline("words")
     >>> words.stream("lines", value=str).send_to("out")
     >>> gaps(plan(words), "spark", "memory:")[0].subject
-    'system memory:'
+    'the system memory:'
     """
     rows = [row for row in _ROWS if row.engine == engine]
     return [Gap(engine, subject, row.reason) for row in rows for subject in row.subjects(plan, system)]

@@ -28,7 +28,7 @@ _loaded: dict[str, ModuleType] = {}
 def loaded_modules() -> tuple[ModuleType, ...]:
     """The user's modules that targets brought in. Other processes may not be able to import them by name, so functions
     in them travel by value."""
-    return tuple(_loaded.values())
+    return tuple(module for name, module in _loaded.items() if sys.modules.get(name) is module)
 
 
 def load_pipeline(target: str) -> Pipeline:

@@ -156,7 +156,7 @@ def _engine(made: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
     found = gaps(made, engine, system)
     for gap in found:
         yield Finding(
-            f"engine: {engine} cannot run {gap.subject}: {gap.reason}", WRONG, "choose another engine or system"
+            f"engine: {engine} cannot run {gap.subject}; {gap.reason}", WRONG, "choose another engine or system"
         )
     if engine == "spark" and find_spec("pyspark") is None:
         yield Finding("engine: spark needs pyspark, which is not installed", WRONG, "pip install 'fluvial[spark]'")

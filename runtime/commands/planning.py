@@ -68,7 +68,7 @@ def _engines(made: Plan, system: str) -> RenderableType:
     rows = []
     for engine in ENGINES:
         found = gaps(made, engine, system)
-        rows.append((engine, "; ".join(f"cannot run {gap.subject}: {gap.reason}" for gap in found) or "runs all of it"))
+        rows.append((engine, "; ".join(f"cannot run {gap.subject}; {gap.reason}" for gap in found) or "runs all of it"))
     return _table((), rows)
 
 

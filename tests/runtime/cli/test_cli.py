@@ -1,0 +1,101 @@
+"""The command line as a whole: help, version, exit codes, tracebacks, pipes, signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from command_line import Fluvial
+
+COMMAND = [sys.executable, "-c", "import sys; from fluvial.runtime.cli import main; sys.exit(main())"]
+
+
+def test_help_lists_the_verbs_and_the_exit_codes(fluvial: Fluvial) -> None:
+    ended = fluvial("--help")
+    assert ended.code == 0
+    for word in ("run", "plan", "draw", "check", "produce", "consume", "Exit codes:"):
+        assert word in ended.out
+
+
+@pytest.mark.parametrize("verb", ["run", "plan", "draw", "check", "produce", "consume"])
+def test_every_verb_has_help(fluvial: Fluvial, verb: str) -> None:
+    ended = fluvial(verb, "-h")
+    assert (ended.code, ended.err) == (0, "")
+    assert f"fluvial {verb}" in ended.out
+
+
+def test_version(fluvial: Fluvial) -> None:
+    assert fluvial("--version").out == f"fluvial {version('fluvial')}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["fly"], ["run"], ["run", "letters.py", "--wings"], ["consume", "words", "--limit", "few"]],
+)
+def test_wrong_usage(fluvial: Fluvial, words: list[str]) -> None:
+    ended = fluvial(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Usage: fluvial" in ended.err
+
+
+def test_a_wrong_setting(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "letters.py", "--commit-interval", "5")
+    assert ended.code == 2
+    assert ended.err.startswith("--commit-interval 5\n  at the command line\n  expected: a number with a unit")
+
+
+def test_an_error_is_printed_as_it_is(fluvial: Fluvial) -> None:
+    ended = fluvial("plan", "[bold]nope[/bold].py")
+    assert ended.err.startswith("there is no file '[bold]nope[/bold].py'\n")
+
+
+@pytest.mark.parametrize("words", [["--debug", "plan", "nope.py"], ["plan", "nope.py", "--debug"]])
+def test_a_traceback_is_for_those_who_ask(fluvial: Fluvial, words: list[str]) -> None:
+    ended = fluvial(*words)
+    assert ended.code == 2
+    assert ended.err.startswith("there is no file 'nope.py'\n")
+    assert "Traceback (most recent call last)" in ended.err
+
+
+def test_a_pipe_that_closes_is_quiet(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "many").write_text("a line of some length\n" * 20_000)
+    fluvial("produce", "many", "many")
+    with subprocess.Popen([*COMMAND, "consume", "many"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_stops_when_it_is_told(fluvial: Fluvial, folder: Path, number: signal.Signals) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    out = folder / "out"
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with (
+        out.open("w") as file,
+        subprocess.Popen([*COMMAND, "run", "letters.py"], stdout=file, stderr=file, env=environment) as process,
+    ):
+        until_read(fluvial)
+        process.send_signal(number)
+        assert process.wait(30) == 0
+    assert out.read_text().startswith("letters on local: ")
+
+
+def until_read(fluvial: Fluvial) -> None:
+    """Wait until the run has handed its words on."""
+    deadline = time.monotonic() + 30
+    while not fluvial("consume", "letters-by-letter").out:
+        assert time.monotonic() < deadline, "nothing was read in 30 seconds"
+        time.sleep(0.1)
+
+
+def test_nothing_of_spark_is_loaded() -> None:
+    code = "import sys, fluvial.runtime.cli; print([name for name in sys.modules if name.startswith('pyspark')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

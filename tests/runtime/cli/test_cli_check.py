@@ -1,0 +1,131 @@
+"""`check`: what would keep a pipeline from running, before it runs."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from command_line import Fluvial
+
+needs_pyspark = pytest.mark.skipif(
+    find_spec("pyspark") is None, reason="pyspark is missing: pip install 'fluvial[spark]'"
+)
+
+
+def test_all_is_well(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("check", "letters.py", "--system", "log:.fluvial")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines() == [
+        "✓ system: log:.fluvial is in reach, with 1 stream",
+        "✓ plan: 2 stages, 3 streams",
+        "✓ source: words has 1 partition",
+        "✓ value: the first record of words is a Word",
+        "✓ intermediate: letters-by-letter will be made with 1 partition",
+        "✓ output: counts will be made with 1 partition",
+        "✓ type: by-letter writes Word",
+        "✓ type: send_to-6 writes Count",
+        "✓ engine: local runs all of it",
+    ]
+
+
+def test_without_a_system_nothing_is_asked_there(fluvial: Fluvial, folder: Path) -> None:
+    ended = fluvial("check", "letters.py")
+    assert ended.code == 0
+    assert ended.out.startswith("✓ plan: 2 stages, 3 streams\n✓ type: ")
+    assert not (folder / ".fluvial").exists()
+
+
+def test_a_source_that_is_missing(fluvial: Fluvial) -> None:
+    ended = fluvial("check", "letters.py", "--system", "log:.fluvial")
+    assert ended.code == 3
+    assert (
+        "✗ source: there is no stream 'words' in log:.fluvial\n"
+        "  to do: fluvial produce words FILE --system log:.fluvial\n"
+    ) in ended.out
+
+
+def test_records_of_another_type(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "words.jsonl").write_text('{"text":1,"at":2}\n')
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("check", "letters.py", "--system", "log:.fluvial")
+    assert ended.code == 3
+    assert (
+        "✗ value: the first record of words is no Word: Expected `str`, got `int` - at `$.text`\n"
+        "  to do: correct value= at letters.py:35, or see what is there: fluvial consume words --limit 1\n"
+    ) in ended.out
+
+
+def test_a_serde_that_does_not_go_both_ways(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "odd.py").write_text(
+        "from fluvial.dsl import Pipeline, Serde\n"
+        'odd = Serde("odd", int, lambda number: b"%d" % (number + 1), int)\n'
+        'pipeline = Pipeline("odd")\n'
+        'pipeline.stream("numbers", value=odd).send_to("out")\n'
+    )
+    (folder / "numbers").write_text("1\n")
+    fluvial("produce", "numbers", "numbers")
+    ended = fluvial("check", "odd.py", "--system", "log:.fluvial")
+    assert ended.code == 3
+    assert (
+        "✗ value: the first record of numbers is another after encoding and decoding\n"
+        "  to do: correct the Serde at odd.py:4\n"
+    ) in ended.out
+
+
+def test_a_wrong_plan_is_a_finding(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "open.py").write_text(
+        'from fluvial.dsl import Pipeline\nopen = Pipeline("open")\nopen.stream("a", value=str)\n'
+    )
+    ended = fluvial("check", "open.py")
+    assert ended.code == 3
+    assert ended.out == (
+        "✗ plan: nothing reads what stream 'stream-1' emits\n    at open.py:3\n    expected: a terminal operator\n"
+        "    to do: end it with .send_to(...) or .sink(...)\n"
+    )
+
+
+def test_a_system_out_of_reach(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "taken").write_text("a file")
+    ended = fluvial("check", "letters.py", "--system", "log:taken")
+    assert ended.code == 4
+    assert ended.out.startswith("✗ system: ")
+    assert "✓ plan: 2 stages, 3 streams\n" in ended.out
+
+
+def test_findings_as_json(fluvial: Fluvial) -> None:
+    found = json.loads(fluvial("check", "letters.py", "--json").out)
+    assert found[0] == {"text": "plan: 2 stages, 3 streams", "code": 0, "remedy": ""}
+
+
+@needs_pyspark
+def test_functions_for_spark(fluvial: Fluvial) -> None:
+    ended = fluvial("check", "letters.py", "--engine", "spark")
+    assert ended.code == 0
+    assert ended.out.endswith("✓ engine: spark runs all of it\n✓ functions: all can be sent to Spark's workers\n")
+
+
+@needs_pyspark
+def test_functions_that_cannot_be_sent(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "locked.py").write_text(
+        "import threading\nfrom fluvial.dsl import Pipeline\nlock = threading.Lock()\n"
+        "def slowly(word: str) -> str:\n    with lock:\n        return word\n"
+        'pipeline = Pipeline("locked")\n'
+        'pipeline.stream("words", value=str).map(slowly).send_to("out")\n'
+    )
+    ended = fluvial("check", "locked.py", "--engine", "spark")
+    assert ended.code == 3
+    assert ended.out.endswith(
+        "✗ functions: map-2 cannot be sent to Spark's workers: cannot pickle '_thread.lock' object\n"
+        "  to do: at locked.py:8: make what cannot be pickled inside the function, or in a sink's open()\n"
+    )
+
+
+def test_spark_and_the_memory(fluvial: Fluvial) -> None:
+    ended = fluvial("check", "letters.py", "--engine", "spark", "--system", "memory:")
+    assert ended.code == 3
+    assert (
+        "✗ engine: spark cannot run the system memory:; Spark's workers are other processes and cannot see it\n"
+        "  to do: choose another engine or system\n"
+    ) in ended.out

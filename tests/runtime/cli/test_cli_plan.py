@@ -1,0 +1,135 @@
+"""`plan` and `draw`: what a pipeline means, on paper."""
+
+import json
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from command_line import Fluvial
+from fluvial.planner import Plan, plan
+from fluvial.planner.drawing import draw
+from fluvial.runtime.target import load_pipeline
+
+TABLES = """\
+letters: 2 stages, 3 streams
+
+stage 1: words, 4 tasks
+  operator   role          does                    emits  options           at
+  stream-1   non-terminal  stream words            Word   timestamp=lambda  letters.py:35
+  filter-2   non-terminal  filter is_word          Word   function=is_word  letters.py:36
+  by-letter  terminal      partition_by by-letter  Word   key=letter        letters.py:37
+
+stage 2: letters-by-letter, 4 tasks
+  operator   role          does            emits           options                                 at
+  count      both          window count    Pane[str, int]  windows=tumbling 1 s, aggregate=count   letters.py:38
+  map-5      non-terminal  map to_count    Count           function=to_count                       letters.py:39
+  send_to-6  terminal      send_to counts  Count                                                   letters.py:40
+
+streams
+  stream             kind          partitions  key  value
+  words              source        4           -    Word
+  letters-by-letter  intermediate  4           str  Word
+  counts             output        4           str  Count
+
+stores
+  of     stage              key  value  changelog
+  count  letters-by-letter  str  int    letters-count-changelog
+
+engines
+  local  runs all of it
+  spark  runs all of it
+"""
+
+
+def cells(text: str) -> list[list[str]]:
+    """The words of a table without its spacing."""
+    return [line.split() for line in text.splitlines()]
+
+
+def test_a_plan_is_shown_as_tables(fluvial: Fluvial) -> None:
+    ended = fluvial("plan", "letters.py", "--partitions", "words=4")
+    assert (ended.code, ended.err) == (0, "")
+    assert cells(ended.out) == cells(TABLES)
+
+
+def test_a_gap_is_shown(fluvial: Fluvial) -> None:
+    ended = fluvial("plan", "letters.py", "--system", "memory:")
+    last = " ".join(cells(ended.out)[-1])
+    assert last == "spark cannot run the system memory:; Spark's workers are other processes and cannot see it"
+
+
+def test_counts_come_from_the_system_unless_given(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl", "--partitions", "3")
+    made = json.loads(fluvial("plan", "letters.py", "--system", "log:.fluvial", "--json").out)
+    assert [stream["partitions"] for stream in made["streams"]] == [3, 3, 3]
+    made = json.loads(
+        fluvial("plan", "letters.py", "--partitions", "words=5", "--system", "log:.fluvial", "--json").out
+    )
+    assert [stream["partitions"] for stream in made["streams"]] == [5, 5, 5]
+
+
+def test_json_is_a_plan(fluvial: Fluvial) -> None:
+    text = fluvial("plan", "letters.py", "--json").out
+    assert Plan.from_json(text, load_pipeline("letters.py")).name == "letters"
+
+
+def test_a_pipeline_without_a_plan(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "open.py").write_text(
+        'from fluvial.dsl import Pipeline\n\nopen = Pipeline("open")\nopen.stream("a", value=str).map(len)\n'
+    )
+    ended = fluvial("plan", "open.py")
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == (
+        "nothing reads what map 'map-2' emits\n  at open.py:4\n  expected: a terminal operator\n"
+        "  to do: end it with .send_to(...) or .sink(...)\n"
+    )
+
+
+@pytest.fixture
+def letters(folder: Path) -> Plan:  # noqa: ARG001 - it holds the file
+    return plan(load_pipeline("letters.py"))
+
+
+def test_a_drawing_is_text_unless_told(fluvial: Fluvial, letters: Plan) -> None:
+    assert fluvial("draw", "letters.py").out == draw(letters, "text").rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("ending", "format"),
+    [("svg", "svg"), ("html", "html"), ("mmd", "mermaid"), ("dot", "dot"), ("txt", "text"), ("json", "json")],
+)
+def test_the_format_follows_the_name(fluvial: Fluvial, letters: Plan, ending: str, format: str) -> None:
+    ended = fluvial("draw", "letters.py", "-o", f"dag.{ending}", "--view", "stages")
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert Path(f"dag.{ending}").read_text().rstrip("\n") == draw(letters, format, view="stages").rstrip("\n")
+
+
+def test_the_format_can_be_named(fluvial: Fluvial, letters: Plan) -> None:
+    assert fluvial("draw", "letters.py", "--format", "mmd").out.rstrip("\n") == draw(letters, "mermaid").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [(["-o", "dag.png"], "-o dag.png"), (["-o", "dag"], "-o dag"), (["--format", "png"], "--format png")],
+)
+def test_a_format_that_is_none(fluvial: Fluvial, words: list[str], wrong: str) -> None:
+    ended = fluvial("draw", "letters.py", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        f"{wrong}\n  at the command line\n  expected: one of svg, html, mmd, dot, txt, json\n"
+        "  to do: name the format: --format svg\n"
+    )
+
+
+def test_a_drawing_can_be_opened(fluvial: Fluvial, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    fluvial("draw", "letters.py", "-o", "dag.html", "--open")
+    assert opened == [(folder / "dag.html").resolve().as_uri()]
+
+
+def test_a_folder_that_is_missing(fluvial: Fluvial) -> None:
+    ended = fluvial("draw", "letters.py", "-o", "no/dag.svg")
+    assert ended.code == 2
+    assert ended.err.startswith("the file cannot be written: No such file or directory\n  at no/dag.svg\n")

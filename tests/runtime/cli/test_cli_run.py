@@ -1,0 +1,246 @@
+"""`run`: files in, the pipeline, files out."""
+
+import gzip
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import Fluvial
+
+COUNTS = [
+    {"letter": "a", "words": 3},
+    {"letter": "b", "words": 1},
+    {"letter": "c", "words": 1},
+]
+
+
+def documents(text: str) -> list[Any]:
+    return sorted((json.loads(line) for line in text.splitlines()), key=str)
+
+
+@pytest.fixture
+def temporary(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder where temporary ones are made."""
+    made = folder / "temporary"
+    made.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    return made
+
+
+def test_a_file_goes_through_and_nothing_stays(fluvial: Fluvial, folder: Path, temporary: Path) -> None:
+    before = {path.name for path in folder.iterdir()}
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--output", "counts=counts.jsonl")
+    assert (ended.code, ended.err) == (0, "")
+    assert documents((folder / "counts.jsonl").read_text()) == COUNTS
+    head, *rows = ended.out.splitlines()
+    assert head.startswith("letters on local: ")
+    counts = [row.split() for row in rows]
+    assert ["read", "words", "6"] in counts
+    assert ["written", "counts", "3"] in counts
+    assert {path.name for path in folder.iterdir()} - before <= {"counts.jsonl", "__pycache__"}
+    assert list(temporary.iterdir()) == []
+
+
+def test_standard_output_is_for_values_alone(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--output", "counts=-")
+    assert documents(ended.out) == COUNTS
+    assert ended.err.startswith("letters on local: ")
+
+
+def test_standard_input(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'{"text":"x","at":1}\n')))
+    monkeypatch.setattr("sys.stdin", lines)
+    ended = fluvial("run", "letters.py", "--input", "words=-", "--output", "counts=-", "--quiet")
+    assert (ended.out, ended.err) == ('{"letter":"x","words":1}\n', "")
+
+
+def test_gzip_in_and_out(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "words.gz").write_bytes(gzip.compress((folder / "words.jsonl").read_bytes()))
+    fluvial("run", "letters.py", "--input", "words=words.gz", "--output", "counts=counts.gz")
+    assert documents(gzip.decompress((folder / "counts.gz").read_bytes()).decode()) == COUNTS
+
+
+def test_partitions_do_not_change_the_result(fluvial: Fluvial) -> None:
+    words = [
+        "--input",
+        "words=words.jsonl",
+        "--output",
+        "counts=-",
+        "--partitions",
+        "3",
+        "--intermediate-partitions",
+        "2",
+    ]
+    assert documents(fluvial("run", "letters.py", *words).out) == COUNTS
+
+
+def test_other_formats(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "rows.py").write_text(
+        "from fluvial.dsl import Pipeline\n"
+        'pipeline = Pipeline("rows")\n'
+        'pipeline.stream("rows", value=dict[str, str]).map(lambda row: row["b"]).send_to("out", value=str)\n'
+    )
+    (folder / "rows.csv").write_text("a;b\n1;x\n2\n3;y\n")
+    words = [
+        "run",
+        "rows.py",
+        "--input",
+        "rows=rows.csv",
+        "--output",
+        "out=-",
+        "--input-format",
+        "csv",
+        "--delimiter",
+        ";",
+    ]
+    ended = fluvial(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("1 columns, the header has 2\n  at rows.csv:3\n")
+    ended = fluvial(*words, "--skip-malformed")
+    assert ended.out == '"x"\n"y"\n'
+    assert ended.err.startswith("rows: 2 records in 1 partition, 1 malformed lines skipped; the first is line 3: ")
+    assert fluvial(*words, "--skip-malformed", "--raw", "--quiet").out == "x\ny\n"
+
+
+def test_the_report_as_json(fluvial: Fluvial) -> None:
+    report = json.loads(fluvial("run", "letters.py", "--input", "words=words.jsonl", "--json").out)
+    assert (report["pipeline"], report["engine"], report["read"]["words"], report["written"]["counts"]) == (
+        *("letters", "local", 6, 3),
+    )
+
+
+def test_streams_of_a_log_are_kept(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--system", "log:kept", "--quiet")
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert documents(fluvial("consume", "counts", "--values", "--system", "log:kept").out) == COUNTS
+
+
+def test_only_what_the_run_wrote_goes_to_the_output(fluvial: Fluvial, folder: Path) -> None:
+    fluvial("run", "letters.py", "--input", "words=words.jsonl", "--system", "log:kept")
+    (folder / "more.jsonl").write_text('{"text":"date","at":9000}\n')
+    words = ["--input", "words=more.jsonl", "--append", "--system", "log:kept", "--output", "counts=-"]
+    assert documents(fluvial("run", "letters.py", *words).out) == [{"letter": "d", "words": 1}]
+
+
+def test_a_stream_with_records_is_not_added_to_by_chance(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--system", "log:.fluvial")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "--input for 'words', which holds records in log:.fluvial\n  at the command line\n"
+        "  expected: an empty stream or a new one\n"
+        "  to do: write --append to add to them, or leave out --input to read what is there\n"
+    )
+
+
+def test_a_given_log_can_be_read_to_its_end(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("run", "letters.py", "--until", "end", "--output", "counts=-", "--guarantee", "exactly_once")
+    assert documents(ended.out) == COUNTS
+
+
+def test_dead_letters_can_be_written_out(fluvial: Fluvial, folder: Path) -> None:
+    code = (
+        (folder / "letters.py")
+        .read_text()
+        .replace('Pipeline("letters")', 'Pipeline("letters", on_error=dead_letter())')
+    )
+    (folder / "letters.py").write_text(code.replace("tumbling\n", "dead_letter, tumbling\n"))
+    with (folder / "words.jsonl").open("a") as file:
+        file.write("what is this?\n")
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--output", "letters-dead-letters=-")
+    assert (ended.code, ended.out) == (0, '"what is this?"\n')
+
+
+def test_a_message_that_fails(fluvial: Fluvial, folder: Path) -> None:
+    with (folder / "words.jsonl").open("a") as file:
+        file.write("what is this?\n")
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--output", "counts=counts.jsonl")
+    assert (ended.code, ended.out) == (5, "")
+    assert "words" in ended.err
+    assert "letters.py:35" in ended.err
+    assert "Traceback" not in ended.err
+    assert not (folder / "counts.jsonl").exists()
+
+
+def test_a_stream_that_the_pipeline_does_not_have(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "letters.py", "--input", "wrods=words.jsonl")
+    assert (ended.code, ended.err) == (
+        2,
+        "--input wrods=words.jsonl\n  at the command line\n  expected: a stream that letters reads: words\n",
+    )
+    ended = fluvial("run", "letters.py", "--output", "words=-")
+    assert (ended.code, ended.err) == (
+        2,
+        "--output words=-\n  at the command line\n"
+        "  expected: a stream that letters writes: letters-by-letter, counts\n",
+    )
+
+
+def test_a_source_without_a_file(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "two.py").write_text(
+        "from fluvial.dsl import Pipeline\n"
+        'pipeline = Pipeline("two")\n'
+        'left = pipeline.stream("left", value=str)\n'
+        'left.merge(pipeline.stream("right", value=str)).send_to("out")\n'
+    )
+    ended = fluvial("run", "two.py", "--input", "left=words.jsonl")
+    assert (ended.code, ended.err) == (
+        2,
+        "no --input for right: without --system a run with --input has a new, temporary log\n  at the command line\n"
+        "  expected: a file for each stream that is read\n"
+        "  to do: write --input right=FILE, or name the system where the stream is\n",
+    )
+
+
+def test_an_output_without_a_folder_is_found_before_the_run(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--output", "counts=no/counts.jsonl")
+    assert (ended.code, ended.err) == (
+        2,
+        "there is no folder 'no'\n  at --output no/counts.jsonl\n  expected: a path in a folder that exists\n"
+        "  to do: make the folder first\n",
+    )
+
+
+def test_a_stream_that_is_nowhere(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "letters.py", "--until", "end")
+    assert ended.code == 3
+    assert ended.err.startswith("the stream 'words' does not exist in log:.fluvial; it has none\n  at ")
+
+
+def test_two_things_on_standard_output(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--output", "counts=-", "--json")
+    assert (ended.code, ended.err) == (
+        2,
+        "--json and an --output to standard output\n  at the command line\n  expected: one of them\n"
+        "  to do: write the output to a file\n",
+    )
+
+
+@pytest.mark.parametrize("words", [["--master", "local[2]"], ["--spark-conf", "spark.ui.enabled=false"]])
+def test_options_of_spark_are_for_spark(fluvial: Fluvial, words: list[str]) -> None:
+    ended = fluvial("run", "letters.py", *words)
+    assert (ended.code, ended.err) == (
+        2,
+        "--master and --spark-conf without --engine spark\n  at the command line\n  expected: --engine spark\n",
+    )
+
+
+def test_settings_of_spark_go_where_its_launcher_looks(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fluvial.runtime.commands.run.find_spec", lambda _: None)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
+    words = ["--engine", "spark", "--spark-conf", "spark.driver.memory=1g", "--spark-conf", "spark.app.name=a b"]
+    ended = fluvial("run", "letters.py", *words)
+    assert (ended.code, ended.err) == (
+        2,
+        "pyspark is not installed\n  at --engine spark\n  expected: the extra that brings it\n"
+        "  to do: pip install 'fluvial[spark]'\n",
+    )
+    assert os.environ["PYSPARK_SUBMIT_ARGS"] == (
+        "--conf spark.driver.memory=1g --conf 'spark.app.name=a b' --verbose pyspark-shell"
+    )

@@ -1,0 +1,147 @@
+"""`produce` and `consume`: what goes in comes out."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import Fluvial
+
+
+def documents(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_lines_go_in_and_come_out(fluvial: Fluvial) -> None:
+    ended = fluvial("produce", "words", "words.jsonl", "--system", "log:there")
+    assert (ended.code, ended.out, ended.err) == (0, "words: 6 records in 1 partition\n", "")
+    ended = fluvial("consume", "words", "--system", "log:there", "--values")
+    assert (ended.code, ended.out) == (0, Path("words.jsonl").read_text())
+
+
+def test_the_log_of_this_folder_is_the_default(fluvial: Fluvial, folder: Path) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    assert (folder / ".fluvial").is_dir()
+    assert len(fluvial("consume", "words").out.splitlines()) == 6
+
+
+def test_records_are_shown_whole(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl", "--format", "json", "--key-field", "text", "--timestamp-field", "at")
+    assert documents(fluvial("consume", "words", "--limit", "2").out) == [
+        {
+            "partition": 0,
+            "offset": 0,
+            "key": "apple",
+            "timestamp": 0,
+            "headers": [],
+            "value": {"text": "apple", "at": 0},
+        },
+        {
+            "partition": 0,
+            "offset": 1,
+            "key": "avocado",
+            "timestamp": 100,
+            "headers": [],
+            "value": {"text": "avocado", "at": 100},
+        },
+    ]
+
+
+def test_partitions_and_offsets(fluvial: Fluvial) -> None:
+    ended = fluvial("produce", "words", "words.jsonl", "--partitions", "2")
+    assert ended.out == "words: 6 records in 2 partitions\n"
+    found = documents(fluvial("consume", "words", "--from-offset", "1").out)
+    assert [(record["partition"], record["offset"]) for record in found] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+
+
+def test_an_offset_behind_the_end_finds_nothing(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("consume", "words", "--from-offset", "7")
+    assert (ended.code, ended.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("format", "first"),
+    [("text", '"{\\"text\\":\\"apple\\",\\"at\\":0}"'), ("base64", '"eyJ0ZXh0IjoiYXBwbGUiLCJhdCI6MH0="')],
+)
+def test_how_values_are_shown(fluvial: Fluvial, format: str, first: str) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    assert fluvial("consume", "words", "--values", "--limit", "1", "--format", format).out == first + "\n"
+
+
+def test_a_value_that_is_no_json(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "lines.txt").write_text("1\nhello\n")
+    fluvial("produce", "lines", "lines.txt")
+    assert fluvial("consume", "lines", "--values").out == '1\n"hello"\n'
+    ended = fluvial("consume", "lines", "--values", "--format", "json")
+    assert ended.code == 2
+    assert ended.err == (
+        "the value is no JSON: JSON is malformed: invalid character (byte 0)\n"
+        "  at stream lines, partition 0, offset 1\n  expected: values in JSON\n"
+        "  to do: leave --format out, or write --format text\n"
+    )
+
+
+def test_standard_input(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"a,b\n1,2\n"))))
+    assert fluvial("produce", "rows", "-", "--format", "csv", "--quiet").out == ""
+    assert fluvial("consume", "rows", "--values").out == '{"a":"1","b":"2"}\n'
+
+
+def test_malformed_lines(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "some.jsonl").write_text("1\noh\n2\nno\n")
+    ended = fluvial("produce", "some", "some.jsonl", "--format", "json")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "no JSON: JSON is malformed: invalid character (byte 0)\n  at some.jsonl:2\n  expected: the format json\n"
+        "  to do: correct the line, or leave out such lines with --skip-malformed\n"
+    )
+    ended = fluvial("produce", "some", "some.jsonl", "--format", "json", "--skip-malformed")
+    assert ended.out == (
+        "some: 2 records in 1 partition, 2 malformed lines skipped; "
+        "the first is line 2: no JSON: JSON is malformed: invalid character (byte 0)\n"
+    )
+
+
+def test_a_missing_file(fluvial: Fluvial) -> None:
+    ended = fluvial("produce", "words", "nope.jsonl")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "there is no file 'nope.jsonl'\n  at nope.jsonl\n  expected: a file, or - for standard input\n"
+        "  to do: correct the path; it is relative to the current folder\n"
+    )
+
+
+def test_a_missing_stream(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("consume", "word")
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err == (
+        "There is no stream 'word' in log:.fluvial. Streams with a similar name: 'words'. "
+        "Correct the name, or create the stream first.\n"
+    )
+
+
+def test_a_system_that_is_none(fluvial: Fluvial) -> None:
+    ended = fluvial("consume", "words", "--system", "file:x")
+    assert ended.code == 2
+    assert ended.err.startswith("'file:x' names no system.")
+
+
+def test_a_system_out_of_reach(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "taken").write_text("a file")
+    ended = fluvial("consume", "words", "--system", "log:taken")
+    assert (ended.code, ended.out) == (4, "")
+    assert "taken" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_fields_of_lines_of_text(fluvial: Fluvial) -> None:
+    ended = fluvial("produce", "words", "words.jsonl", "--key-field", "text")
+    assert ended.code == 2
+    assert ended.err == (
+        "lines of plain text have no field 'text'\n  at the options for reading files\n"
+        "  expected: one of json, csv, access-log, which have fields\n"
+    )

@@ -1,0 +1,24 @@
+"""What an engine cannot run is known beforehand."""
+
+import pytest
+
+from fluvial.dsl import Pipeline
+from fluvial.planner import Plan, plan
+from fluvial.runtime.gaps import Gap, gaps
+
+
+@pytest.fixture
+def words() -> Plan:
+    pipeline = Pipeline("words")
+    pipeline.stream("lines", value=str).flat_map(str.split).send_to("out")
+    return plan(pipeline)
+
+
+def test_spark_cannot_see_the_memory(words: Plan) -> None:
+    reason = "Spark's workers are other processes and cannot see it"
+    assert gaps(words, "spark", "memory:") == [Gap("spark", "the system memory:", reason)]
+
+
+@pytest.mark.parametrize(("engine", "system"), [("local", "memory:"), ("local", ""), ("spark", "log:x"), ("spark", "")])
+def test_everything_else_runs(words: Plan, engine: str, system: str) -> None:
+    assert gaps(words, engine, system) == []
