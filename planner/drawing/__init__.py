@@ -1,37 +1,46 @@
 """Drawings of a plan: as text, Mermaid, DOT, SVG, a page for the browser, or JSON; made here, without any binary."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 
 from ...dsl.errors import UsageError
 from ..plan import Plan
-from . import dot, html, mermaid, svg, text
-from .scene import Drawing
-from .views import VIEWS
 
 __all__ = ["draw"]
 
 Writer = Callable[[Plan, str], str]
 
 
-def _of_scene(write: Callable[[Drawing], str]) -> Writer:
-    return lambda plan, view: write(VIEWS[view](plan))
+def _written_by(module: str) -> Writer:
+    """The writer of a module of this package, which is loaded at its first use: most programs never draw."""
+
+    def write(plan: Plan, view: str) -> str:
+        writer: Writer = import_module(f".{module}", __name__).write
+        return writer(plan, view)
+
+    return write
+
+
+def _json(plan: Plan, _: str) -> str:
+    return plan.to_json()
 
 
 FORMATS: Mapping[str, Writer] = {
-    "text": _of_scene(text.write),
-    "mermaid": _of_scene(mermaid.write),
-    "dot": _of_scene(dot.write),
-    "svg": _of_scene(svg.write),
-    "html": lambda plan, view: html.write({name: scene(plan) for name, scene in VIEWS.items()}, view),
-    "json": lambda plan, view: plan.to_json(),  # noqa: ARG005 - a plan has one JSON form
+    "text": _written_by("text"),
+    "mermaid": _written_by("mermaid"),
+    "dot": _written_by("dot"),
+    "svg": _written_by("svg"),
+    "html": _written_by("html"),
+    "json": _json,
 }
+VIEWS = ("operators", "stages")
 
 
 def draw(plan: Plan, format: str = "text", *, view: str = "operators") -> str:
     """Draw a plan: every operator with its stage around it, or, with `view="stages"`, stages and streams alone.
 
-    `format` is "text", "mermaid", "dot", "svg", "html" (one page with both views, which needs no network) or "json".
-    The same plan always gives the same drawing.
+    `format` is "text", "mermaid", "dot", "svg", "html" (one page with both views, which needs no network) or "json"
+    (the plan itself, whatever the view). The same plan always gives the same drawing.
 
     >>> from fluvial.dsl import Pipeline
     >>> from fluvial.planner import draw, plan
@@ -40,8 +49,8 @@ def draw(plan: Plan, format: str = "text", *, view: str = "operators") -> str:
     >>> print(draw(plan(words), "mermaid").splitlines()[0])
     flowchart TB
     """
-    _known("format", format, FORMATS)
-    _known("view", view, VIEWS)
+    _require("format", format, FORMATS)
+    _require("view", view, VIEWS)
     return FORMATS[format](plan, view)
 
 
@@ -52,6 +61,6 @@ def _picture(plan: Plan) -> str:
 Plan.picture = _picture
 
 
-def _known(what: str, given: str, choices: Mapping[str, object]) -> None:
+def _require(what: str, given: str, choices: Iterable[str]) -> None:
     if given not in choices:
         raise UsageError(f"draw: {what}={given!r}\n  expected: {', '.join(choices)}")

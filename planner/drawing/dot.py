@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from ..plan import Plan
 from .characters import clean
 from .scene import Drawing, Look, Node, Way
+from .views import scene
 
 _STREAM = 'shape=cylinder, style=filled, fillcolor="#ffffff", color="#555555"'
 _ASIDE = 'shape=cylinder, style="filled,dashed", fillcolor="#ffffff", color="#555555"'
@@ -18,9 +20,9 @@ _LOOKS: Mapping[Look, str] = {
 _WAYS: Mapping[Way, str] = {"flow": "", "border": "penwidth=2", "aside": "style=dashed"}
 
 
-def write(drawing: Drawing) -> str:
-    """The scene as DOT text."""
-    return "\n".join(_lines(drawing)) + "\n"
+def write(plan: Plan, view: str) -> str:
+    """A view of a plan as DOT text."""
+    return "\n".join(_lines(scene(plan, view))) + "\n"
 
 
 def _lines(drawing: Drawing) -> Iterator[str]:

@@ -5,19 +5,21 @@ from string import Template
 
 import msgspec
 
+from ..plan import Plan
 from .layout import arrange
 from .legend import legend
 from .resources import resource
 from .scene import Drawing
 from .svg import document, shapes
+from .views import VIEWS
 from .xml import element, escaped
 
 
-def write(drawings: Mapping[str, Drawing], view: str) -> str:
-    """A page of views by name, of which `view` is shown first."""
-    name = next(iter(drawings.values())).name
+def write(plan: Plan, view: str) -> str:
+    """A page of all views of a plan, of which `view` is shown first."""
+    drawings = {name: show(plan) for name, show in VIEWS.items()}
     return Template(resource("page.html")).substitute(
-        title=escaped(name),
+        title=escaped(drawings[view].name),
         style=resource("drawing.css") + resource("page.css"),
         buttons="".join(_button(other, other == view) for other in drawings),
         views="".join(_section(other, drawing) for other, drawing in drawings.items()),

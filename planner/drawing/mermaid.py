@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from ..plan import Plan
 from .scene import Drawing, Look, Node, Way
+from .views import scene
 
 # A role is told by shape too: what only passes on, what ends in double sides, what keeps (a drum).
 _SHAPES: Mapping[Look, tuple[str, str]] = {
@@ -25,9 +27,9 @@ _STYLES: Mapping[str, str] = {
 _CLASSES: Mapping[Look, str] = {"late": "aside", "dead-letters": "aside"}
 
 
-def write(drawing: Drawing) -> str:
-    """The scene as Mermaid text."""
-    return "\n".join(_lines(drawing)) + "\n"
+def write(plan: Plan, view: str) -> str:
+    """A view of a plan as Mermaid text."""
+    return "\n".join(_lines(scene(plan, view))) + "\n"
 
 
 def _lines(drawing: Drawing) -> Iterator[str]:

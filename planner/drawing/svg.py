@@ -1,18 +1,21 @@
 """SVG: a picture that browsers and notebooks show by themselves."""
 
+from ..plan import Plan
 from .geometry import Picture
 from .layout import arrange
 from .legend import legend
 from .resources import resource
 from .scene import Drawing
 from .shapes import edge_shape, label_shape, node_shape, stage_shape
+from .views import scene
 from .xml import element, escaped
 
 _MARGIN = 16.0
 
 
-def write(drawing: Drawing) -> str:
-    """The scene as an SVG document with its legend."""
+def write(plan: Plan, view: str) -> str:
+    """A view of a plan as an SVG document with its legend."""
+    drawing = scene(plan, view)
     picture = arrange(drawing)
     entries, right, bottom = legend(drawing, _MARGIN, picture.height, max(picture.width - 2 * _MARGIN, 420.0))
     width, height = max(picture.width, right + _MARGIN), bottom + _MARGIN / 2

@@ -4,8 +4,10 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..plan import Plan
 from .characters import columns
 from .scene import Drawing, Edge, Group, Look, Node
+from .views import scene
 
 _SIGNS: Mapping[Look, str] = {"non-terminal": "○", "terminal": "●", "both": "◐", "stage": "▣"}
 _ROLES = "○ non-terminal   ● terminal   ◐ both: keeps messages, later emits   → reads   ⇒ writes"
@@ -20,8 +22,9 @@ class _Row:
     aside: str = ""
 
 
-def write(drawing: Drawing) -> str:
-    """The scene as lines of text."""
+def write(plan: Plan, view: str) -> str:
+    """A view of a plan as lines of text."""
+    drawing = scene(plan, view)
     blocks = [list(_stage(drawing, group)) for group in drawing.groups] or [list(_streams(drawing))]
     rows = [row for block in blocks for row in block]
     column = min(max((columns(row.text) for row in rows), default=0), _FURTHEST) + 2

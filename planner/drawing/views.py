@@ -28,6 +28,11 @@ def stages(plan: Plan) -> Drawing:
 VIEWS: Mapping[str, Callable[[Plan], Drawing]] = {"operators": operators, "stages": stages}
 
 
+def scene(plan: Plan, view: str) -> Drawing:
+    """The scene of that view."""
+    return VIEWS[view](plan)
+
+
 def _operator(operator: PlannedOperator, store: PlannedStore | None) -> Node:
     options = [_option(name, text) for name, text in operator.details.items() if not _seen(operator, name, text)]
     lines = [Line("title", clean(operator.label))]

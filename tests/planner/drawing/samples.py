@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
-from fluvial.dsl import Pipeline, collect, count, session, tumbling
+from fluvial.dsl import Pipeline, count, session, tumbling
 from fluvial.dsl.policy import dead_letter
 from fluvial.dsl.stream import MessageStream
 from fluvial.planner import Plan, plan
@@ -52,7 +52,7 @@ def to_click(_: Any) -> Click:
 
 
 def to_visit(pane: Any) -> Visit:
-    return Visit(pane.key, len(pane.value))
+    return Visit(pane.key, pane.value)
 
 
 async def enrich(visit: Visit) -> list[Visit]:
@@ -64,7 +64,7 @@ def visits() -> Plan:
     pipeline = Pipeline("visits", on_error=dead_letter())
     pages = pipeline.stream("clicks", value=Click, timestamp=lambda click: click.at).filter(is_page)
     panes = pages.partition_by(by_user, id="by-user").window(
-        session(timedelta(minutes=30)), collect(), id="visits", lateness=timedelta(hours=1), late_to="late-clicks"
+        session(timedelta(minutes=30)), count(), id="visits", lateness=timedelta(hours=1), late_to="late-clicks"
     )
     found = panes.map(to_visit)
     found.async_flat_map(enrich, id="enrich").send_to("visits")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from fluvial.dsl.errors import UsageError
-from fluvial.planner import Plan, draw
-from fluvial.planner.drawing import FORMATS
+from fluvial.planner import Plan, draw, drawing
+from fluvial.planner.drawing import FORMATS, views
 from tests.planner.drawing.samples import circle, plans, visits
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -48,6 +48,10 @@ def test_an_unknown_choice_is_refused_with_the_choices(format: str, view: str, s
     with pytest.raises(UsageError, match="draw: ") as caught:
         draw(visits(), format, view=view)
     assert said in str(caught.value)
+
+
+def test_the_choices_of_views_are_those_that_there_are() -> None:
+    assert list(drawing.VIEWS) == list(views.VIEWS)
 
 
 def test_a_notebook_shows_the_svg() -> None:

@@ -15,7 +15,7 @@ def items(names: str) -> list[Item]:
 
 
 def links(*pairs: str) -> list[Link]:
-    return [Link(source, target) for source, target in pairs]
+    return [Link(pair[0], pair[1]) for pair in pairs]
 
 
 def test_items_stand_below_all_that_leads_to_them() -> None:
