@@ -21,6 +21,7 @@ from ..run import EngineName
 from ..systems import open_system
 from ..systems.contract import System
 from ..target import loaded_modules
+from .types import foreign
 
 WRONG = 3
 OUT_OF_REACH = 4
@@ -89,12 +90,12 @@ def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
     serde = value_serde(source.value)
     try:
         first = serde.decode(value)
-        same = serde.decode(serde.encode(first)) == first
+        data = serde.encode(first)
+        again = serde.decode(data)
+        same = again == first or serde.encode(again) == data
     except Exception as error:  # a Serde may be the user's, and raise anything
         remedy = f"correct value= at {source.origin}, or see what is there: fluvial consume {source.stream} --limit 1"
-        yield Finding(
-            f"value: the first record of {source.stream} is no {type_name(source.value)}: {error}", WRONG, remedy
-        )
+        yield Finding(f"value: the first record of {source.stream} is no {_name(source.value)}: {error}", WRONG, remedy)
         return
     if same:
         yield Finding(f"value: the first record of {source.stream} is a {_name(source.value)}")
@@ -127,25 +128,22 @@ def _outputs(made: Plan, existing: dict[str, int]) -> Iterator[Finding]:
 
 
 def _types(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether what crosses a border or leaves can be read back by its type."""
+    """Whether what comes in, crosses a border or leaves can be read back by its type."""
     known = flows(pipeline)
     for operator in pipeline.operators:
-        if not isinstance(operator, ops.PartitionBy | ops.SendTo):
+        if not isinstance(operator, ops.Source | ops.PartitionBy | ops.SendTo):
             continue
+        does = "reads" if isinstance(operator, ops.Source) else "writes"
         kind = operator.value if operator.value is not None else known[operator.id].value
         if kind is UNKNOWN:
-            yield Finding(f"type: {operator.id} writes JSON of whatever comes; no type is known")
+            yield Finding(f"type: {operator.id} {does} JSON of whatever comes; no type is known")
+        elif classes := foreign(kind):
+            remedy = f"at {operator.origin}: pass a Serde as value=, or use a dataclass, Struct or TypedDict"
+            yield Finding(
+                f"type: {operator.id} {does} {_name(kind)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
+            )
         else:
-            yield _type(operator, kind)
-
-
-def _type(operator: ops.Operator, kind: Any) -> Finding:
-    try:
-        value_serde(kind)
-    except (TypeError, NotImplementedError) as error:
-        remedy = f"pass value= at {operator.origin}, or annotate what the last map before it returns"
-        return Finding(f"type: {operator.id} writes {_name(kind)}, which cannot be read back: {error}", WRONG, remedy)
-    return Finding(f"type: {operator.id} writes {_name(kind)}")
+            yield Finding(f"type: {operator.id} {does} {_name(kind)}")
 
 
 def _name(kind: Any) -> str:

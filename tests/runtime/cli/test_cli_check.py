@@ -24,6 +24,7 @@ def test_all_is_well(fluvial: Fluvial) -> None:
         "✓ value: the first record of words is a Word",
         "✓ intermediate: letters-by-letter will be made with 1 partition",
         "✓ output: counts will be made with 1 partition",
+        "✓ type: stream-1 reads Word",
         "✓ type: by-letter writes Word",
         "✓ type: send_to-6 writes Count",
         "✓ engine: local runs all of it",
@@ -72,6 +73,64 @@ def test_a_serde_that_does_not_go_both_ways(fluvial: Fluvial, folder: Path) -> N
         "✗ value: the first record of numbers is another after encoding and decoding\n"
         "  to do: correct the Serde at odd.py:4\n"
     ) in ended.out
+
+
+CLASSY = """
+from fluvial.dsl import Pipeline, Serde
+
+class Point:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+point = Serde("point", Point, lambda point: b"%d" % point.x, lambda data: Point(int(data)))
+
+def same(point: Point) -> Point:
+    return point
+
+pipeline = Pipeline("points")
+points = pipeline.stream("points", value=point)
+points.map(lambda point: point.x).send_to("numbers")
+points.map(same).send_to("points-out")
+"""
+
+
+def test_types_of_ones_own(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "points.py").write_text(CLASSY)
+    (folder / "points").write_text("1\n")
+    fluvial("produce", "points", "points")
+    ended = fluvial("check", "points.py", "--system", "log:.fluvial")
+    assert ended.code == 3
+    assert "✓ value: the first record of points is a point\n" in ended.out
+    assert "✓ type: send_to-3 writes JSON of whatever comes; no type is known\n" in ended.out
+    assert (
+        "✗ type: send_to-5 writes Point; JSON cannot hold Point\n"
+        "  to do: at points.py:16: pass a Serde as value=, or use a dataclass, Struct or TypedDict\n"
+    ) in ended.out
+
+
+def test_what_a_serde_refuses(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "points.py").write_text(CLASSY)
+    (folder / "points").write_text("x\n")
+    fluvial("produce", "points", "points")
+    ended = fluvial("check", "points.py", "--system", "log:.fluvial")
+    assert "✗ value: the first record of points is no point: invalid literal for int()" in ended.out
+
+
+def test_an_empty_source_has_no_first_record(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "words.jsonl").write_text("")
+    fluvial("produce", "words", "words.jsonl")
+    ended = fluvial("check", "letters.py", "--system", "log:.fluvial")
+    assert ended.code == 0
+    assert "value:" not in ended.out
+
+
+def test_spark_without_pyspark(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fluvial.runtime.commands.checking.find_spec", lambda _: None)
+    ended = fluvial("check", "letters.py", "--engine", "spark")
+    assert ended.code == 3
+    assert ended.out.endswith(
+        "✗ engine: spark needs pyspark, which is not installed\n  to do: pip install 'fluvial[spark]'\n"
+    )
 
 
 def test_a_wrong_plan_is_a_finding(fluvial: Fluvial, folder: Path) -> None:
