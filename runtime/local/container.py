@@ -77,7 +77,8 @@ class Container:
 
     def turn(self) -> bool:
         """One turn of the loop; whether there was anything to do."""
-        moved = self._read()
+        fed = self._read()
+        moved = bool(fed)
         for task in self._tasks:
             if task.name not in self._draining:
                 moved |= task.step()
@@ -85,21 +86,25 @@ class Container:
                 task.pass_on()
             if self._ends is not None:
                 task.reach_end(self._ends)
-            moved |= self._commit_if_due(task)
+            moved |= self._commit_if_due(task, starved=task.name not in fed)
         self._watch(moved)
         return moved
 
-    def _read(self) -> bool:
+    def _read(self) -> set[str]:
+        """Give tasks what there is to read; the names of those that got something."""
         wanted = frozenset(place for place, task in self._owners.items() if task.wants(place[0]))
         batches = self._consumer.poll(0.0, wanted) if wanted else []
+        fed = set()
         for batch in batches:
-            self._owners[(batch.stream, batch.partition)].enqueue(batch)
-        return bool(batches)
+            task = self._owners[(batch.stream, batch.partition)]
+            task.enqueue(batch)
+            fed.add(task.name)
+        return fed
 
-    def _commit_if_due(self, task: LocalTask) -> bool:
+    def _commit_if_due(self, task: LocalTask, *, starved: bool) -> bool:
         now = self._clock()
         due = now >= self._next_commit[task.name] or task.staged >= self._settings.max_staged_bytes
-        caught_up = self._ends is not None and not task.queued and not task.busy and task.news
+        caught_up = self._ends is not None and starved and not task.queued and not task.busy and task.news
         if task.name not in self._draining and not (due or caught_up):
             return False
         if task.drains and task.busy:

@@ -51,9 +51,8 @@ class Router:
     def _split(records: list[Record], partitions: int, keyless: int) -> Mapping[int, list[Record]]:
         if partitions == 1:
             return {0: records}
-        found: dict[int, list[Record]] = {}
+        found: list[list[Record]] = [[] for _ in range(partitions)]
         for record in records:
             key = record[0]
-            partition = keyless if key is None else partition_for(key, partitions)
-            found.setdefault(partition, []).append(record)
-        return found
+            found[keyless if key is None else partition_for(key, partitions)].append(record)
+        return {partition: part for partition, part in enumerate(found) if part}
