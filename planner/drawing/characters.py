@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from itertools import accumulate, takewhile
 
 # Advance widths in hundredths of the font size, from the widest font that a browser is likely to fall back to.
 _CLASSES = {
@@ -45,12 +46,9 @@ def shorten(text: str, size: float, room: float) -> str:
     """The text, or as much of its beginning as fits into `room` pixels, and an ellipsis."""
     if width_of(text, size) <= room:
         return text
-    left = room - width_of("…", size)
-    for end, letter in enumerate(text):
-        left -= _width(letter) * size
-        if left < 0:
-            return text[:end].rstrip(_JOINER) + "…"
-    return text
+    reach = accumulate(_width(letter) * size for letter in text)
+    kept = sum(1 for _ in takewhile(lambda right: right <= room - width_of("…", size), reach))
+    return text[:kept].rstrip(_JOINER) + "…"
 
 
 def _width(letter: str) -> float:

@@ -1,7 +1,9 @@
 """Coordinates: where in its row each item stands, so that links are as straight as the room allows."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import floor, inf
 
 from .rows import Rows
@@ -141,16 +143,11 @@ def _beside(values: Sequence[float], wanted: Sequence[Goals]) -> list[float | No
 
 def _median(goals: Goals) -> float:
     """The weighted median; half-way between the two in the middle where there are two."""
-    half = sum(weight for _, weight in goals) / 2
-    passed = 0.0
     ranked = sorted(goals)
-    for at, (goal, weight) in enumerate(ranked):
-        passed += weight
-        if passed > half:
-            return goal
-        if passed == half:
-            return (goal + ranked[at + 1][0]) / 2
-    return ranked[-1][0]
+    reached = list(accumulate(weight for _, weight in ranked))
+    low = bisect_left(reached, reached[-1] / 2)
+    high = min(bisect_right(reached, reached[-1] / 2), len(ranked) - 1)
+    return (ranked[low][0] + ranked[high][0]) / 2
 
 
 def _straighten(rows: Rows, ports: Ports, lefts: dict[str, float]) -> None:

@@ -40,6 +40,9 @@ class Box:
         return replace(self, x=self.x + dx, y=self.y + dy)
 
 
+TURN = 28.0
+"""How far the handles of a half turn reach out; it stays within that of its ends."""
+
 Way = tuple[Point, ...]
 """Where an edge runs. Between two points of one x it is straight; of one y, a half turn; else it swings from vertical
 to vertical, inside the rectangle between the two."""

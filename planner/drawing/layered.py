@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .coordinates import Ports, placed, ports_of
-from .geometry import Box, Point, Way, joined
+from .geometry import Box, Point, Way
 from .order import ordered
 from .ranks import backward
 from .rows import Item, Link, Rows, rows_of
@@ -12,12 +12,15 @@ from .rows import Item, Link, Rows, rows_of
 _GAP = 30.0
 _SLOPE = 0.07
 _MOST = 46.0
-_TURN = 14.0
+_TURN = 12.0
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Boxes of items by id, and the way of each link, in the order in which they were given."""
+    """Boxes of items by id, and the way of each link, in the order in which they were given.
+
+    Ways name each row that they pass, above and below; `geometry.joined` makes them shorter.
+    """
 
     width: float
     height: float
@@ -40,7 +43,7 @@ def layered(items: Sequence[Item], links: Sequence[Link]) -> Layout:
 
 
 def _turns(at: int) -> tuple[Item, Item]:
-    return Item(f"turn:{at}:below", 2 * _TURN, _TURN), Item(f"turn:{at}:above", 2 * _TURN, _TURN)
+    return Item(f"turn:{at}:below", _TURN, _TURN), Item(f"turn:{at}:above", _TURN, _TURN)
 
 
 def _around(at: int, link: Link) -> tuple[Link, Link, Link]:
@@ -50,8 +53,9 @@ def _around(at: int, link: Link) -> tuple[Link, Link, Link]:
 
 
 def _led_around(ways: Iterator[Way]) -> Way:
+    """One way out of the three links of `_around`; it turns in the gaps between rows, short of the turns."""
     down, up, end = next(ways), next(ways), next(ways)
-    return (*down, *reversed(up), *end)
+    return (*down[:2], *reversed(up[2:-2]), *end[2:])
 
 
 def _downwards(items: Sequence[Item], links: Sequence[Link]) -> Layout:
@@ -64,7 +68,7 @@ def _downwards(items: Sequence[Item], links: Sequence[Link]) -> Layout:
         _piece(boxes[link.source], boxes[link.target], leave, enter, bottoms[row], tops[row + 1])
         for link, row, leave, enter in zip(rows.links, _rows(rows), ports.leave, ports.enter, strict=True)
     ]
-    ways = tuple(joined(*(pieces[at] for at in chain)) for chain in rows.chains)
+    ways = tuple(tuple(point for at in chain for point in pieces[at]) for chain in rows.chains)
     kept = {item.id: boxes[item.id] for item in items}
     width = max((box.right for box in boxes.values()), default=0.0)
     return Layout(width, max(bottoms, default=0.0), kept, ways)

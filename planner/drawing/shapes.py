@@ -5,11 +5,10 @@ from itertools import pairwise
 
 from .boxes import FONTS, LABEL, STAGE, STREAMS, Font, baselines, fitting, fitting_label, fitting_title
 from .characters import usual
-from .geometry import Box, Way
+from .geometry import TURN, Box, Way
 from .scene import Edge, Group, Line, Look, Node
 from .xml import element, escaped
 
-_TURN = 16.0
 _HEAD = 7.0
 
 
@@ -97,7 +96,10 @@ def edge_shape(edge: Edge, way: Way, source: int, target: int) -> str:
 
 def path_of(way: Way) -> str:
     """The path of a way up to its head."""
-    return "".join(_strokes((*way[:-1], way[-1]._replace(y=way[-1].y - _HEAD + 1))))
+    # A half turn at the end is raised as a whole, or it would be none.
+    raised = 2 if way[-1].y == way[-2].y else 1
+    end = (point._replace(y=point.y - _HEAD + 1) for point in way[-raised:])
+    return "".join(_strokes((*way[:-raised], *end)))
 
 
 def _strokes(way: Way) -> Iterator[str]:
@@ -107,7 +109,7 @@ def _strokes(way: Way) -> Iterator[str]:
         if x == to_x:
             yield f"V{to_y:g}"
         elif y == to_y:
-            bulge = y + (_TURN if down else -_TURN)
+            bulge = y + (TURN if down else -TURN)
             yield f"C{x:g} {bulge:g} {to_x:g} {bulge:g} {to_x:g} {to_y:g}"
         else:
             half = (y + to_y) / 2

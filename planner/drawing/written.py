@@ -16,6 +16,7 @@ def place(file: str, line: int) -> str:
 def text_at(file: str, line: int) -> str:
     """That line of the file without its indentation; empty where the file is not there or cannot be read."""
     try:
+        linecache.checkcache(file)
         return linecache.getline(file, line).strip()
     except (OSError, ValueError):  # names that no file system takes, such as those with a NUL
         return ""

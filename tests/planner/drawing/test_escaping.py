@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 
 from fluvial.planner import draw
 from fluvial.planner.drawing import FORMATS
-from fluvial.planner.drawing.characters import clean
+from fluvial.planner.drawing.characters import clean, width_of
 from fluvial.planner.drawing.scene import Drawing
 from fluvial.planner.drawing.views import VIEWS
 from tests.planner.drawing.readers import Page, dot_texts, mermaid_texts
@@ -58,6 +58,22 @@ def test_svg_shows_every_short_text_in_full(text: str) -> None:
     tree = ElementTree.fromstring(draw(made, "svg").encode())
     shown = {element.text for element in tree.iter(f"{SVG}text")}
     assert {node.title for node in VIEWS["operators"](made).nodes} <= shown
+
+
+@some
+@given(texts)
+def test_svg_keeps_texts_within_their_boxes(text: str) -> None:
+    tree = ElementTree.fromstring(draw(worded(text), "svg").encode())
+    for group in tree.iter(f"{SVG}g"):
+        if group.get("class", "").startswith(("node", "label")):
+            frame = group.find(f"{SVG}rect")
+            assert frame is not None
+            assert all(wide(shown) <= float(frame.get("width", 0)) for shown in group.iter(f"{SVG}text"))
+
+
+def wide(shown: ElementTree.Element) -> float:
+    size = 13 if shown.get("class") == "title" else 0.93 * 12
+    return float(shown.get("textLength") or width_of(shown.text or "", size))
 
 
 @some

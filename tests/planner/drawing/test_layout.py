@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 
 from fluvial.planner import Plan
-from fluvial.planner.drawing.geometry import Box, Picture, Way
+from fluvial.planner.drawing.geometry import TURN, Box, Picture, Way
 from fluvial.planner.drawing.layout import arrange
 from fluvial.planner.drawing.scene import Drawing
 from fluvial.planner.drawing.views import VIEWS
 from tests.planner.drawing.samples import circle, plans, visits
 
-BULGE = 16.0
 some = settings(max_examples=60)
 
 
@@ -36,10 +35,13 @@ def within(inner: Box, outer: Box) -> bool:
 def pieces(way: Way) -> list[Box]:
     """Rectangles, one for each piece of a way, in which the piece must lie."""
     found = []
+    down = True
     for one, other in pairwise(way):
-        bulge = BULGE if one.y == other.y else 0.0
-        left, top = min(one.x, other.x), min(one.y, other.y) - bulge
-        found.append(Box(left, top, abs(one.x - other.x), abs(one.y - other.y) + 2 * bulge))
+        turn = one.y == other.y
+        top = min(one.y, other.y) - (TURN if turn and not down else 0.0)
+        height = TURN if turn else abs(one.y - other.y)
+        found.append(Box(min(one.x, other.x), top, abs(one.x - other.x), height))
+        down = down != turn
     return found
 
 

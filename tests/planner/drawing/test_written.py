@@ -24,6 +24,22 @@ def test_a_file_that_is_not_text_has_no_lines(tmp_path: Path) -> None:
     assert text_at(str(file), 1) == ""
 
 
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "visits.py"
+    file.write_text("before\n")
+    assert text_at(str(file), 1) == "before"
+    file.write_text("after it was changed\n")
+    assert text_at(str(file), 1) == "after it was changed"
+
+
+def test_a_place_is_told_without_a_working_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert place("/elsewhere/visits.py", 3) == "/elsewhere/visits.py:3"
+
+
 def test_a_place_is_told_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert place(str(tmp_path / "visits.py"), 3) == "visits.py:3"
