@@ -23,6 +23,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     cached_entries           entries a store keeps decoded in memory
     stall_timeout            give up with exit code 6 after this long without progress while there is input
     spark_buckets            key buckets of Spark's stateful operators; frozen with the checkpoint
+    spark_shuffle_partitions tasks of Spark's stateful operators; None: as many as cores, at most one for each bucket
     spark_batch_records      most messages of one partition in one Spark batch
     spark_trigger_interval   time between two Spark batches of a run that goes on; 0: as fast as they come
     """
@@ -37,13 +38,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     cached_entries: int = 200_000
     stall_timeout: timedelta = timedelta(minutes=5)
     spark_buckets: int = 8
+    spark_shuffle_partitions: int | None = None
     spark_batch_records: int = 100_000
     spark_trigger_interval: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
         if self.guarantee not in ("at_least_once", "exactly_once"):
             raise UsageError(f"guarantee={self.guarantee!r}\n  expected: 'at_least_once' or 'exactly_once'")
-        for name in ("intermediate_partitions", "output_partitions", "spark_buckets", "spark_batch_records"):
+        for name in ("intermediate_partitions", "output_partitions", "spark_buckets", "spark_shuffle_partitions", "spark_batch_records"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise UsageError(f"{name}={value!r}\n  expected: a whole number, 1 or more")

@@ -1,11 +1,8 @@
 """The local engine: makes the streams a plan needs, its tasks, and a container that runs them."""
 
 import asyncio
-import signal
-import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 from ...planner.plan import Plan
@@ -13,7 +10,9 @@ from ...planner.settings import Settings
 from ..kernel.program import compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
-from ..systems.contract import Admin, StreamPartition, System
+from ..systems.contract import Admin, System
+from ..signals import stop_signals
+from ..streams import frozen_ends, make_streams
 from .container import Container
 from .stores import store_for
 from .task import LocalTask, Run
@@ -38,19 +37,6 @@ def run(
         stop = stack.enter_context(stop_signals())
         container = Container(plan, tasks, consumer, admin, settings, ends, stop, progress)
         return asyncio.run(container.run())
-
-
-def make_streams(plan: Plan, admin: Admin) -> None:
-    """Make the streams that the plan writes."""
-    for stream in plan.streams:
-        if stream.kind != "source":
-            admin.create(stream.name, stream.partitions)
-
-
-def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:
-    """Where the sources end now."""
-    sources = [stream.name for stream in plan.streams if stream.kind == "source"]
-    return {(name, partition): end for name in sources for partition, end in enumerate(admin.ends(name))}
 
 
 def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list[LocalTask]:
@@ -92,24 +78,3 @@ def open_sinks(plan: Plan, stack: ExitStack) -> None:
         if sink is not None:
             sink.open()
             stack.callback(sink.close)
-
-
-@contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Take SIGINT and SIGTERM as a wish to stop after a commit; a second one stops at once."""
-    asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-
-    def ask(number: int, _: Any) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -17,7 +17,8 @@ from ...dsl.serde import key_serde, value_serde
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ..local.container import Container
-from ..local.engine import frozen_ends, make_streams, make_tasks, open_sinks
+from ..local.engine import make_tasks, open_sinks
+from ..streams import frozen_ends, make_streams
 from ..local.task import Run
 from ..report import Report
 from ..systems.memory import MemorySystem

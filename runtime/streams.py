@@ -1,0 +1,17 @@
+"""The streams of a plan, made where they are not there yet."""
+
+from ..planner.plan import Plan
+from .systems.contract import Admin, StreamPartition
+
+
+def make_streams(plan: Plan, admin: Admin) -> None:
+    """Make the streams that the plan writes. Raises SystemProblem where one exists with another partition count."""
+    for stream in plan.streams:
+        if stream.kind != "source":
+            admin.create(stream.name, stream.partitions)
+
+
+def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:
+    """Where the sources end now."""
+    sources = [stream.name for stream in plan.streams if stream.kind == "source"]
+    return {(name, partition): end for name in sources for partition, end in enumerate(admin.ends(name))}
