@@ -1,0 +1,120 @@
+"""One query of Spark's for each connected part of a plan: sources, level 0, the levels behind shuffles, the sink."""
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from ...dsl.checks import explain
+from ...dsl.errors import PlanError
+from ...planner.plan import Plan, PlannedStage
+from ...planner.settings import Settings
+from ..systems.contract import Admin
+from ..systems.log import LogSystem
+from .levels import Levels, levels
+from .log_sink import SinkOptions
+from .log_source import LogOptions
+from .rows import OUTPUT, SPARK_SCHEMA
+from .shipping import Cargo, Shipment, pack
+from .sources import level_zero
+from .stateful import LevelProcessor
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A connected part of a plan on its way to a query. `folder` holds Spark's checkpoint; `group` names this very
+    checkpoint in the log, where the batches it has published are noted."""
+
+    plan: Plan
+    system: LogSystem
+    levels: Levels
+    shipment: Shipment
+    folder: Path
+    group: str
+    sources: tuple[str, ...]
+
+    @property
+    def clock(self) -> Path:
+        return self.folder / "clock"
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.levels.count > 1
+
+
+def prepare(plan: Plan, stages: list[PlannedStage], system: LogSystem, settings: Settings, root: Path) -> Part:
+    """Make a part ready to start: its levels, its functions as bytes, and its checkpoint's folder."""
+    found = levels(plan, stages, settings.spark_buckets)
+    shipment = pack(Cargo(plan, found, settings.spark_buckets))
+    folder = _folder(plan, stages, settings, root)
+    names = [name for stage in stages for name in stage.inputs]
+    sources = tuple(name for name in names if plan.stream(name).kind == "source")
+    return Part(plan, system, found, shipment, folder, f"{plan.name}@{_identity(folder)}", sources)
+
+
+def _folder(plan: Plan, stages: list[PlannedStage], settings: Settings, root: Path) -> Path:
+    """The checkpoint of a part. Its name tells what may not change while it is used."""
+    place = root / stages[0].id
+    wanted = place / plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
+    others = [path.name for path in place.iterdir() if path.is_dir()] if place.exists() else []
+    if others and wanted.name not in others:
+        wrong = f"pipeline {plan.name!r} has changed since its state on Spark was written to {place}"
+        expected = "the same sources, stateful operators, key types, partition counts and spark_buckets"
+        remedy = "give the pipeline another name to start over, or remove that folder to begin again from the sources"
+        raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
+    wanted.mkdir(parents=True, exist_ok=True)
+    return wanted
+
+
+def _identity(folder: Path) -> str:
+    """A name that this checkpoint alone has: one that is made anew begins anew."""
+    file = folder / "identity"
+    if not file.exists():
+        file.write_text(uuid.uuid4().hex)
+    return file.read_text()
+
+
+def start(
+    part: Part, session: SparkSession, settings: Settings, admin: Admin, ends: dict[str, list[int]] | None
+) -> StreamingQuery:
+    """Start the query of a part; with `ends`, by stream and partition, it stops by itself when it has come there."""
+    rows = _sources(part, session, settings, admin, ends)
+    rows = rows.mapInArrow(level_zero(part.shipment), SPARK_SCHEMA)  # type: ignore[arg-type]
+    for level in range(1, part.levels.count):
+        processor = LevelProcessor(part.shipment, level)
+        rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
+    told = SinkOptions(
+        directory=str(part.system.directory.absolute()),
+        fsync=part.system.fsync,
+        partitions={stream.name: stream.partitions for stream in part.plan.streams},
+        group=part.group,
+    )
+    writer = (
+        rows.where(rows["level"] == OUTPUT)
+        .writeStream.format("fluvial_log_sink")
+        .outputMode("append")
+        .queryName(part.group)
+        .option("told", msgspec.json.encode(told).decode())
+        .option("checkpointLocation", str((part.folder / "spark").absolute()))
+    )
+    seconds = settings.spark_trigger_interval.total_seconds()
+    trigger = writer.trigger(availableNow=True) if ends is not None else writer.trigger(processingTime=f"{seconds} seconds")
+    return trigger.start()
+
+
+def _sources(
+    part: Part, session: SparkSession, settings: Settings, admin: Admin, ends: dict[str, list[int]] | None
+) -> DataFrame:
+    latest = settings.offset_default == "latest"
+    told = LogOptions(
+        directory=str(part.system.directory.absolute()),
+        starts={name: admin.ends(name) if latest else admin.starts(name) for name in part.sources},
+        ends=None if ends is None else {name: ends[name] for name in part.sources},
+        batch_records=settings.spark_batch_records,
+    )
+    log = session.readStream.format("fluvial_log").option("told", msgspec.json.encode(told).decode()).load()
+    clock = session.readStream.format("fluvial_clock").option("file", str(part.clock.absolute())).load()
+    return log.union(clock)

@@ -1,0 +1,125 @@
+"""Shipping a plan to Spark's workers: pickled once, unpickled and compiled once a worker process."""
+
+import hashlib
+import inspect
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+from pyspark import cloudpickle
+
+from ...dsl.checks import explain
+from ...dsl.errors import UnsupportedError
+from ...planner.plan import Plan
+from ..kernel.program import Program, compile_stage
+from .levels import Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """A plan and its levels as bytes; `digest` tells workers whether they have it already."""
+
+    digest: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cargo:
+    """What is in a shipment."""
+
+    plan: Plan
+    levels: Levels
+    buckets: int
+
+    def program(self, stage: str) -> Program:
+        """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""
+        clock: Any = "source" if self.levels.of_stage[stage] == 0 else "given"
+        return compile_stage(self.plan, stage, dict.fromkeys(self.plan.stage(stage).inputs, clock), stamped=False)
+
+
+def pack(cargo: Cargo) -> Shipment:
+    """Pickle a plan. Functions of modules that workers may not find go along with their code."""
+    modules = list(_own_modules(cargo.plan))
+    for module in modules:
+        _forget_decoders(module)
+        if module.__name__ != "__main__":
+            cloudpickle.register_pickle_by_value(module)
+    try:
+        data = cloudpickle.dumps(cargo)
+    except Exception as error:
+        wrong = f"pipeline {cargo.plan.name!r} cannot be sent to Spark's workers: {error}"
+        remedy = "make what your functions use (clients, locks, files) inside the functions"
+        origin = cargo.plan.pipeline.origin
+        raise UnsupportedError(explain(wrong, "functions that can be pickled", remedy, origin)) from error
+    finally:
+        for module in modules:
+            if module.__name__ != "__main__":
+                cloudpickle.unregister_pickle_by_value(module)
+    return Shipment(hashlib.sha256(data).hexdigest(), data)
+
+
+_UNPACKED: dict[str, tuple[Cargo, dict[str, Program]]] = {}
+
+
+def unpack(shipment: Shipment) -> tuple[Cargo, dict[str, Program]]:
+    """The plan in this worker process, and its programs as far as they are compiled."""
+    found = _UNPACKED.get(shipment.digest)
+    if found is None:
+        found = _UNPACKED[shipment.digest] = (cloudpickle.loads(shipment.data), {})
+    return found
+
+
+def program(shipment: Shipment, stage: str) -> Program:
+    """A compiled stage, from this process's memory if it was needed before."""
+    cargo, programs = unpack(shipment)
+    if stage not in programs:
+        programs[stage] = cargo.program(stage)
+    return programs[stage]
+
+
+def _own_modules(plan: Plan) -> Iterator[ModuleType]:
+    """The user's modules that the pipeline's functions come from: not installed, not part of Python."""
+    names = {
+        name
+        for operator in plan.pipeline.operators
+        for field in operator.__dataclass_fields__
+        for name in _modules_of(getattr(operator, field))
+    }
+    for name in sorted(names):
+        module = sys.modules.get(name)
+        if module is not None and not _installed(module):
+            yield module
+
+
+def _modules_of(value: Any) -> Iterator[str]:
+    """The modules of a function, a class, or the functions in one of our records."""
+    if getattr(type(value), "__module__", "").startswith("fluvial.") and hasattr(value, "__dataclass_fields__"):
+        for field in value.__dataclass_fields__:
+            yield from _modules_of(getattr(value, field))
+        return
+    name = getattr(value, "__module__", None) or type(value).__module__
+    if isinstance(name, str) and not name.startswith("fluvial."):
+        yield name
+
+
+@lru_cache
+def _installed_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return (*site.getsitepackages(), paths["stdlib"], paths["platstdlib"])
+
+
+def _installed(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return module.__name__ != "__main__" and (file is None or file.startswith(_installed_folders()))
+
+
+def _forget_decoders(module: ModuleType) -> None:
+    """Drop what msgspec has noted on the module's classes: it cannot be pickled, and is made anew where needed."""
+    for _, found in inspect.getmembers(module, inspect.isclass):
+        if "__msgspec_cache__" in vars(found):
+            del found.__msgspec_cache__
