@@ -64,6 +64,8 @@ def _wrong_time(timestamp: object) -> TypeError:
 def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
     for number, entry in enumerate(task.program.shape.entries.values()):
         env[f"decode_{number}"] = value_serde(task.program.flows[entry.writer].value).decode
+        if entry.source is not None and entry.source.key is not None:
+            env[f"key_of_{number}"] = key_serde(entry.source.key).decode
         env[f"timestamp_{number}"] = entry.source.timestamp if entry.source else None
         env[f"failed_{number}"] = task.fail_message
         env[f"open_{number}"] = task.open_message
@@ -81,6 +83,7 @@ def _bind_stateful(
             task.windows[operator.id] = window
             task.timeline.attach(operator.id, window)
             env[f"add_{number}"] = window.add
+            env[f"undo_{number}"] = partial(task.undo, operator.id)
         if isinstance(operator, ops.AsyncFlatMap):
             pool = task.pools[operator.id] = make_pool(operator, env[f"after_{number}"])
             env[f"submit_{number}"] = pool.submit

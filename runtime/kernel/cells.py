@@ -13,7 +13,8 @@ Effect = tuple[str, Callable[..., None], tuple[Any, ...]]
 
 
 class Cell:
-    """One message under way. `watermark` is the one it met when it came; `where` tells which message or pane it is."""
+    """One message under way. `watermark` is the one it met when it came; `where` tells which message or pane it is,
+    the stream or window that it comes from first."""
 
     __slots__ = ("done", "effects", "failed", "pending", "watermark", "where")
 
@@ -27,10 +28,11 @@ class Cell:
 
 
 class Cells:
-    """The messages of a task that are under way, in the order they came.
+    """The messages of a task that are under way; those of one stream or window in the order they came.
 
     `landed(where)` is called for each message that has landed, `fail(cell, error, operator)` if an effect raises, and
-    `moved()` when the oldest one is another.
+    `moved()` when the oldest one of a stream or window is another. `undo(operator, arguments)` gives what takes back an
+    effect on state that is about to be had.
     """
 
     def __init__(
@@ -38,23 +40,30 @@ class Cells:
         landed: Callable[[tuple[Any, ...]], None],
         fail: Callable[[Cell, BaseException, str], None],
         moved: Callable[[], None],
+        undo: Callable[[str, tuple[Any, ...]], Callable[[], None]],
     ) -> None:
         self._landed = landed
         self._fail = fail
         self._moved = moved
-        self._under_way: deque[Cell] = deque()
+        self._undo = undo
+        self._under_way: dict[str, deque[Cell]] = {}
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return sum(map(len, self._under_way.values()))
 
     def open(self, watermark: int, where: tuple[Any, ...]) -> Cell:
         cell = Cell(watermark, where)
-        self._under_way.append(cell)
+        self._under_way.setdefault(where[0], deque()).append(cell)
         return cell
 
-    def floor(self) -> int | None:
-        """The watermark that the oldest message under way met; None if there is none."""
-        return self._under_way[0].watermark if self._under_way else None
+    def floor(self, start: str) -> int | None:
+        """The watermark that the oldest message under way from a stream or window met; None if there is none.
+
+        Each has its own floor, for it is only their own watermarks that grow in the order of arrival: a pane may meet
+        an earlier time than a message before it.
+        """
+        found = self._under_way.get(start)
+        return found[0].watermark if found else None
 
     def close(self, cell: Cell) -> None:
         """One branch of the message has ended; with the last, release what it gathered."""
@@ -65,17 +74,23 @@ class Cells:
             self._release(cell)
         cell.done = True
         self._landed(cell.where)
-        if self._under_way[0] is cell:
-            while self._under_way and self._under_way[0].done:
-                self._under_way.popleft()
+        queue = self._under_way[cell.where[0]]
+        if queue[0] is cell:
+            while queue and queue[0].done:
+                queue.popleft()
             self._moved()
 
     def _release(self, cell: Cell) -> None:
         # State first: it may fail, and then the outputs stay back as well.
+        undo: list[Callable[[], None]] = []
         for operator, apply, arguments in sorted(cell.effects, key=_is_output):
             try:
+                if len(arguments) > 1:
+                    undo.append(self._undo(operator, arguments))
                 apply(*arguments)
             except Exception as error:
+                for take_back in reversed(undo):
+                    take_back()
                 self._fail(cell, error, operator)
                 return
 

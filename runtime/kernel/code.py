@@ -98,14 +98,13 @@ class Compiler:
 
     def _part(self, start: str, watermark: str) -> Part:
         passed = self.shape.parts(start)
-        branches = any(self._branches(id) for id in [start, *passed])
+        first = self.shape.entries[start].readers if start in self.shape.entries else self.shape.followers[start]
+        branches = len(first) > 1 or any(self._branches(id) for id in passed)
         spreads = any(isinstance(self.shape.operators[id], ops.FlatMap | ops.Merge) for id in passed)
         line = self.shape.line_out[start]
         return Part(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
 
     def _branches(self, id: str) -> bool:
-        if id in self.shape.entries:
-            return len(self.shape.entries[id].readers) > 1
         ends = isinstance(self.shape.operators[id], ops.WindowBy | ops.AsyncFlatMap | ops.PartitionBy)
         return not ends and len(self.shape.followers[id]) > 1
 
@@ -123,6 +122,8 @@ class Compiler:
         if entry.clock == "stamps":
             self._stamp(part, number)
         text.add(4, f"v0 = None if v is None else decode_{number}(v)", entry.writer)
+        if entry.source is not None:
+            self._check_key(entry.source, number)
         if entry.source is not None and entry.source.timestamp is not None and entry.clock != "given":
             text.add(4, f"t = timestamp_{number}(v0)", entry.writer)
             text.add(4, "if t.__class__ is not int:", entry.writer)
@@ -138,6 +139,14 @@ class Compiler:
         if entry.clock == "source" and not self.shape.exact:
             text.add(2, f"now[{part.line}] = w")
         text.add(2, f"return {tells}")
+
+    def _check_key(self, source: ops.Source, number: int) -> None:
+        """Refuse a key that is none here: further on keys are bytes, and only decoded where a function sees them."""
+        if source.key is None or source.key is bytes:
+            return
+        quick = " and not k.isascii()" if source.key is str else ""
+        self.text.add(4, f"if k is not None{quick}:", source.id)
+        self.text.add(5, f"key_of_{number}(k)", source.id)
 
     def _pass(self, part: Part, depth: int) -> None:
         """Leave a message out; where messages land one by one, it has landed."""
@@ -222,13 +231,20 @@ class Compiler:
             text.add(depth, f"n{self.number[id]} = len(list_{self.number[id]})")
         for id in windows:
             text.add(depth, f"later_{self.number[id]} = []")
+        if windows:
+            text.add(depth, "undo = []")
         text.add(depth, "try:")
         for reader in readers:
             self._operator(part, reader, names, depth + 1)
         for id in windows:
-            text.add(depth + 1, f"for message in later_{self.number[id]}:", id)
-            text.add(depth + 2, f"add_{self.number[id]}(*message)", id)
+            number = self.number[id]
+            text.add(depth + 1, f"for message in later_{number}:", id)
+            text.add(depth + 2, f"undo.append(undo_{number}(message))", id)
+            text.add(depth + 2, f"add_{number}(*message)", id)
         text.add(depth, "except Exception as error:")
+        if windows:
+            text.add(depth + 1, "for take_back in reversed(undo):")
+            text.add(depth + 2, "take_back()")
         for id in outputs:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
         text.add(depth + 1, "failed_cell(cell, error)" if part.cell else failed)

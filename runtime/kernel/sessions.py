@@ -3,7 +3,7 @@
 Two accepted messages are in one session iff a chain of gaps of at most `gap` joins them, whatever the order of arrival.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -74,6 +74,10 @@ class SessionOperator:
         self._remember(fresh, key, sessions, end)
         if end <= self._fired:
             self._fire(key, span, "late")
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
+        # A timer that was set stays: it rings for nothing.
+        return self._keys.layer.undo(key or b"")
 
     def _union(self, joined: list[Span[Any]], value: Any, timestamp: int, last: int) -> Span[Any]:
         """One span of those that the message joins, and the message itself; nothing changes if a function raises."""

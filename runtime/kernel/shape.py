@@ -76,10 +76,10 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
             crossing = border(pipeline, source)
             (readers.setdefault(source, []) if crossing else followers[source]).append(id)
     for stream in stage.inputs:
-        source = next((op for op in operators.values() if isinstance(op, ops.Source) and op.stream == stream), None)
-        writer = source.id if source else stream[len(pipeline.name) + 1 :]
-        found = followers[source.id] if source else readers[writer]
-        entries[stream] = Entry(stream, clocks[stream], source, writer, tuple(found))
+        origin = next((op for op in operators.values() if isinstance(op, ops.Source) and op.stream == stream), None)
+        writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
+        found = followers[origin.id] if origin else readers[writer]
+        entries[stream] = Entry(stream, clocks[stream], origin, writer, tuple(found))
     made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
     if any(isinstance(op, ops.AsyncFlatMap) for op in operators.values()):
         made.cells = frozenset([*entries, *(id for id, op in operators.items() if isinstance(op, ops.WindowBy))])

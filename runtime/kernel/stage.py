@@ -61,7 +61,7 @@ class StageTask:
         self.windows: dict[str, WindowOperator] = {}
         self._landed = landed
         self._batch: tuple[str, int, Sequence[int], Sequence[Record]] = ("", 0, (), ())
-        self.cells = Cells(self._on_landed, self.fail_cell, self._follow)
+        self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self.undo)
         self.timeline = Timeline(program.shape.lines, self.cells.floor)
         untouched = position.untouched
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts)
@@ -168,6 +168,22 @@ class StageTask:
                 self.failures.message(Where(stream, partition, offsets[index], records[index]), error, operator)
         except Exception as raised:
             self.error = self.error or raised
+
+    def undo(self, window: str, message: tuple[Any, ...]) -> Callable[[], None]:
+        """What takes back the effect that a message is about to have on a window, should one after it fail."""
+        restore = self.windows[window].undo(message[0], message[2])
+        late, count, records = self.late, self.late.get(window), self.outputs[window]
+        length = len(records)
+
+        def take_back() -> None:
+            restore()
+            del records[length:]
+            if count is not None:
+                late[window] = count
+            else:
+                late.pop(window, None)
+
+        return take_back
 
     def _on_landed(self, where: tuple[Any, ...]) -> None:
         # Under on_error=fail() a message that failed never lands.

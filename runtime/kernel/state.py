@@ -6,6 +6,7 @@ a dictionary, or Spark's state. Changes stay in memory until `changes` hands the
 """
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from struct import Struct as Layout
 from typing import Any, Protocol
 
@@ -90,6 +91,19 @@ class Layer:
         self.fresh.pop(key, None)
         self.clean.pop(key, None)
         self._gone.add(key)
+
+    def undo(self, key: bytes) -> Callable[[], None]:
+        """What takes back all changes to a value from now on, changes of the value itself included."""
+        fresh, clean = self.fresh, self.clean
+        place = fresh if key in fresh else clean
+        kept = deepcopy(place[key]) if key in place else _MISSING
+
+        def take_back() -> None:
+            fresh.pop(key, None)
+            if kept is not _MISSING:
+                place[key] = kept
+
+        return take_back
 
     def items(self) -> Iterator[tuple[bytes, Any]]:
         """All keys and values, in the order of the keys."""
@@ -178,6 +192,17 @@ class TimedState:
             layer = self.at[time] = Layer(self._name(time), self._below, self._codec, self._absent, complete=True)
             self._on_new(time)
         return layer.fresh
+
+    def undo(self, time: int, key: bytes) -> Callable[[], None]:
+        """What takes back all changes to a value from now on; a time that is not in use is then unused again."""
+        layer = self.at.get(time)
+        if layer is not None:
+            return layer.undo(key)
+
+        def take_back() -> None:
+            self.at.pop(time, None)
+
+        return take_back
 
     def first(self) -> int | None:
         """The earliest time that holds values."""

@@ -37,7 +37,7 @@ class Timeline:
     `told[i]` is the same without ends of input: what a later run, with more input, goes on from.
     """
 
-    def __init__(self, lines: Sequence[Line], floor: Callable[[], int | None]) -> None:
+    def __init__(self, lines: Sequence[Line], floor: Callable[[str], int | None]) -> None:
         self.lines = lines
         self.now = [START] * len(lines)
         self.wake = [END]
@@ -108,7 +108,7 @@ class Timeline:
         self.wake[0] = min((window.wake() for window in self._windows.values()), default=END)
 
     def _hold(self, index: int, line: Line) -> None:
-        floor = self._floor()
+        floor = self._floor(line.owner)
         before = self.now[line.follows[0]]
         self.set_now(index, before if floor is None else min(before, floor))
 

@@ -46,6 +46,9 @@ class TumblingOperator:
 
         return add
 
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        return self._state.undo(timestamp - timestamp % self._size + self._size, key or b"")
+
     def _fire_late(self, end: int, key: bytes) -> None:
         # A window whose own firing is still to come, since a message before this one is under way, takes it along.
         if end <= self._fired:
@@ -58,6 +61,7 @@ class TumblingOperator:
 
     def advance(self, watermark: int) -> None:
         if watermark < self.wake():
+            self._fired = watermark
             return
         for end in sorted(self._state.at):
             if self._fired < end <= watermark:

@@ -49,6 +49,10 @@ class WindowOperator(Protocol):
         """Take a message in; `watermark` is the one by which it may be late."""
         ...
 
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        """What takes back the `add` of a message with this key and timestamp, to be asked for before."""
+        ...
+
     def advance(self, watermark: int) -> None:
         """Fire what is due, earliest first, and forget what is past its lateness."""
         ...
