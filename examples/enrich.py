@@ -14,18 +14,19 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote, urlsplit
 
 import msgspec
-from msgspec import Struct
 
 from fluvial.dsl import Pipeline, Retry
 
 MAX_IN_FLIGHT = 20
 
 
-class Order(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Order:
     """What comes in."""
 
     customer: str
@@ -33,14 +34,16 @@ class Order(Struct, frozen=True):
     cents: int
 
 
-class Customer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Customer:
     """What the service knows."""
 
     name: str
     country: str
 
 
-class Enriched(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Enriched:
     """What goes out."""
 
     order: Order

@@ -8,16 +8,16 @@ On Spark, with the same result: add `--engine spark`. A line that is no request 
 `visitor-sessions-dead-letters`, with the reason and its position: add `--output visitor-sessions-dead-letters=-`.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import NoReturn
-
-from msgspec import Struct
 
 from fluvial.dsl import Pane, Pipeline, Serde, aggregate, dead_letter, session
 from fluvial.runtime.files.access_log import Request, parse_access_log
 
 
-class Hit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Hit:
     """What a session needs to know of a request; `time` is in ms since epoch, `bytes` counts the body that was sent."""
 
     visitor: str
@@ -26,7 +26,8 @@ class Hit(Struct, frozen=True):
     bytes: int
 
 
-class Visit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Visit:
     """What is kept while a visit lasts. `entry` and `exit` are (time, page): hits of one second are ordered by page, so
     that it does not matter in which order they arrive."""
 
@@ -36,7 +37,8 @@ class Visit(Struct, frozen=True):
     exit: tuple[int, str] = (-1, "")
 
 
-class Session(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Session:
     """A visit that is over; `start` and `end` are its first and last request, in ms since epoch."""
 
     visitor: str

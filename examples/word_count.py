@@ -7,14 +7,14 @@ Lines have the time at which they were written to the stream. On Spark: add `--e
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-
-from msgspec import Struct
 
 from fluvial.dsl import Pane, Pipeline, count, tumbling
 
 
-class WordCount(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WordCount:
     """How often a word occurred on a day, such as 2024-05-17 (UTC)."""
 
     word: str
