@@ -50,13 +50,14 @@ class Codec:
 class _Fresh(dict[bytes, Any]):
     """Values changed since the last commit; a value that is not among them is fetched on first use."""
 
-    __slots__ = ("fetch",)
+    __slots__ = ("layer",)
 
-    def __init__(self, fetch: Callable[[bytes], Any]) -> None:
-        self.fetch = fetch
+    def __init__(self, layer: "Layer") -> None:
+        self.layer = layer
 
     def __missing__(self, key: bytes) -> Any:
-        return self.fetch(key)
+        layer = self.layer
+        return layer.absent() if layer.complete and not layer.clean else layer.fetch(key)
 
 
 class Layer:
@@ -66,26 +67,27 @@ class Layer:
     `complete` says that every value is in memory, so that a miss needs no read.
     """
 
-    __slots__ = ("_absent", "_below", "_codec", "_gone", "clean", "complete", "fresh", "prefix")
+    __slots__ = ("_below", "_codec", "_gone", "absent", "clean", "complete", "fresh", "prefix")
 
     def __init__(self, prefix: bytes, below: Bytes, codec: Codec, absent: Callable[[], Any], complete: bool) -> None:
         self.prefix = prefix
         self.clean: dict[bytes, Any] = {}
         self.complete = complete
-        self.fresh: dict[bytes, Any] = _Fresh(self._fetch)
+        self.fresh: dict[bytes, Any] = _Fresh(self)
         self._below = below
         self._codec = codec
-        self._absent = absent
+        self.absent = absent
         self._gone: set[bytes] = set()
 
-    def _fetch(self, key: bytes) -> Any:
+    def fetch(self, key: bytes) -> Any:
+        """A value that is not among the fresh ones."""
         found = self.clean.get(key, _MISSING)
         if found is not _MISSING:
             return found
         if self.complete or key in self._gone:
-            return self._absent()
+            return self.absent()
         data = self._below.get(self.prefix, key)
-        return self._absent() if data is None else self._codec.decode(data)
+        return self.absent() if data is None else self._codec.decode(data)
 
     def delete(self, key: bytes) -> None:
         self.fresh.pop(key, None)
@@ -112,7 +114,8 @@ class Layer:
             for name, data in self._below.scan(self.prefix):
                 if name not in found and name not in self._gone:
                     found[name] = self._codec.decode(data)
-        return iter(sorted(found.items()))
+        # Keys alone are sorted faster than pairs.
+        return iter([(key, found[key]) for key in sorted(found)])
 
     def changes(self) -> Iterator[Change]:
         for key in self._gone:
@@ -221,6 +224,9 @@ class TimedState:
             yield from layer.changes()
 
     def settle(self, room: int) -> int:
+        for layer in self._dropped:
+            # It and its values refer to each other, so they would stay until the garbage collector's last round.
+            layer.fresh.clear()
         self._dropped.clear()
         kept = 0
         for layer in self.at.values():

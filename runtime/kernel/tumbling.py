@@ -1,6 +1,6 @@
 """Tumbling windows: an accumulator per window end and key; the ends are the timers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -52,12 +52,14 @@ class TumblingOperator:
     def _fire_late(self, end: int, key: bytes) -> None:
         # A window whose own firing is still to come, since a message before this one is under way, takes it along.
         if end <= self._fired:
-            self._fire(end, key, self._state.fresh(end)[key], "late")
+            self._fire(end, [(key, self._state.fresh(end)[key])], "late")
 
-    def _fire(self, end: int, key: bytes, accumulator: Any, kind: PaneKind) -> None:
-        self._context.pane(key, Window(end - self._size, end), accumulator, kind)
-        if not self._context.accumulate:
-            self._state.fresh(end)[key] = self._context.aggregate.init()
+    def _fire(self, end: int, entries: Iterable[tuple[bytes, Any]], kind: PaneKind) -> None:
+        window, pane, emptied = Window(end - self._size, end), self._context.pane, not self._context.accumulate
+        for key, accumulator in entries:
+            pane(key, window, accumulator, kind)
+            if emptied:
+                self._state.fresh(end)[key] = self._context.aggregate.init()
 
     def advance(self, watermark: int) -> None:
         if watermark < self.wake():
@@ -67,8 +69,7 @@ class TumblingOperator:
             if self._fired < end <= watermark:
                 self._context.firing(end)
                 self._fired = end
-                for key, accumulator in self._state.at[end].items():
-                    self._fire(end, key, accumulator, "on_time")
+                self._fire(end, self._state.at[end].items(), "on_time")
             if end + self._lateness <= watermark:
                 self._state.drop(end)
         if watermark < END:

@@ -50,7 +50,9 @@ class RocksStore:
     def write(self, changes: Iterable[Change]) -> None:
         # The last change of a key counts; RocksDB takes sorted keys faster.
         batch = WriteBatch(raw_mode=True)
-        for key, value in sorted({prefix + key: value for prefix, key, value in changes}.items()):
+        last = {prefix + key: value for prefix, key, value in changes}
+        for key in sorted(last):
+            value = last[key]
             if value is None:
                 batch.delete(key)
             else:
