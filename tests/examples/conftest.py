@@ -43,10 +43,17 @@ def script() -> Run:
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
-def run(request: pytest.FixtureRequest) -> Run:
-    """`fluvial run examples/...` on one engine after the other."""
-    words = ["--engine", request.param]
-    if request.param == "spark":
+def engine(request: pytest.FixtureRequest) -> str:
+    """One engine after the other."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def run(engine: str) -> Run:
+    """`fluvial run examples/...` on an engine."""
+    words = ["--engine", engine]
+    if engine == "spark":
         if lacking := lacking_for_spark():
             pytest.skip(lacking)
         words += ["--master", "local[2]", "--spark-conf", "spark.ui.enabled=false"]
