@@ -6,7 +6,7 @@ when the last has come back they are released together, or dropped together if o
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 Effect = tuple[str, Callable[..., None], tuple[Any, ...]]
 """What a message does once it is released: the operator, a function, its arguments."""
@@ -27,12 +27,23 @@ class Cell:
         self.effects: list[Effect] = []
 
 
+class Effects(Protocol):
+    """What must be known of effects on windows, for all of a cell's to be had or none."""
+
+    def undo(self, window: str, message: tuple[Any, ...], /) -> Callable[[], None]:
+        """What takes back an effect that is about to be had."""
+        ...
+
+    def emit_late(self) -> None: ...
+
+    def drop_late(self) -> None: ...
+
+
 class Cells:
     """The messages of a task that are under way; those of one stream or window in the order they came.
 
     `landed(where)` is called for each message that has landed, `fail(cell, error, operator)` if an effect raises, and
-    `moved()` when the oldest one of a stream or window is another. `undo(operator, arguments)` gives what takes back an
-    effect on state that is about to be had.
+    `moved()` when the oldest one of a stream or window is another.
     """
 
     def __init__(
@@ -40,12 +51,12 @@ class Cells:
         landed: Callable[[tuple[Any, ...]], None],
         fail: Callable[[Cell, BaseException, str], None],
         moved: Callable[[], None],
-        undo: Callable[[str, tuple[Any, ...]], Callable[[], None]],
+        effects: Effects,
     ) -> None:
         self._landed = landed
         self._fail = fail
         self._moved = moved
-        self._undo = undo
+        self._effects = effects
         self._under_way: dict[str, deque[Cell]] = {}
 
     def __len__(self) -> int:
@@ -86,13 +97,15 @@ class Cells:
         for operator, apply, arguments in sorted(cell.effects, key=_is_output):
             try:
                 if len(arguments) > 1:
-                    undo.append(self._undo(operator, arguments))
+                    undo.append(self._effects.undo(operator, arguments))
                 apply(*arguments)
             except Exception as error:
                 for take_back in reversed(undo):
                     take_back()
+                self._effects.drop_late()
                 self._fail(cell, error, operator)
                 return
+        self._effects.emit_late()
 
 
 def _is_output(effect: Effect) -> bool:

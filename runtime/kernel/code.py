@@ -241,10 +241,13 @@ class Compiler:
             text.add(depth + 1, f"for message in later_{number}:", id)
             text.add(depth + 2, f"undo.append(undo_{number}(message))", id)
             text.add(depth + 2, f"add_{number}(*message)", id)
+        if windows:
+            text.add(depth + 1, "emit_late()")
         text.add(depth, "except Exception as error:")
         if windows:
             text.add(depth + 1, "for take_back in reversed(undo):")
             text.add(depth + 2, "take_back()")
+            text.add(depth + 1, "drop_late()")
         for id in outputs:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
         text.add(depth + 1, "failed_cell(cell, error)" if part.cell else failed)

@@ -46,7 +46,3 @@ class Position:
 
     highs: dict[str, int] = field(default_factory=dict)
     producers: dict[str, dict[int, int]] = field(default_factory=dict)
-
-    @property
-    def untouched(self) -> bool:
-        return not self.highs and not self.producers

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ...dsl.message import Record
+from ...dsl.message import Headers, Pane, Record
 from .bindings import bind
 from .cells import Cell, Cells
 from .failures import Failures, Where
@@ -15,7 +15,7 @@ from .program import Position, Program
 from .state import Bytes, Change
 from .timeline import Timeline
 from .times import START
-from .windows import WindowOperator
+from .windows import Emit, WindowOperator
 
 DEAD_LETTERS = "dead-letters"
 """Stands for an operator where `take` gives dead letters."""
@@ -35,6 +35,8 @@ def _every(_: object) -> bool:
 class StageTask:
     """One task of a stage. Not for use by two threads; asynchronous stages need a running event loop.
 
+    `empty` says that nothing is kept in `below`, which saves reading there.
+
     Feed it with `feed`, take what it made with `take`; `changes` and `inputs.position()` are what a commit must keep.
     """
 
@@ -43,6 +45,7 @@ class StageTask:
         program: Program,
         below: Bytes,
         *,
+        empty: bool = False,
         position: Position | None = None,
         producer: int = 0,
         producers: Mapping[str, int] | None = None,
@@ -59,13 +62,13 @@ class StageTask:
         self.outputs: dict[str, list[Any]] = {}
         self.pools: dict[str, Pool] = {}
         self.windows: dict[str, WindowOperator] = {}
+        self._late_panes: list[tuple[Any, ...]] | None = None
         self._landed = landed
         self._batch: tuple[str, int, Sequence[int], Sequence[Record]] = ("", 0, (), ())
-        self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self.undo)
+        self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
         self.timeline = Timeline(program.shape.lines, self.cells.floor)
-        untouched = position.untouched
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts)
-        self._reads = bind(self, below, producer, untouched, partial(Pool, sleep=sleep, gate=gate))
+        self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
 
     def _follow(self) -> None:
         self.timeline.follow()
@@ -169,9 +172,28 @@ class StageTask:
         except Exception as raised:
             self.error = self.error or raised
 
+    def emit_pane(self, emit: Emit, key: bytes, pane: Pane[Any, Any], timestamp: int, headers: Headers) -> None:
+        """Hand a pane on; a late one not before all that its message does to windows is done."""
+        if pane.kind == "late" and self._late_panes is not None:
+            self._late_panes.append((emit, key, pane, timestamp, headers))
+        else:
+            emit(key, pane, timestamp, headers)
+
+    def emit_late(self) -> None:
+        """A message has done to windows all that it was to do: hand on the panes that waited for that."""
+        panes, self._late_panes = self._late_panes, None
+        for emit, *pane in panes or ():
+            emit(*pane)
+
+    def drop_late(self) -> None:
+        """It failed: there are no such panes."""
+        self._late_panes = None
+
     def undo(self, window: str, message: tuple[Any, ...]) -> Callable[[], None]:
         """What takes back the effect that a message is about to have on a window, should one after it fail."""
         restore = self.windows[window].undo(message[0], message[2])
+        if self._late_panes is None:
+            self._late_panes = []
         late, count, records = self.late, self.late.get(window), self.outputs[window]
         length = len(records)
 

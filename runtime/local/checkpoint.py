@@ -18,6 +18,11 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     producers: dict[str, dict[int, int]] = {}
 
     @property
+    def blank(self) -> bool:
+        """Whether nothing was ever committed: a checkpoint has the offsets of all inputs."""
+        return not self.offsets
+
+    @property
     def position(self) -> Position:
         return Position(dict(self.highs), {stream: dict(told) for stream, told in self.producers.items()})
 

@@ -67,6 +67,7 @@ class LocalTask:
         self.work = StageTask(
             program,
             store,
+            empty=found.blank,
             position=found.position,
             producer=number,
             producers={name: self._writers(name) for name in stage.inputs},

@@ -14,9 +14,10 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from ...dsl.message import Record
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
+from ..kernel.state import Change
 from .emitting import Emitter
 from .feeding import Feeder
-from .pages import Pages
+from .pages import Blobs, Pages
 from .rows import DATA, ENDED, NAMES, WATERMARK, Row, columns, unpack_headers
 from .shipping import Shipment, program, unpack
 
@@ -55,25 +56,28 @@ class LevelProcessor(StatefulProcessor):
             if not mine.all():
                 yield frame[~mine]
             frames.append(frame[mine])
-        made = self._process(int(key[0]), pd.concat(frames, ignore_index=True))
+        mine = pd.concat(frames, ignore_index=True)
+        made = process_bucket(self._shipment, self._level, int(key[0]), mine, _SparkBlobs(self._state))
         if made:
             yield pd.DataFrame(dict(zip(NAMES, columns(made), strict=True)))
 
-    def _process(self, bucket: int, frame: pd.DataFrame) -> list[Row]:
-        cargo, _ = unpack(self._shipment)
-        pages = Pages(_SparkBlobs(self._state))
-        made: list[Row] = []
-        changes: list[Any] = []
-        with Feeder() as feeder:
-            for stage in cargo.levels.stages_at(self._level):
-                at_work = _StageAtWork(self._shipment, stage, bucket, pages)
-                at_work.process(feeder, frame, made)
-                changes.extend(at_work.task.changes())
-        pages.write(changes)
-        return made
-
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def process_bucket(shipment: Shipment, level: int, bucket: int, frame: pd.DataFrame, blobs: Blobs) -> list[Row]:
+    """One bucket of one level in one batch: its rows in, the rows it makes out; state is in `blobs`."""
+    cargo, _ = unpack(shipment)
+    pages = Pages(blobs)
+    made: list[Row] = []
+    changes: list[Change] = []
+    with Feeder() as feeder:
+        for stage in cargo.levels.stages_at(level):
+            at_work = _StageAtWork(shipment, stage, bucket, pages)
+            at_work.process(feeder, frame, made)
+            changes.extend(at_work.task.changes())
+    pages.write(changes)
+    return made
 
 
 class _StageAtWork:
@@ -85,7 +89,8 @@ class _StageAtWork:
         told = {stream: dict(found) for stream, found in pages.index.producers.get(stage, {}).items()}
         expected = {stream: cargo.levels.producers[stream] for stream in self._stage.inputs}
         position = Position(producers=told)
-        self.task = StageTask(program(shipment, stage), pages, position=position, producers=expected)
+        empty = not pages.index.shelves
+        self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket)
 
     def process(self, feeder: Feeder, frame: pd.DataFrame, made: list[Row]) -> None:

@@ -1,0 +1,110 @@
+"""The Spark lowering without Spark: the same functions that its workers run, over batches and buckets made here.
+
+It finds what is wrong with levels, rows, pages and watermarks in milliseconds; the real engine is judged by fewer cases.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from cases import Case
+from descriptions import build
+from fluvial.planner import Plan, plan
+from fluvial.runtime.spark.levels import components, has_loop, levels
+from fluvial.runtime.spark.log_source import arrow_of
+from fluvial.runtime.spark.rows import COUNTS, DATA, ENDED, NAMES, OUTPUT, Row, arrow_batch, arrow_rows, unpack_headers
+from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
+from fluvial.runtime.spark.sources import level_zero
+from fluvial.runtime.spark.stateful import process_bucket
+from fluvial.runtime.systems.contract import Batch
+from oracle import OutputMessage, Outputs
+
+BUCKETS = 3
+
+
+class Blobs:
+    """State of one bucket."""
+
+    def __init__(self) -> None:
+        self.data: dict[bytes, bytes] = {}
+
+    def get(self, name: bytes) -> bytes | None:
+        return self.data.get(name)
+
+    def put(self, name: bytes, data: bytes) -> None:
+        self.data[name] = data
+
+    def remove(self, name: bytes) -> None:
+        self.data.pop(name, None)
+
+
+@dataclass
+class Query:
+    """One connected part of a plan, its state by level and bucket, and what it has written."""
+
+    plan: Plan
+    shipment: Shipment
+    count: int
+    sources: list[str]
+    state: dict[tuple[int, int], Blobs] = field(default_factory=lambda: defaultdict(Blobs))
+    written: Outputs = field(default_factory=dict)
+
+    def batch(self, ranges: list[Batch], *, end: bool = False) -> None:
+        """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
+        run = level_zero(self.shipment)
+        tasks = [[arrow_of(found)] for found in ranges]
+        if end:
+            tasks.append([arrow_batch([(0, 0, ENDED, "", 0, 0, None, None, 0, None)])])
+        rows = [row for task in tasks for row in arrow_rows(run(iter(task)))]
+        for level in range(1, self.count):
+            rows = self._level(level, rows)
+        for row in rows:
+            if row[0] == OUTPUT and row[2] == DATA:
+                message = OutputMessage(row[6], row[7], row[8], unpack_headers(row[9]))
+                self.written.setdefault(row[3], []).append(message)
+            assert row[0] == OUTPUT or row[2] != COUNTS
+
+    def _level(self, level: int, rows: list[Row]) -> list[Row]:
+        passed = [row for row in rows if row[0] != level]
+        mine: dict[int, list[Row]] = defaultdict(list)
+        for row in rows:
+            if row[0] == level:
+                mine[row[1]].append(row)
+        for bucket, found in sorted(mine.items()):
+            # A shuffle keeps no order between the tasks that feed it.
+            frame = pd.DataFrame(found[::-1], columns=list(NAMES))
+            passed += process_bucket(self.shipment, level, bucket, frame, self.state[(level, bucket)])
+        return passed
+
+
+def queries(made: Plan) -> list[Query]:
+    """The queries that the engine would start."""
+    found = []
+    for stages in components(made):
+        told = levels(made, stages, BUCKETS)
+        names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
+        found.append(Query(made, pack(Cargo(made, told, BUCKETS)), told.count, names))
+    return found
+
+
+def lowered(case: Case, batch_records: int = 7) -> Outputs:
+    """A case run to its end in batches of at most so many messages of each partition."""
+    made = plan(build(case.description), partitions=case.partitions)
+    assert not has_loop(made)
+    outputs: Outputs = {}
+    for query in queries(made):
+        longest = max((len(part) for name in query.sources for part in case.inputs[name]), default=0)
+        for start in range(0, longest, batch_records):
+            ranges = [
+                Batch(name, number, range(start, start + len(part[start : start + batch_records])), list(part[start : start + batch_records]))
+                for name in query.sources
+                for number, part in enumerate(case.inputs[name])
+                if start < len(part)
+            ]
+            query.batch(ranges)
+        query.batch([], end=True)
+        for stream, messages in query.written.items():
+            outputs.setdefault(stream, []).extend(messages)
+    return outputs
+
