@@ -1,8 +1,11 @@
 """Who is measured: the loop, the engines, and PySpark written by hand; each leaves its output in the stream `out`."""
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,13 +36,24 @@ def loop(workload: Workload, directory: Path) -> float:
 
 
 def local(workload: Workload, directory: Path) -> float:
-    """The local engine."""
+    """The local engine; its code is loaded before."""
+    import_module("fluvial.runtime.local.engine")
     begin = time.perf_counter()
     run(workload.pipeline, engine="local", system=LogSystem(directory, fsync=False), until="end")
     return time.perf_counter() - begin
 
 
-CONTENDERS: Mapping[str, Contender] = {"loop": loop, "local": local}
+def _of_spark(function: str) -> Contender:
+    # Loaded late, for Spark is an extra and takes memory.
+    return lambda workload, directory: getattr(import_module("benchmarks.spark"), function)(workload, directory)
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    "loop": loop,
+    "local": local,
+    "pyspark": _of_spark("by_hand"),
+    "spark": _of_spark("engine"),
+}
 BASELINE = "loop"
 
 
@@ -51,7 +65,9 @@ def measure(name: str, workload: Workload, directory: Path) -> Measured:
 
 def available() -> list[str]:
     """The contenders that can run here."""
-    spark = find_spec("pyspark") is not None
+    java_home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(java_home, "bin", "java")) if java_home else "java")
+    spark = java is not None and find_spec("pyspark") is not None
     return [name for name in CONTENDERS if spark or "spark" not in name]
 
 

@@ -52,7 +52,8 @@ def table(runs: Sequence[Run]) -> Table:
         if before not in (None, run.workload):
             made.add_section()
         before = run.workload
-        output = "same" if run.output_correct else "[red]differs"
+        failed = "[red]differs" if run.messages_per_second else "[red]failed"
+        output = "same" if run.output_correct else failed
         made.add_row(
             run.workload,
             run.engine,

@@ -37,18 +37,25 @@ def compare(workload: Workload, contenders: Sequence[str], messages: int, rounds
     with tempfile.TemporaryDirectory(prefix="fluvial-bench-") as folder:
         made = Path(folder, "input")
         make_input(workload, messages, made, tell)
-        runs: dict[str, list[tuple[Measured, int]]] = {name: [] for name in contenders}
+        runs: dict[str, list[_Found]] = {name: [] for name in contenders}
         for number in range(rounds):
             for name in contenders:
                 with _copied(made, Path(folder, "log")) as log:
                     found = _alone(name, workload, log)
                 runs[name].append(found)
-                tell(f"{workload.name}, round {number + 1}: {name} {messages / found[0].seconds:,.0f}/s")
+                told = f"{messages / found.seconds:,.0f}/s" if found.seconds else "failed"
+                tell(f"{workload.name}, round {number + 1}: {name} {told}")
     return list(_summed_up(workload, runs, messages))
 
 
-def _alone(name: str, workload: Workload, log: Path) -> tuple[Measured, int]:
-    """A run in a process of its own, and that one's peak of memory in KB."""
+class _Found(Measured, frozen=True):
+    """A run, and the peak of its memory in KB. It took no time at all where it failed."""
+
+    peak: int
+
+
+def _alone(name: str, workload: Workload, log: Path) -> _Found:
+    """A run in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.one", name, workload.name, str(log)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -57,8 +64,9 @@ def _alone(name: str, workload: Workload, log: Path) -> tuple[Measured, int]:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return msgspec.json.decode(told.splitlines()[-1], type=Measured), used.ru_maxrss
+        return _Found(0, "", used.ru_maxrss)
+    measured = msgspec.json.decode(told.splitlines()[-1], type=Measured)
+    return _Found(measured.seconds, measured.digest, used.ru_maxrss)
 
 
 @contextmanager
@@ -73,15 +81,17 @@ def _link_segments(source: str, target: str) -> None:
     (os.link if source.endswith(".seg") else shutil.copy2)(source, target)
 
 
-def _summed_up(workload: Workload, runs: dict[str, list[tuple[Measured, int]]], messages: int) -> Iterator[Run]:
-    base = [measured for measured, _ in runs[BASELINE]]
+def _summed_up(workload: Workload, runs: dict[str, list[_Found]], messages: int) -> Iterator[Run]:
+    base = runs[BASELINE]
     for name, found in runs.items():
-        seconds = [measured.seconds for measured, _ in found]
+        failed = not all(run.seconds for run in found)
+        speeds = [0 if failed else messages / run.seconds for run in found]
+        ratios = [0 if failed else of_loop.seconds / run.seconds for of_loop, run in zip(base, found, strict=True)]
         yield Run(
             engine=name,
             workload=workload.name,
-            messages_per_second=round(messages / median(seconds)),
-            ratio=round(median(of_loop.seconds / taken for of_loop, taken in zip(base, seconds, strict=True)), 3),
-            peak_rss_mb=round(median(peak for _, peak in found) / 1024),
-            output_correct={measured.digest for measured, _ in found} == {base[0].digest},
+            messages_per_second=round(median(speeds)),
+            ratio=round(median(ratios), 3),
+            peak_rss_mb=round(median(run.peak for run in found) / 1024),
+            output_correct={run.digest for run in found} == {base[0].digest},
         )
