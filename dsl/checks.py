@@ -48,4 +48,6 @@ def operator_id(value: str) -> str:
 
 def function(what: str, fn: Callable[..., Any]) -> None:
     """Refuse anything that cannot be called."""
-    require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", "pass a function or a lambda, not its result")
+    require(
+        callable(fn), PipelineError, f"{what} got {fn!r}", "a function", "pass a function or a lambda, not its result"
+    )

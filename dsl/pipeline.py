@@ -75,7 +75,7 @@ class Pipeline:
         stream_name(name)
         if timestamp is not None:
             function(f"stream {name!r}: timestamp", timestamp)
-        fields = {
+        fields: dict[str, Any] = {
             "stream": name,
             "value": checked_value(f"stream {name!r}", value),
             "key": None if key is None else checked_key(f"stream {name!r}", key),
@@ -86,7 +86,7 @@ class Pipeline:
         if same is not None:
             wrong = f"stream {name!r} is read twice, first at {same.origin}"
             raise PipelineError(explain(wrong, "one handle per stream", "keep the handle and use it in both places"))
-        tail = self._add(ops.Source, inputs=(), **fields)
+        tail = self._add(ops.Source, id=None, inputs=(), **fields)
         return MessageStream(self, tail) if key is None else KeyedStream(self, tail)
 
     @property

@@ -57,7 +57,9 @@ class Retry:
         max_delay: timedelta = timedelta(seconds=10),
         on: tuple[type[BaseException], ...] = (Exception,),
     ) -> None:
-        require(isinstance(attempts, int) and attempts >= 1, PipelineError, f"Retry: attempts={attempts!r}", "1 or more")
+        require(
+            isinstance(attempts, int) and attempts >= 1, PipelineError, f"Retry: attempts={attempts!r}", "1 or more"
+        )
         require(factor >= 1.0, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
         object.__setattr__(self, "attempts", attempts)
         object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from . import operators as ops
 from .aggregates import Aggregate
 from .annotations import UNKNOWN, returned
-from .checks import explain, function, millis, operator_id, require, stream_name
+from .checks import explain, function, millis, require, stream_name
 from .errors import PipelineError
 from .message import Message, Pane
-from .origin import here
 from .policy import Retry
 from .serde import Serde, key_serde, type_name, value_serde
 from .sink import Sink
@@ -128,7 +127,9 @@ class MessageStream(Generic[V]):
         found = returned(fn) if key_type is None else key_type
         if found is UNKNOWN:
             wrong = f"partition_by {id!r}: the type of its keys is not known"
-            raise PipelineError(explain(wrong, "a key type", "pass key_type=str, or annotate what the function returns"))
+            raise PipelineError(
+                explain(wrong, "a key type", "pass key_type=str, or annotate what the function returns")
+            )
         key = checked_key(f"partition_by {id!r}", found)
         kind = None if value is None else checked_value(f"partition_by {id!r}", value)
         return KeyedStream(self._pipeline, self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
@@ -184,7 +185,7 @@ class MessageStream(Generic[V]):
     def __getattr__(self, name: str) -> Any:
         if name in ("window", "join", "process"):
             wrong = f"{name} on a stream without a key"
-            remedy = f'call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key='
+            remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
             raise PipelineError(explain(wrong, "a keyed stream", remedy))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -253,10 +254,14 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         good = isinstance(assigner, Assigner)
         require(good, PipelineError, f"{what}: {assigner!r}", "tumbling(...) or session(...)")
         good = isinstance(aggregate, Aggregate)
-        require(good, PipelineError, f"{what}: {aggregate!r}", "an aggregate", "write count(), total(fn), aggregate(...)")
+        require(
+            good, PipelineError, f"{what}: {aggregate!r}", "an aggregate", "write count(), total(fn), aggregate(...)"
+        )
         good = not isinstance(assigner, Session) or aggregate.merge is not None
         remedy = "pass merge= to aggregate(...)"
-        require(good, PipelineError, f"{what}: sessions merge, {aggregate.name} cannot", "an aggregate with merge", remedy)
+        require(
+            good, PipelineError, f"{what}: sessions merge, {aggregate.name} cannot", "an aggregate with merge", remedy
+        )
         if late_to is not None:
             stream_name(late_to)
         wait = millis(f"{what}: lateness", lateness)

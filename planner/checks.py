@@ -13,6 +13,7 @@ from .types import Flow, plain
 
 
 def check_not_empty(pipeline: Pipeline) -> None:
+    """Refuse a pipeline that says nothing."""
     if not pipeline.operators:
         wrong = f"pipeline {pipeline.name!r} has no operators"
         raise PlanError(explain(wrong, "a stream and a send_to", "start with pipeline.stream(...)", pipeline.origin))
@@ -25,7 +26,9 @@ def check_ends(pipeline: Pipeline) -> None:
         if operator.id in read or isinstance(operator, ops.SendTo | ops.SinkTo):
             continue
         wrong = f"nothing reads what {operator.kind} {operator.id!r} emits"
-        raise PlanError(explain(wrong, "a terminal operator", "end it with .send_to(...) or .sink(...)", operator.origin))
+        raise PlanError(
+            explain(wrong, "a terminal operator", "end it with .send_to(...) or .sink(...)", operator.origin)
+        )
 
 
 def check_streams(pipeline: Pipeline) -> None:
@@ -35,7 +38,9 @@ def check_streams(pipeline: Pipeline) -> None:
     for operator in pipeline.operators:
         for name in written_by(pipeline, operator):
             if name in sources:
-                wrong = f"{operator.kind} writes the stream {name!r}, which the pipeline reads at {sources[name].origin}"
+                wrong = (
+                    f"{operator.kind} writes the stream {name!r}, which the pipeline reads at {sources[name].origin}"
+                )
                 remedy = "write another stream, or hand messages on with partition_by"
                 raise PlanError(explain(wrong, "streams that are read or written", remedy, operator.origin))
             other = written.setdefault(name, operator)
@@ -68,7 +73,9 @@ def _check_state(operator: ops.WindowBy, flow: Flow) -> None:
         msgspec.msgpack.Decoder(state)
     except (TypeError, NotImplementedError) as error:
         wrong = f"window {operator.id!r}: its accumulator cannot be kept: {error}"
-        raise PlanError(explain(wrong, "a type that msgspec can decode", "pass type= to aggregate", operator.origin)) from None
+        raise PlanError(
+            explain(wrong, "a type that msgspec can decode", "pass type= to aggregate", operator.origin)
+        ) from None
 
 
 def written_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def label(operator: ops.Operator) -> str:
 
 _LABELS: Mapping[type[ops.Operator], Callable[[Any], str]] = {
     ops.Source: lambda op: f"stream {op.stream}",
-    ops.Merge: lambda op: "merge",
+    ops.Merge: lambda _: "merge",
     ops.PartitionBy: lambda op: f"partition_by {op.id}",
     ops.AsyncFlatMap: lambda op: f"async_flat_map {op.id}",
     ops.WindowBy: lambda op: f"window {op.id}",
@@ -80,7 +80,7 @@ def _window(op: ops.WindowBy) -> dict[str, str]:
 
 _DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
     ops.Source: _source,
-    ops.Merge: lambda op: {},
+    ops.Merge: lambda _: {},
     ops.PartitionBy: lambda op: {"key": name_of(op.fn)},
     ops.AsyncFlatMap: _async,
     ops.WindowBy: _window,

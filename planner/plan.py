@@ -1,9 +1,9 @@
 """The plan: frozen data that says which operators make up which stage, and which streams and stores they need."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 import networkx as nx
@@ -11,6 +11,8 @@ import networkx as nx
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
+
+R = TypeVar("R")
 
 StreamKind = Literal["source", "intermediate", "output", "late", "dead-letters"]
 
@@ -105,15 +107,15 @@ class Plan:
 
     def operator(self, id: str) -> PlannedOperator:
         """The operator of that id; KeyError if there is none."""
-        return _find(self.operators, "id", id)
+        return _find(self.operators, lambda operator: operator.id, id)
 
     def stage(self, id: str) -> PlannedStage:
         """The stage of that id; KeyError if there is none."""
-        return _find(self.stages, "id", id)
+        return _find(self.stages, lambda stage: stage.id, id)
 
     def stream(self, name: str) -> PlannedStream:
         """The stream of that name; KeyError if there is none."""
-        return _find(self.streams, "name", name)
+        return _find(self.streams, lambda stream: stream.name, name)
 
     @property
     def graph(self) -> "nx.MultiDiGraph[str]":
@@ -163,8 +165,8 @@ def _shape(pipeline: Pipeline) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(operator.id, operator.kind, operator.inputs) for operator in pipeline.operators]
 
 
-def _find(records: Any, field: str, value: str) -> Any:
+def _find(records: Iterable[R], id: Callable[[R], str], value: str) -> R:
     for record in records:
-        if getattr(record, field) == value:
+        if id(record) == value:
             return record
     raise KeyError(value)

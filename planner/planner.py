@@ -35,7 +35,13 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     members = cut(pipeline)
     stages = tuple(_stage(pipeline, stage, sizes) for stage in members)
     operators = _operators(pipeline, stages, known)
-    return Plan(pipeline, operators, stages, _streams(pipeline, stages, known, sizes, settings), _stores(pipeline, stages, known))
+    return Plan(
+        pipeline,
+        operators,
+        stages,
+        _streams(pipeline, stages, known, sizes, settings),
+        _stores(pipeline, stages, known),
+    )
 
 
 def _stage(pipeline: Pipeline, stage: list[ops.Operator], sizes: Mapping[str, int]) -> PlannedStage:
@@ -74,7 +80,7 @@ def _operators(
     )
 
 
-def _kind(pipeline: Pipeline, operator: ops.Operator) -> StreamKind:
+def _kind(operator: ops.Operator) -> StreamKind:
     kinds: dict[type[ops.Operator], StreamKind] = {ops.PartitionBy: "intermediate", ops.WindowBy: "late"}
     return kinds.get(type(operator), "output")
 
@@ -108,8 +114,10 @@ def _streams(
             other = found.get(name)
             found[name] = PlannedStream(
                 name=name,
-                kind=_kind(pipeline, operator),
-                partitions=sizes.get(name) or settings.output_partitions or max(tasks[operator.id], other.partitions if other else 1),
+                kind=_kind(operator),
+                partitions=sizes.get(name)
+                or settings.output_partitions
+                or max(tasks[operator.id], other.partitions if other else 1),
                 key=shown(flow.key),
                 value=shown(value) or "json",
                 written_by=(*(other.written_by if other else ()), operator.id),

@@ -45,7 +45,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.guarantee not in ("at_least_once", "exactly_once"):
             raise UsageError(f"guarantee={self.guarantee!r}\n  expected: 'at_least_once' or 'exactly_once'")
-        for name in ("intermediate_partitions", "output_partitions", "spark_buckets", "spark_shuffle_partitions", "spark_batch_records"):
+        for name in (
+            "intermediate_partitions",
+            "output_partitions",
+            "spark_buckets",
+            "spark_shuffle_partitions",
+            "spark_batch_records",
+        ):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise UsageError(f"{name}={value!r}\n  expected: a whole number, 1 or more")

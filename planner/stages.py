@@ -11,7 +11,7 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
 
     Operators share a stage if messages pass between them without an intermediate stream, in either direction.
     """
-    within = nx.Graph()
+    within: nx.Graph[str] = nx.Graph()
     for operator in pipeline.operators:
         within.add_node(operator.id)
         within.add_edges_from((source, operator.id) for source in operator.inputs if not border(pipeline, source))

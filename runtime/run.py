@@ -78,6 +78,8 @@ def _engine(name: str) -> Callable[..., Report]:
 def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> None:
     for operator in plan.operators:
         if operator.reads is not None and operator.reads not in existing:
-            wrong = f"the stream {operator.reads!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
+            wrong = (
+                f"the stream {operator.reads!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
+            )
             remedy = f"write it first: fluvial produce {operator.reads} --system {system.url} FILE"
             raise PlanError(explain(wrong, "a stream that exists", remedy, f"{operator.file}:{operator.line}"))

@@ -18,7 +18,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
 
-    def ask(number: int, frame: Any) -> None:
+    def ask(number: int, _: Any) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)

@@ -8,7 +8,7 @@ from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.message import Headers, Message
 from ...dsl.serde import Serde, encode_key, key_serde, untyped_serde, value_serde
-from ...dsl.windows import Assigner, Session, Tumbling
+from ...dsl.windows import Session, Tumbling
 from ...planner.types import plain
 from .pool import Call, Pool
 from .sessions import SessionOperator
@@ -20,7 +20,7 @@ from .windows import Context, WindowOperator
 if TYPE_CHECKING:
     from .stage import StageTask
 
-_WINDOWS: Mapping[type[Assigner], Callable[[Context, Any], WindowOperator]] = {
+_WINDOWS: Mapping[Any, Any] = {
     Tumbling: lambda context, assigner: TumblingOperator(context, assigner.size),
     Session: lambda context, assigner: SessionOperator(context, assigner.gap),
 }

@@ -10,9 +10,9 @@ from ...planner.settings import Settings
 from ..kernel.program import compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
-from ..systems.contract import Admin, System
 from ..signals import stop_signals
 from ..streams import frozen_ends, make_streams
+from ..systems.contract import Admin, System
 from .container import Container
 from .stores import store_for
 from .task import LocalTask, Run

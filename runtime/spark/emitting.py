@@ -19,8 +19,11 @@ def bucket_of(key: bytes | None, buckets: int) -> int:
 
 
 class Emitter:
-    """Turns what the tasks of one stage make into rows. `producer` is who makes it, to those who sort it or tell time by
-    it; `bucket` is where rows lie that leave the query."""
+    """Turns what the tasks of one stage make into rows.
+
+    `producer` is who makes it, to those who sort it or tell time by it; `bucket` is where rows that leave the
+    query lie.
+    """
 
     def __init__(self, cargo: Cargo, stage: str, producer: int, bucket: int) -> None:
         self._cargo = cargo

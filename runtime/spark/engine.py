@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, MessageError, SystemProblem, UnsupportedError
@@ -74,7 +74,7 @@ def _run_all(
     try:
         while any(query.isActive for query in queries) and not watch.stop():
             _await_any(queries)
-            watch.tell(queries)
+            watch.tell()
         for query in queries:
             if not query.isActive and query.exception() is not None:
                 raise _problem(query.exception())
@@ -96,14 +96,20 @@ class _Watch:
     """Looks after queries while they run: tells progress, and hears the wish to stop."""
 
     def __init__(
-        self, log: LogSystem, parts: Sequence[Part], before: Counts, started: float, progress: OnProgress | None, stop: Any
+        self,
+        log: LogSystem,
+        parts: Sequence[Part],
+        before: Counts,
+        started: float,
+        progress: OnProgress | None,
+        stop: Any,
     ) -> None:
         self._log, self._parts, self._before, self._started = log, parts, before, started
         self._progress = progress
         self.stop = stop
         self._next = started + 1.0
 
-    def tell(self, queries: Sequence[StreamingQuery]) -> None:
+    def tell(self) -> None:
         now = time.monotonic()
         if self._progress is None or now < self._next:
             return
@@ -132,11 +138,19 @@ def _since(totals: Counts, before: Counts) -> Counts:
 
 def _report(plan: Plan, log: LogSystem, parts: Sequence[Part], before: Counts, started: float) -> Report:
     counts = _since(_totals(log, parts), before)
-    told = {kind: {name: number for name, number in found.items() if number} for kind, found in counts.items()}
-    return Report(pipeline=plan.name, engine="spark", seconds=time.monotonic() - started, **told)
+    read, written, late, failed = (
+        {name: number for name, number in counts.get(kind, {}).items() if number}
+        for kind in ("read", "written", "late", "failed")
+    )
+    seconds = time.monotonic() - started
+    return Report(
+        pipeline=plan.name, engine="spark", seconds=seconds, read=read, written=written, late=late, failed=failed
+    )
 
 
-_MESSAGE = re.compile(r"fluvial\.dsl\.errors\.(\w+): (.*?)(?=\n\s*(?:\n|at org\.|SQLSTATE|JVM stack|Driver stack)|\Z)", re.DOTALL)
+_MESSAGE = re.compile(
+    r"fluvial\.dsl\.errors\.(\w+): (.*?)(?=\n\s*(?:\n|at org\.|SQLSTATE|JVM stack|Driver stack)|\Z)", re.DOTALL
+)
 
 
 def _problem(error: Exception | None) -> FluvialError:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ...dsl.checks import explain
 from ...dsl.errors import PlanError
@@ -82,7 +82,7 @@ def start(
 ) -> StreamingQuery:
     """Start the query of a part; with `ends`, by stream and partition, it stops by itself when it has come there."""
     rows = _sources(part, session, settings, admin, ends)
-    rows = rows.mapInArrow(level_zero(part.shipment), SPARK_SCHEMA)  # type: ignore[arg-type]
+    rows = rows.mapInArrow(level_zero(part.shipment), SPARK_SCHEMA)
     for level in range(1, part.levels.count):
         processor = LevelProcessor(part.shipment, level)
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
@@ -101,7 +101,9 @@ def start(
         .option("checkpointLocation", str((part.folder / "spark").absolute()))
     )
     seconds = settings.spark_trigger_interval.total_seconds()
-    trigger = writer.trigger(availableNow=True) if ends is not None else writer.trigger(processingTime=f"{seconds} seconds")
+    trigger = (
+        writer.trigger(availableNow=True) if ends is not None else writer.trigger(processingTime=f"{seconds} seconds")
+    )
     return trigger.start()
 
 

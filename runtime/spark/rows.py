@@ -53,6 +53,7 @@ def pack_headers(headers: Headers) -> bytes | None:
 
 
 def unpack_headers(data: bytes | None) -> Headers:
+    """Headers from bytes."""
     return _decode(data) if data else ()
 
 

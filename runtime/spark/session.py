@@ -38,7 +38,9 @@ def _start(master: str | None) -> SparkSession:
     # Workers start the interpreter of this variable, and look for the user's modules where this process does.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     paths = [path for path in sys.path if path]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        dict.fromkeys([*paths, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    )
     builder = SparkSession.builder.appName("fluvial").master(master or "local[*]")
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
     for name, value in quiet.items():

@@ -11,12 +11,13 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from pyspark import cloudpickle
+import pyspark.cloudpickle
 
 from ...dsl.checks import explain
 from ...dsl.errors import UnsupportedError
 from ...planner.plan import Plan
 from ..kernel.program import Program, compile_stage
+from ..kernel.shape import Clock
 from .levels import Levels
 
 
@@ -38,8 +39,9 @@ class Cargo:
 
     def program(self, stage: str) -> Program:
         """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""
-        clock: Any = "source" if self.levels.of_stage[stage] == 0 else "given"
-        return compile_stage(self.plan, stage, dict.fromkeys(self.plan.stage(stage).inputs, clock), stamped=False)
+        clock: Clock = "source" if self.levels.of_stage[stage] == 0 else "given"
+        clocks = dict.fromkeys(self.plan.stage(stage).inputs, clock)
+        return compile_stage(self.plan, stage, clocks, stamped=False)
 
 
 def pack(cargo: Cargo) -> Shipment:
@@ -48,9 +50,9 @@ def pack(cargo: Cargo) -> Shipment:
     for module in modules:
         _forget_decoders(module)
         if module.__name__ != "__main__":
-            cloudpickle.register_pickle_by_value(module)
+            _cloudpickle.register_pickle_by_value(module)
     try:
-        data = cloudpickle.dumps(cargo)
+        data = _cloudpickle.dumps(cargo)
     except Exception as error:
         wrong = f"pipeline {cargo.plan.name!r} cannot be sent to Spark's workers: {error}"
         remedy = "make what your functions use (clients, locks, files) inside the functions"
@@ -59,10 +61,12 @@ def pack(cargo: Cargo) -> Shipment:
     finally:
         for module in modules:
             if module.__name__ != "__main__":
-                cloudpickle.unregister_pickle_by_value(module)
+                _cloudpickle.unregister_pickle_by_value(module)
     return Shipment(hashlib.sha256(data).hexdigest(), data)
 
 
+_cloudpickle: Any = pyspark.cloudpickle  # has no types
+_CACHE = "__msgspec_cache__"
 _UNPACKED: dict[str, tuple[Cargo, dict[str, Program]]] = {}
 
 
@@ -70,7 +74,7 @@ def unpack(shipment: Shipment) -> tuple[Cargo, dict[str, Program]]:
     """The plan in this worker process, and its programs as far as they are compiled."""
     found = _UNPACKED.get(shipment.digest)
     if found is None:
-        found = _UNPACKED[shipment.digest] = (cloudpickle.loads(shipment.data), {})
+        found = _UNPACKED[shipment.digest] = (_cloudpickle.loads(shipment.data), {})
     return found
 
 
@@ -121,5 +125,5 @@ def _installed(module: ModuleType) -> bool:
 def _forget_decoders(module: ModuleType) -> None:
     """Drop what msgspec has noted on the module's classes: it cannot be pickled, and is made anew where needed."""
     for _, found in inspect.getmembers(module, inspect.isclass):
-        if "__msgspec_cache__" in vars(found):
-            del found.__msgspec_cache__
+        if _CACHE in vars(found):
+            delattr(found, _CACHE)

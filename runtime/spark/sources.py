@@ -7,6 +7,7 @@ their bucket, with their time; and it tells every bucket how far each source par
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
+import msgspec
 import pyarrow as pa
 
 from ...dsl.message import Record
@@ -22,8 +23,6 @@ from .feeding import Feeder
 from .levels import producer_number
 from .rows import COUNTS, DATA, ENDED, OUTPUT, Row, arrow_batch, arrow_rows, pack_headers, unpack_headers
 from .shipping import Cargo, Shipment, program, unpack
-
-import msgspec
 
 Run = tuple[str, int, list[int], list[Record]]
 """Records of one source partition: stream, partition, offsets, records."""

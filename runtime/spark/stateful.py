@@ -5,11 +5,12 @@ every source partition that moves tells all of them.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ...dsl.message import Record
 from ..kernel.program import Position
@@ -49,13 +50,13 @@ class LevelProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("pages", "name binary", "data binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        frames = []
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
+        frames: list[pd.DataFrame] = []
         for frame in rows:
-            mine = frame["level"] == self._level
-            if not mine.all():
-                yield frame[~mine]
-            frames.append(frame[mine])
+            here = frame["level"] == self._level
+            if not here.all():
+                yield frame[~here]
+            frames.append(frame[here])
         mine = pd.concat(frames, ignore_index=True)
         made = process_bucket(self._shipment, self._level, int(key[0]), mine, _SparkBlobs(self._state))
         if made:
@@ -128,7 +129,7 @@ def _runs(frame: pd.DataFrame) -> Iterator[tuple[int, list[int], list[Record]]]:
     fields = [frame[name].to_numpy()[order].tolist() for name in ("producer", "position", "key", "value", "timestamp")]
     headers = frame["headers"].to_numpy()[order].tolist()
     starts = [0, *(np.flatnonzero(np.diff(producers[order])) + 1).tolist(), len(order)]
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in pairwise(starts):
         _, at, keys, values, times = (field[start:stop] for field in fields)
         heads = map(unpack_headers, headers[start:stop])
         yield fields[0][start], at, list(zip(map(_bytes, keys), map(_bytes, values), times, heads, strict=True))

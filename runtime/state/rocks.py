@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 from rocksdict import Options, Rdict, WriteBatch
 
@@ -35,7 +36,8 @@ class RocksStore:
         return found
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for key, value in self._db.items(from_key=prefix):
+        entries: Iterator[tuple[bytes, bytes]] = cast(Any, self._db.items(from_key=prefix))
+        for key, value in entries:
             if not key.startswith(prefix):
                 return
             yield key[len(prefix) :], value
@@ -43,9 +45,13 @@ class RocksStore:
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """Found by leaping from one to the next."""
         size, seek = len(start) + PREFIX_SIZE, start
-        while (key := next(self._db.keys(from_key=seek), None)) is not None and key.startswith(start):
+        while (key := self._first(seek)) is not None and key.startswith(start):
             yield key[:size]
             seek = key[: size - 1] + bytes([key[size - 1] + 1])
+
+    def _first(self, seek: bytes) -> bytes | None:
+        keys: Iterator[bytes] = cast(Any, self._db.keys(from_key=seek))
+        return next(keys, None)
 
     def write(self, changes: Iterable[Change]) -> None:
         # The last change of a key counts; RocksDB takes sorted keys faster.

@@ -18,9 +18,9 @@ from ...planner.planner import plan
 from ...planner.settings import Settings
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
-from ..streams import frozen_ends, make_streams
 from ..local.task import Run
 from ..report import Report
+from ..streams import frozen_ends, make_streams
 from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
 from .clock import VirtualLoop

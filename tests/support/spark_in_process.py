@@ -1,6 +1,7 @@
 """The Spark lowering without Spark: the same functions that its workers run, over batches and buckets made here.
 
-It finds what is wrong with levels, rows, pages and watermarks in milliseconds; the real engine is judged by fewer cases.
+It finds what is wrong with levels, rows, pages and watermarks in milliseconds; the real engine is judged by fewer
+cases.
 """
 
 from collections import defaultdict
@@ -97,7 +98,12 @@ def lowered(case: Case, batch_records: int = 7) -> Outputs:
         longest = max((len(part) for name in query.sources for part in case.inputs[name]), default=0)
         for start in range(0, longest, batch_records):
             ranges = [
-                Batch(name, number, range(start, start + len(part[start : start + batch_records])), list(part[start : start + batch_records]))
+                Batch(
+                    name,
+                    number,
+                    range(start, start + len(part[start : start + batch_records])),
+                    list(part[start : start + batch_records]),
+                )
                 for name in query.sources
                 for number, part in enumerate(case.inputs[name])
                 if start < len(part)
@@ -107,4 +113,3 @@ def lowered(case: Case, batch_records: int = 7) -> Outputs:
         for stream, messages in query.written.items():
             outputs.setdefault(stream, []).extend(messages)
     return outputs
-
