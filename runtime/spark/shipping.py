@@ -40,7 +40,7 @@ class Cargo:
     def program(self, stage: str) -> Program:
         """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""
         clock: Clock = "source" if self.levels.of_stage[stage] == 0 else "given"
-        clocks = dict.fromkeys(self.plan.stage(stage).inputs, clock)
+        clocks: dict[str, Clock] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
         return compile_stage(self.plan, stage, clocks, stamped=False)
 
 

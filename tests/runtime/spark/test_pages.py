@@ -1,0 +1,45 @@
+"""Pages of a bucket's state against a dictionary."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
+
+from fluvial.runtime.spark import pages  # noqa: E402
+from spark_in_process import Blobs  # noqa: E402
+
+KEYS = st.binary(min_size=1, max_size=3)
+BATCHES = st.lists(st.dictionaries(KEYS, st.none() | st.binary(max_size=3)), max_size=6)
+
+
+@given(BATCHES, st.integers(1, 4))
+def test_pages_hold_what_was_last_written(batches: list[Mapping[bytes, bytes | None]], full: int) -> None:
+    blobs, model = Blobs(), dict[bytes, bytes]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "FULL", full)
+        for batch in batches:
+            pages.Pages(blobs).write([(b"w\0k", key, value) for key, value in batch.items()])
+            model.update({key: value for key, value in batch.items() if value is not None})
+            for key in [key for key, value in batch.items() if value is None]:
+                model.pop(key, None)
+    found = pages.Pages(blobs)
+    assert dict(found.scan(b"w\0k")) == model
+    assert all(found.get(b"w\0k", key) == value for key, value in model.items())
+
+
+def test_an_emptied_prefix_leaves_nothing_but_the_index() -> None:
+    blobs = Blobs()
+    pages.Pages(blobs).write([(b"w\0k", b"a", b"1")])
+    pages.Pages(blobs).write([(b"w\0k", b"a", None)])
+    assert len(blobs.data) == 1
+    assert pages.Pages(blobs).get(b"w\0k", b"a") is None
+
+
+def test_prefixes_name_the_times_that_hold_values() -> None:
+    blobs = Blobs()
+    time = b"w\0t" + bytes(8) + b"\0"
+    pages.Pages(blobs).write([(time, b"a", b"1"), (b"w\0k", b"b", b"2")])
+    assert list(pages.Pages(blobs).prefixes(b"w\0t")) == [time]
