@@ -54,7 +54,7 @@ class Pool:
         self._gate = gate
         self._waiting: deque[Call] = deque()
         self._lanes: dict[Any, deque[Call]] = {}
-        self._workers: set[asyncio.Task[None]] = set()
+        self._workers: set[asyncio.Task[Any]] = set()
         self._idle = 0
         self.outstanding = 0
         self.in_flight = 0
@@ -79,6 +79,7 @@ class Pool:
         worker.add_done_callback(self._workers.discard)
 
     async def _work(self) -> None:
+        worker = asyncio.current_task()
         # Let this worker's siblings be started only if work is left after one turn of the loop.
         while self._waiting:
             call = self._waiting.popleft()
@@ -91,6 +92,9 @@ class Pool:
             finally:
                 self.in_flight -= 1
             self._end(call)
+        # At once: a call submitted before the loop takes note of this worker's end must start another.
+        if worker is not None:
+            self._workers.discard(worker)
 
     def _spread(self) -> None:
         if self._waiting and len(self._workers) < self._limit:

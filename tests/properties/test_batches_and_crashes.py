@@ -1,0 +1,107 @@
+"""The driver under random batchings, interleavings, commits and crashes: what is written stays what the oracle says."""
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from cases import Case, cases, expected
+from comparing import assert_same
+from descriptions import Async, WindowStep, build
+from faults import Killed, dying_after
+from fluvial.planner import Settings
+from fluvial.planner.settings import Guarantee
+from fluvial.runtime.testing import PipelineDriver
+from targets import driver_outputs, feed_whole
+
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def drawn_results(data: st.DataObject) -> Any:
+    """Ends asynchronous calls in an order that Hypothesis draws, some of them later than others."""
+    return lambda calls: data.draw(st.sampled_from([*range(len(calls)), None]), label="next call to end")
+
+
+def driver_for(case: Case, guarantee: Guarantee, data: st.DataObject) -> PipelineDriver:
+    settings = Settings(guarantee=guarantee)
+    return PipelineDriver(
+        build(case.description),
+        partitions=case.partitions,
+        settings=settings,
+        async_results=drawn_results(data),
+        commits="timed",
+    )
+
+
+def feed(driver: PipelineDriver, case: Case, data: st.DataObject, steps: tuple[str, ...]) -> None:
+    """Send the inputs in random pieces, with random steps between them."""
+    rest = {(name, number): list(part) for name, parts in case.inputs.items() for number, part in enumerate(parts)}
+    while rest := {place: records for place, records in rest.items() if records}:
+        stream, partition = data.draw(st.sampled_from(sorted(rest)), label="partition")
+        count = data.draw(st.integers(1, len(rest[stream, partition])), label="records")
+        batch, rest[stream, partition] = rest[stream, partition][:count], rest[stream, partition][count:]
+        driver.send_records(stream, batch, partition=partition)
+        take(driver, data.draw(st.sampled_from(steps), label="step"))
+
+
+def take(driver: PipelineDriver, step: str) -> None:
+    match step:
+        case "advance":
+            driver.advance(timedelta(milliseconds=700))
+        case "commit":
+            driver.commit()
+        case "crash":
+            driver.crash()
+            driver.restart()
+
+
+@MANY
+@given(cases(max_records=12), st.data())
+def test_batches_and_their_order_mean_nothing(case: Case, data: st.DataObject) -> None:
+    with driver_for(case, "at_least_once", data) as driver:
+        feed(driver, case, data, ("go on", "advance", "commit"))
+        driver.end()
+        assert_same(driver_outputs(driver), expected(case))
+
+
+@MANY
+@given(cases(max_records=12), st.data())
+def test_crashes_do_not_show_under_exactly_once(case: Case, data: st.DataObject) -> None:
+    with driver_for(case, "exactly_once", data) as driver:
+        feed(driver, case, data, ("go on", "advance", "commit", "crash"))
+        driver.end()
+        assert_same(driver_outputs(driver), expected(case))
+
+
+@MANY
+@given(cases(max_records=12), st.data())
+def test_nothing_is_missing_after_crashes_under_at_least_once(case: Case, data: st.DataObject) -> None:
+    # Counts behind asynchronous work may be higher, for its results may come twice.
+    kinds = [type(step) for step in case.description.steps]
+    assume(not (Async in kinds and WindowStep in kinds))
+    with driver_for(case, "at_least_once", data) as driver:
+        feed(driver, case, data, ("go on", "advance", "commit", "crash"))
+        driver.end()
+        written = driver_outputs(driver)
+    for stream, messages in expected(case).items():
+        rest = list(written[stream])
+        for message in messages:
+            assert message in rest or stream.endswith("-dead-letters"), f"{message} is missing in {stream}"
+
+
+@MANY
+@given(cases(max_records=12), st.lists(st.integers(0, 12), max_size=3))
+def test_a_death_in_the_middle_of_a_commit_does_not_show(case: Case, deaths: list[int]) -> None:
+    settings = Settings(guarantee="exactly_once")
+    with PipelineDriver(build(case.description), partitions=case.partitions, settings=settings) as driver:
+        driver.crash()
+        feed_whole(driver, case.inputs)
+        for steps in deaths:
+            with dying_after(steps), suppress(Killed):
+                driver.restart()
+                driver.commit()
+        driver.restart()
+        driver.end()
+        assert_same(driver_outputs(driver), expected(case))

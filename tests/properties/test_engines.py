@@ -1,0 +1,51 @@
+"""Random pipelines with random inputs: the driver, the engines and the oracle write the same messages."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from cases import Case, cases, expected
+from comparing import assert_same
+from descriptions import Mode
+from targets import on_driver, on_local_log, on_local_memory, on_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(MANY, max_examples=15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_the_driver_and_the_local_engine_write_what_the_oracle_does(mode: Mode) -> None:
+    @MANY
+    @given(cases(mode))
+    def check(case: Case) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
+        assert_same(on_local_memory(case), wanted)
+
+    check()
+
+
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
+    @FEW
+    @given(cases(mode, negative=False))
+    def check(case: Case) -> None:
+        assert_same(on_local_log(case), expected(case))
+
+    check()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_writes_what_the_oracle_does(spark: "SparkSession") -> None:
+    @FEW
+    @given(cases("on_time", negative=False, max_steps=5, max_borders=1))
+    def check(case: Case) -> None:
+        assert_same(on_spark(case, spark), expected(case))
+
+    check()

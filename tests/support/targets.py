@@ -1,0 +1,113 @@
+"""Who runs a case: the oracle, the driver and the engines, each as a function from a case to what was written."""
+
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from cases import Case, expected
+from descriptions import build
+from fluvial.dsl import Pipeline
+from fluvial.dsl.message import Record
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.run import EngineName
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from fluvial.runtime.testing import PipelineDriver
+from oracle import Inputs, OutputMessage, Outputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST = 1 << 30
+
+
+def on_oracle(case: Case) -> Outputs:
+    return expected(case)
+
+
+def on_driver(case: Case) -> Outputs:
+    """The driver, fed one batch a partition."""
+    with PipelineDriver(build(case.description), partitions=case.partitions, commits="timed") as driver:
+        feed_whole(driver, case.inputs)
+        driver.end()
+        return driver_outputs(driver)
+
+
+def feed_whole(driver: PipelineDriver, inputs: Inputs) -> None:
+    """Send all of each partition as one batch."""
+    for stream, partitions in inputs.items():
+        for number, records in enumerate(partitions):
+            driver.send_records(stream, records, partition=number)
+
+
+def driver_outputs(driver: PipelineDriver) -> Outputs:
+    """What a driver's pipeline wrote to its streams."""
+    names = [stream.name for stream in driver.plan.streams if stream.kind not in ("source", "intermediate")]
+    return {name: [OutputMessage(*record) for record in driver.records(name)] for name in names}
+
+
+def on_local_memory(case: Case) -> Outputs:
+    return run_on(MemorySystem(), build(case.description), case.inputs)
+
+
+def on_local_log(case: Case) -> Outputs:
+    with TemporaryDirectory() as folder:
+        return run_on(LogSystem(Path(folder), fsync=False), build(case.description), case.inputs)
+
+
+def on_spark(case: Case, spark: "SparkSession") -> Outputs:
+    with TemporaryDirectory() as folder:
+        system = LogSystem(Path(folder), fsync=False)
+        return run_on(system, build(case.description), case.inputs, engine="spark", spark=spark)
+
+
+def run_on(
+    system: System,
+    pipeline: Pipeline,
+    inputs: Inputs,
+    settings: Settings | None = None,
+    batches: int = MOST,
+    engine: EngineName = "local",
+    spark: Any = None,
+) -> Outputs:
+    """Write the inputs, `batches` records at a time, run an engine to their end, and read the outputs."""
+    write(system, inputs, batches)
+    run(pipeline, engine=engine, system=system, until="end", settings=settings, spark=spark)
+    return outputs_of(system, {*inputs}, pipeline.name)
+
+
+def write(system: System, inputs: Inputs, batches: int = MOST) -> None:
+    """Make the input streams and fill them."""
+    for stream, partitions in inputs.items():
+        system.admin().create(stream, len(partitions))
+        for number, records in enumerate(partitions):
+            rest = iter(records)
+            while part := list(islice(rest, batches)):
+                writing = system.producer().begin()
+                writing.append(stream, number, part)
+                writing.commit()
+
+
+def outputs_of(system: System, inputs: set[str], pipeline: str) -> Outputs:
+    """Every stream but the inputs and the intermediate ones."""
+    found = {name: count for name, count in system.admin().streams().items() if name not in inputs}
+    letters = f"{pipeline}-dead-letters"
+    return {
+        name: [OutputMessage(*record) for record in contents(system, name)]
+        for name in found
+        if name == letters or not name.startswith(f"{pipeline}-")
+    }
+
+
+def contents(system: System, stream: str) -> list[Record]:
+    """All that is in a stream."""
+    ends: Mapping[int, int] = dict(enumerate(system.admin().ends(stream)))
+    consumer = system.consumer(max_records=MOST)
+    consumer.assign({(stream, number): 0 for number in ends})
+    records: list[Record] = []
+    while len(records) < sum(ends.values()):
+        records += [record for batch in consumer.poll() for record in batch.records]
+    consumer.close()
+    return records
