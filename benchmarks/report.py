@@ -42,7 +42,7 @@ def save(found: Results, file: Path) -> None:
 
 def table(runs: Sequence[Run]) -> Table:
     """The figures as a table."""
-    made = Table(title="log to log, without fsync on any side; ratio: to the loop in the same round")
+    made = Table(title="from log to log, none with fsync")
     for name in ("workload", "engine"):
         made.add_column(name)
     for name in ("messages/s", "ratio", "peak MB", "output"):
