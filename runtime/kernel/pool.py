@@ -70,7 +70,8 @@ class Pool:
         if lane is not None:
             self._lanes.setdefault(lane, deque()).append(call)
         self._waiting.append(call)
-        if not self._workers:
+        # A worker that is not at a call yet will see to it; if all are, one more.
+        if self.in_flight == len(self._workers) < self._limit:
             self._start()
 
     def _start(self) -> None:

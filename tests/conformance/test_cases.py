@@ -1,0 +1,177 @@
+"""Conformance cases with inputs and outputs, on every target: event-time versions of the cases of Apache Samza."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from conformance import Conformance, check, events, targets, told
+from fluvial.dsl import Pipeline, collect, count, session, skip, tumbling
+from fluvial.dsl.windows import Assigner
+
+
+def windows(assigner: Assigner, **options: Any) -> Pipeline:
+    pipeline = Pipeline("windows")
+    keyed = pipeline.stream("in", value=str, key=str)
+    keyed.window(assigner, count(), id="window", **options).map(told).send_to("out")
+    return pipeline
+
+
+def in_tumbling() -> Pipeline:
+    return windows(tumbling(timedelta(seconds=1)))
+
+
+def in_sessions() -> Pipeline:
+    return windows(session(timedelta(milliseconds=500)), accumulate=False)
+
+
+def in_one_window() -> Pipeline:
+    pipeline = Pipeline("one")
+    keyed = pipeline.stream("in", value=str).partition_by(lambda _: "all", id="all", key_type=str)
+    keyed.window(tumbling(timedelta(seconds=1)), count(), id="window").map(told).send_to("out")
+    return pipeline
+
+
+def users_in_sessions() -> Pipeline:
+    pipeline = Pipeline("users")
+    keyed = pipeline.stream("in", value=str).partition_by(lambda user: user, id="user", key_type=str)
+    counted = keyed.window(session(timedelta(seconds=3)), count(), id="window")
+    counted.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
+def repartitioned() -> Pipeline:
+    pipeline = Pipeline("again")
+    pipeline.stream("in", value=str).partition_by(lambda word: word, id="word", key_type=str).send_to("out")
+    return pipeline
+
+
+async def if_even(number: int) -> list[int]:
+    await asyncio.sleep(0)
+    return [number] if number % 2 == 0 else []
+
+
+def asynchronous() -> Pipeline:
+    pipeline = Pipeline("async")
+    pipeline.stream("in", value=int).async_flat_map(if_even, id="even", max_in_flight=1).send_to("out")
+    return pipeline
+
+
+def skipping() -> Pipeline:
+    pipeline = Pipeline("skipping", on_error=skip())
+    pipeline.stream("in", value=int).send_to("out")
+    return pipeline
+
+
+def merged() -> Pipeline:
+    pipeline = Pipeline("merged")
+    source = pipeline.stream("in", value=str)
+    source.filter(lambda word: word > "b").merge(source.map(str.upper)).map(lambda word: word + "!").send_to(
+        "out", value=str
+    )
+    return pipeline
+
+
+def gathered() -> Pipeline:
+    pipeline = Pipeline("gathered")
+    keyed = pipeline.stream("in", value=str, key=str)
+    keyed.window(tumbling(timedelta(milliseconds=2)), collect(), id="window").map(told).send_to("out")
+    return pipeline
+
+
+def numbers(*values: int) -> list[Any]:
+    return [(None, b"%d" % value, at, ()) for at, value in enumerate(values)]
+
+
+def text(*lines: str) -> dict[str, list[bytes]]:
+    return {"out": [line.encode() for line in lines]}
+
+
+FIVE = [("1", 1), ("2", 1)] * 4 + [("3", 1)]
+SESSIONS = [("1", 1), ("1", 1), ("2", 1001), ("2", 1001), ("3", 1001), ("3", 1001), ("2", 2001), ("2", 2001)]
+CASES = [
+    Conformance(
+        "W02-in-event-time",
+        in_one_window,
+        {"in": [events(*[("x", 1)] * 9)]},
+        text("on_time all [0, 1000) 9"),
+        {},
+    ),
+    Conformance(
+        "W04-without-triggers",
+        in_tumbling,
+        {"in": [events(*FIVE)]},
+        text("on_time 1 [0, 1000) 4", "on_time 2 [0, 1000) 4", "on_time 3 [0, 1000) 1"),
+        {},
+    ),
+    Conformance(
+        "W05",
+        in_sessions,
+        {"in": [events(*SESSIONS)]},
+        text(
+            "on_time 1 [1, 502) 2", "on_time 2 [1001, 1502) 2", "on_time 3 [1001, 1502) 2", "on_time 2 [2001, 2502) 2"
+        ),
+        {},
+    ),
+    Conformance(
+        "W06",
+        in_sessions,
+        {"in": [events(*[("1", 1)] * 2, *[("2", 1001)] * 4)]},
+        text("on_time 1 [1, 502) 2", "on_time 2 [1001, 1502) 4"),
+        {},
+    ),
+    Conformance(
+        "W07-without-triggers",
+        in_tumbling,
+        {"in": [events(*[("1", 1)] * 5, ("3", 1001))]},
+        text("on_time 1 [0, 1000) 5", "on_time 3 [1000, 2000) 1"),
+        {},
+    ),
+    Conformance(
+        "W11-at-the-end-of-input",
+        in_sessions,
+        {"in": [events(*[("1", 1)] * 2, *[("1", 1001)] * 2)]},
+        text("on_time 1 [1, 502) 2", "on_time 1 [1001, 1502) 2"),
+        {},
+    ),
+    Conformance("W12", in_sessions, {"in": [events(*[("1", 1)] * 4)]}, text("on_time 1 [1, 502) 4"), {}),
+    Conformance(
+        "W25-bounds-of-windows",
+        gathered,
+        {"in": [events(("a", 1), ("a", 2), ("b", 2), ("a", 3))]},
+        text("on_time a [0, 2) ['a']", "on_time a [2, 4) ['a', 'a']", "on_time b [2, 4) ['b']"),
+        {},
+    ),
+    Conformance(
+        "W28",
+        users_in_sessions,
+        {"in": [events(("u1", 1), ("u1", 2)), events(("u2", 1), ("u1", 3)), events(("u1", 4))]},
+        text("u1 4", "u2 1"),
+        {},
+    ),
+    Conformance(
+        "E03",
+        repartitioned,
+        {"in": [events(*[(f"{partition}-{number}", number) for number in range(10)]) for partition in range(4)]},
+        text(*[f"{partition}-{number}" for partition in range(4) for number in range(10)]),
+        {},
+    ),
+    Conformance("E03-empty-partitions", repartitioned, {"in": [[], events(("a", 1)), []]}, text("a"), {}),
+    Conformance("R01", repartitioned, {"in": [events(("a", 0)), events(("b", 1))]}, text("a", "b"), {}),
+    Conformance("R24a", asynchronous, {"in": [numbers(*range(6))]}, text("0", "2", "4"), {}),
+    Conformance(
+        "R25-skipping",
+        skipping,
+        {"in": [[(None, b"bad", 0, ()), (None, b"7", 1, ())]]},
+        text("7"),
+        {},
+    ),
+    Conformance("P18", merged, {"in": [events(("a", 0), ("c", 0))]}, text("A!", "C!", "c!"), {}),
+]
+
+
+@targets
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
+    check(case, target, request)
