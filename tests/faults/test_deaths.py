@@ -1,0 +1,77 @@
+"""A local run that is killed at any moment, and then run to its end, has lost nothing."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import slow_pipelines
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems import LogSystem
+from oracle import OutputMessage, run_oracle
+from slow_pipelines import PIPELINES, WORDS
+from targets import contents, write
+
+PROGRAM = Path(slow_pipelines.__file__)
+INPUT: list[list[Record]] = [
+    [(None, f"{'abcde'[number % 5]}{number}".encode(), number // 40 * 10 + number % 3, ()) for number in part]
+    for part in (range(0, WORDS, 2), range(1, WORDS, 2))
+]
+KILLS = 5
+
+
+def begin(name: str, folder: Path, guarantee: str, until: str = "end") -> "subprocess.Popen[str]":
+    """Start a run, and wait until its program has loaded."""
+    command = [sys.executable, str(PROGRAM), name, str(folder), guarantee, until]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    return process
+
+
+def finish(process: "subprocess.Popen[str]") -> int:
+    with process:
+        return process.wait(timeout=60)
+
+
+def written(folder: Path) -> Counter[OutputMessage]:
+    return Counter(OutputMessage(*record) for record in contents(LogSystem(folder, fsync=False), "out"))
+
+
+def expected(name: str) -> Counter[OutputMessage]:
+    return Counter(run_oracle(PIPELINES[name](), {"words": INPUT})["out"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_nothing_is_lost_by_a_kill(name: str, guarantee: str, tmp_path: Path) -> None:
+    write(LogSystem(tmp_path, fsync=False), {"words": INPUT})
+    delays = random.Random(name + guarantee)
+    for _ in range(KILLS):
+        process = begin(name, tmp_path, guarantee)
+        time.sleep(delays.uniform(0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+    assert finish(begin(name, tmp_path, guarantee)) == 0
+    missing, repeated = expected(name) - written(tmp_path), written(tmp_path) - expected(name)
+    assert not missing
+    assert guarantee == "at_least_once" or not repeated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_clean_stop_commits_and_a_later_run_goes_on(name: str, tmp_path: Path) -> None:
+    write(LogSystem(tmp_path, fsync=False), {"words": INPUT})
+    process = begin(name, tmp_path, "exactly_once", "stopped")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    assert finish(process) == 0
+    assert LogSystem(tmp_path, fsync=False).admin().checkpoints(name)
+    assert finish(begin(name, tmp_path, "exactly_once")) == 0
+    assert written(tmp_path) == expected(name)
