@@ -12,35 +12,37 @@ from pathlib import Path
 from msgspec import Struct
 
 from benchmarks.loop import LOOPS
+from benchmarks.memory import peak_mb
 from benchmarks.workloads import Workload
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log import LogReader
 
-Contender = Callable[[Workload, Path], float]
-"""Runs a workload over the log in a folder; the seconds that it took."""
+Contender = Callable[[Workload, Path], tuple[float, int]]
+"""Runs a workload over the log in a folder; the seconds that it took, and the peak of its memory in MB."""
 
 
 class Measured(Struct, frozen=True):
     """One run. `digest` is the same for the same output in whatever order."""
 
     seconds: float
+    peak_mb: int
     digest: str
 
 
-def loop(workload: Workload, directory: Path) -> float:
+def loop(workload: Workload, directory: Path) -> tuple[float, int]:
     """The loop written by hand."""
     begin = time.perf_counter()
     LOOPS[workload.name](directory)
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, peak_mb()
 
 
-def local(workload: Workload, directory: Path) -> float:
+def local(workload: Workload, directory: Path) -> tuple[float, int]:
     """The local engine; its code is loaded before."""
     import_module("fluvial.runtime.local.engine")
     begin = time.perf_counter()
     run(workload.pipeline, engine="local", system=LogSystem(directory, fsync=False), until="end")
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, peak_mb()
 
 
 def _of_spark(function: str) -> Contender:
@@ -59,8 +61,8 @@ BASELINE = "loop"
 
 def measure(name: str, workload: Workload, directory: Path) -> Measured:
     """Run one contender, in this process."""
-    seconds = CONTENDERS[name](workload, directory)
-    return Measured(seconds, digest_of(directory))
+    seconds, peak = CONTENDERS[name](workload, directory)
+    return Measured(seconds, peak, digest_of(directory))
 
 
 def available() -> list[str]:

@@ -17,12 +17,13 @@ from benchmarks.contenders import BASELINE, Measured
 from benchmarks.workloads import Workload, make_input
 
 ROOT = Path(__file__).parents[1]
+FAILED = Measured(0, 0, "")
 Tell = Callable[[str], None]
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """Medians of a contender's runs; `ratio` is that of its speed to the loop's in the same round. The peak is of its
-    largest process."""
+    """Medians of a contender's runs; `ratio` is that of its speed to the loop's in the same round. The peak of
+    memory is that of all its processes."""
 
     engine: str
     workload: str
@@ -37,7 +38,7 @@ def compare(workload: Workload, contenders: Sequence[str], messages: int, rounds
     with tempfile.TemporaryDirectory(prefix="fluvial-bench-") as folder:
         made = Path(folder, "input")
         make_input(workload, messages, made, tell)
-        runs: dict[str, list[_Found]] = {name: [] for name in contenders}
+        runs: dict[str, list[Measured]] = {name: [] for name in contenders}
         for number in range(rounds):
             for name in contenders:
                 with _copied(made, Path(folder, "log")) as log:
@@ -48,25 +49,11 @@ def compare(workload: Workload, contenders: Sequence[str], messages: int, rounds
     return list(_summed_up(workload, runs, messages))
 
 
-class _Found(Measured, frozen=True):
-    """A run, and the peak of its memory in KB. It took no time at all where it failed."""
-
-    peak: int
-
-
-def _alone(name: str, workload: Workload, log: Path) -> _Found:
-    """A run in a process of its own."""
+def _alone(name: str, workload: Workload, log: Path) -> Measured:
+    """A run in a process of its own; one that fails takes no time at all."""
     command = [sys.executable, "-m", "benchmarks.one", name, workload.name, str(log)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        told = process.stdout.read()
-        # Unlike `wait` it tells what this one process used, and not the largest of all so far.
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        return _Found(0, "", used.ru_maxrss)
-    measured = msgspec.json.decode(told.splitlines()[-1], type=Measured)
-    return _Found(measured.seconds, measured.digest, used.ru_maxrss)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Measured) if not done.returncode else FAILED
 
 
 @contextmanager
@@ -81,7 +68,7 @@ def _link_segments(source: str, target: str) -> None:
     (os.link if source.endswith(".seg") else shutil.copy2)(source, target)
 
 
-def _summed_up(workload: Workload, runs: dict[str, list[_Found]], messages: int) -> Iterator[Run]:
+def _summed_up(workload: Workload, runs: dict[str, list[Measured]], messages: int) -> Iterator[Run]:
     base = runs[BASELINE]
     for name, found in runs.items():
         failed = not all(run.seconds for run in found)
@@ -92,6 +79,6 @@ def _summed_up(workload: Workload, runs: dict[str, list[_Found]], messages: int)
             workload=workload.name,
             messages_per_second=round(median(speeds)),
             ratio=round(median(ratios), 3),
-            peak_rss_mb=round(median(run.peak for run in found) / 1024),
+            peak_rss_mb=round(median(run.peak_mb for run in found)),
             output_correct={run.digest for run in found} == {base[0].digest},
         )

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from benchmarks.memory import peak_mb
 from benchmarks.workloads import MINUTE, PARTITIONS, Payment, Total, Workload, is_wanted, time_of, to_charge
 from fluvial.runtime import Settings, run
 from fluvial.runtime.spark.log_sink import SinkOptions
@@ -20,7 +21,7 @@ from fluvial.runtime.systems import LogSystem
 Batches = Iterable[pa.RecordBatch]
 
 
-def engine(workload: Workload, directory: Path) -> float:
+def engine(workload: Workload, directory: Path) -> tuple[float, int]:
     """The Spark engine; the session has started before."""
     with session_for(None, Settings()) as session:
         begin = time.perf_counter()
@@ -31,16 +32,16 @@ def engine(workload: Workload, directory: Path) -> float:
             until="end",
             spark=session,
         )
-        return time.perf_counter() - begin
+        return time.perf_counter() - begin, peak_mb()
 
 
-def by_hand(workload: Workload, directory: Path) -> float:
+def by_hand(workload: Workload, directory: Path) -> tuple[float, int]:
     """Structured Streaming as one would write it for this job alone."""
     with session_for(None, Settings()) as session:
         begin = time.perf_counter()
         query = _JOBS[workload.name](session, directory).start()
         query.awaitTermination()
-        return time.perf_counter() - begin
+        return time.perf_counter() - begin, peak_mb()
 
 
 def filter_map(session: SparkSession, directory: Path) -> DataStreamWriter:
