@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, TypeVar, overload
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import operators as ops
 from .checks import explain, function, millis, operator_id, require, stream_name
@@ -13,6 +11,9 @@ from .origin import here
 from .policy import ErrorPolicy, fail
 from .serde import Serde
 from .stream import KeyedStream, MessageStream, checked_key, checked_value
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -101,6 +102,8 @@ class Pipeline:
     @property
     def graph(self) -> "nx.MultiDiGraph[str]":
         """The operators as a networkx graph: nodes are ids with the record as `operator`, edges follow the messages."""
+        import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
+
         graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
         for operator in self._operators.values():
             graph.add_node(operator.id, operator=operator)

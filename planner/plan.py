@@ -3,14 +3,16 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
-import networkx as nx
 
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 R = TypeVar("R")
 
@@ -121,6 +123,8 @@ class Plan:
     def graph(self) -> "nx.MultiDiGraph[str]":
         """Operators as nodes (`operator` holds the record); edges follow messages, with `stream` where they cross a
         border."""
+        import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
+
         graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
         for operator in self.operators:
             graph.add_node(operator.id, operator=operator)

@@ -1,7 +1,5 @@
 """Cutting the graph: which operators lie between the same two borders."""
 
-import networkx as nx
-
 from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
 
@@ -11,6 +9,8 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
 
     Operators share a stage if messages pass between them without an intermediate stream, in either direction.
     """
+    import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
+
     within: nx.Graph[str] = nx.Graph()
     for operator in pipeline.operators:
         within.add_node(operator.id)

@@ -1,8 +1,29 @@
 """What a pipeline does: run it, on the local engine or on Spark."""
 
-from ..planner.settings import Settings
-from .report import Progress, Report
-from .run import run
-from .systems import open_system
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..planner.settings import Settings
+    from .report import Progress, Report
+    from .run import run
+    from .systems import open_system
 
 __all__ = ["Progress", "Report", "Settings", "open_system", "run"]
+
+# Spark starts many processes that need one module of this package each; they shall not wait for all the others.
+_HOMES = {
+    "Progress": ".report",
+    "Report": ".report",
+    "Settings": "..planner.settings",
+    "open_system": ".systems",
+    "run": ".run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = found  # over the submodule of the same name, if there is one
+    return found

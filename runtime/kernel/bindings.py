@@ -111,7 +111,8 @@ def _window(
         rouse=task.timeline.rouse,
         firing=partial(task.timeline.firing, line),
     )
-    return _WINDOWS[type(operator.assigner)](context, operator.assigner)
+    made: WindowOperator = _WINDOWS[type(operator.assigner)](context, operator.assigner)
+    return made
 
 
 def _late(task: "StageTask", operator: ops.WindowBy, kind: Any) -> Callable[[bytes, Any, int, Headers], None]:

@@ -20,8 +20,8 @@ from ..streams import make_streams
 from ..systems.contract import Admin, System
 from ..systems.log import LogSystem
 from .clock_source import tell_end
-from .levels import components, has_loop
 from .log_sink import Counts, add_counts, totals_of
+from .lowering import components, has_loop
 from .query import Part, prepare, start
 from .session import session_for
 

@@ -14,9 +14,10 @@ from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ..systems.contract import Admin
 from ..systems.log import LogSystem
-from .levels import Levels, levels
+from .levels import Levels
 from .log_sink import SinkOptions
 from .log_source import LogOptions
+from .lowering import levels
 from .rows import OUTPUT, SPARK_SCHEMA
 from .shipping import Cargo, Shipment, pack
 from .sources import level_zero

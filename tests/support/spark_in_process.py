@@ -12,8 +12,8 @@ import pandas as pd
 from cases import Case
 from descriptions import build
 from fluvial.planner import Plan, plan
-from fluvial.runtime.spark.levels import components, has_loop, levels
 from fluvial.runtime.spark.log_source import arrow_of
+from fluvial.runtime.spark.lowering import components, has_loop, levels
 from fluvial.runtime.spark.rows import COUNTS, DATA, ENDED, NAMES, OUTPUT, Row, arrow_batch, arrow_rows, unpack_headers
 from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
 from fluvial.runtime.spark.sources import level_zero

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is installed")
 
-from cases import Case, cases, judge  # noqa: E402
-from spark_in_process import lowered  # noqa: E402
+from cases import Case, cases, judge
+from spark_in_process import lowered
 
 
 @tries(max_examples=80)

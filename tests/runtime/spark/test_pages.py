@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
-from fluvial.runtime.spark import pages  # noqa: E402
-from spark_in_process import Blobs  # noqa: E402
+from fluvial.runtime.spark import pages
+from spark_in_process import Blobs
 
 KEYS = st.binary(min_size=1, max_size=3)
 BATCHES = st.lists(st.dictionaries(KEYS, st.none() | st.binary(max_size=3)), max_size=6)

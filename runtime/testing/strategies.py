@@ -1,0 +1,72 @@
+"""Hypothesis strategies for what a pipeline may be given: values, out-of-order times, batches, interleavings."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from ...dsl.checks import explain, millis
+from ...dsl.errors import MissingExtraError
+
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as missing:
+    _WRONG = "fluvial.runtime.testing.strategies needs hypothesis, which is not installed"
+    raise MissingExtraError(explain(_WRONG, "the extra that brings it", "pip install 'fluvial[testing]'")) from missing
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def records(kind: type[T], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
+    """Values of a type; for a class, fields may be given strategies of their own.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Click:
+    ...     user: str
+    ...     at: int
+    >>> clicks = records(Click, user=st.sampled_from(["ann", "bob"]), at=st.integers(0, 1000))
+    """
+    return st.builds(kind, **fields) if fields else st.from_type(kind)
+
+
+@st.composite
+def timestamps(
+    draw: st.DrawFn,
+    *,
+    count: int | st.SearchStrategy[int] = st.integers(0, 30),  # noqa: B008 - strategies are values
+    start: int = 0,
+    out_of_order: timedelta = timedelta(0),
+    largest_step: timedelta = timedelta(minutes=1),
+) -> list[int]:
+    """Times of the messages of one partition, in ms since epoch: each at most `out_of_order` behind the latest before
+    it, so that none is late, and at most `largest_step` past it."""
+    number = count if isinstance(count, int) else draw(count)
+    behind, ahead = millis("out_of_order", out_of_order), millis("largest_step", largest_step)
+    found: list[int] = []
+    latest = start
+    for _ in range(number):
+        found.append(latest + draw(st.integers(-behind if found else 0, ahead)))
+        latest = max(latest, found[-1])
+    return found
+
+
+@st.composite
+def batchings(draw: st.DrawFn, items: Sequence[T]) -> list[list[T]]:
+    """The items in order, cut into batches of random sizes."""
+    cuts = sorted(draw(st.sets(st.integers(1, max(1, len(items) - 1)))) & set(range(1, len(items))))
+    edges = [0, *cuts, len(items)]
+    return [list(items[begin:end]) for begin, end in zip(edges, edges[1:], strict=False) if begin < end]
+
+
+@st.composite
+def interleavings(draw: st.DrawFn, streams: Mapping[K, Sequence[T]]) -> list[tuple[K, T]]:
+    """All items of all streams, each stream's in its order, in a random order between the streams."""
+    rest = {name: list(items) for name, items in streams.items() if items}
+    found: list[tuple[K, T]] = []
+    while rest:
+        name = draw(st.sampled_from(list(rest)))
+        found.append((name, rest[name].pop(0)))
+        if not rest[name]:
+            del rest[name]
+    return found
