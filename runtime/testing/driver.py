@@ -93,6 +93,7 @@ class PipelineDriver:
     def advance(self, duration: timedelta) -> None:
         """Move the clock, and let happen what was due: sleeps, timeouts and retries in asynchronous functions,
         commits."""
+        self._running()
         # In steps from timer to timer, so that each finds the time it was set for.
         target = self._loop.time() + millis("advance", duration) / 1000
 
@@ -205,6 +206,8 @@ class PipelineDriver:
 
         A task that waits for asynchronous calls before it commits is left out while they are under way.
         """
+
+        self._running()
 
         async def work() -> None:
             await self._settle(commit=True)

@@ -1,0 +1,131 @@
+"""The pipeline driver: virtual time, commits, crashes, and the order in which calls end."""
+
+import asyncio
+import doctest
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import NoProgressError, Pipeline, Retry, UsageError, dead_letter
+from fluvial.runtime.testing import PipelineDriver, driver
+
+SECOND = timedelta(seconds=1)
+
+
+async def half_a_minute(word: str) -> list[str]:
+    await asyncio.sleep(30)
+    return [word]
+
+
+async def in_a_thread(word: str) -> list[str]:
+    return [await asyncio.to_thread(str.upper, word)]
+
+
+def calling(fn: Any, **options: Any) -> Pipeline:
+    pipeline = Pipeline("calling")
+    pipeline.stream("in", value=str).async_flat_map(fn, id="call", **options).send_to("out", value=str)
+    return pipeline
+
+
+def values(driver: PipelineDriver, stream: str = "out") -> list[Any]:
+    return [message.value for message in driver.read(stream)]
+
+
+def test_the_example_of_the_driver_runs() -> None:
+    assert doctest.testmod(driver, extraglobs={"Pipeline": Pipeline}).failed == 0
+
+
+def test_sleeping_takes_virtual_time() -> None:
+    with PipelineDriver(calling(half_a_minute), start=1000) as driver:
+        driver.send("in", "a")
+        driver.advance(29 * SECOND)
+        assert values(driver) == []
+        driver.advance(SECOND)
+        assert (values(driver), driver.now) == (["a"], 31_000)
+
+
+def test_retries_pause_in_virtual_time() -> None:
+    tries: list[float] = []
+
+    async def fail_twice(word: str) -> list[str]:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) < 3:
+            raise OSError
+        return [word]
+
+    with PipelineDriver(calling(fail_twice, retry=Retry(attempts=3, delay=SECOND))) as driver:
+        driver.send("in", "a")
+        driver.end()
+        assert (tries, values(driver)) == ([0, 1, 3], ["a"])
+
+
+def test_threads_are_run_in_place() -> None:
+    with PipelineDriver(calling(in_a_thread)) as driver:
+        driver.send("in", "a")
+        assert values(driver) == ["A"]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [("input", "abc"), ("reverse", "cba"), (lambda calls: len(calls) // 2, "bca")]
+)
+def test_calls_end_in_the_order_asked_for(order: Any, expected: str) -> None:
+    with PipelineDriver(calling(in_a_thread, order="none"), async_results=order) as driver:
+        driver.send_records("in", [(None, word.encode(), 0, ()) for word in "abc"])
+        assert "".join(values(driver)) == expected.upper()
+
+
+def test_timed_commits_come_with_the_interval_and_a_crash_loses_the_rest() -> None:
+    with PipelineDriver(calling(in_a_thread), commits="timed") as driver:
+        driver.send("in", "a")
+        driver.advance(SECOND)
+        driver.send("in", "b")
+        assert values(driver) == ["A"]
+        driver.crash()
+        driver.restart()
+        driver.commit()
+        assert values(driver) == ["A", "B"]
+
+
+def test_take_gives_what_is_new() -> None:
+    with PipelineDriver(calling(in_a_thread)) as driver:
+        taken = []
+        for word in ("a", "b"):
+            driver.send("in", word)
+            taken.append([message.value for message in driver.take("out")])
+        assert taken == [["A"], ["B"]]
+
+
+def test_dead_letters_can_be_read() -> None:
+    pipeline = Pipeline("p", on_error=dead_letter())
+    pipeline.stream("in", value=int).send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        driver.send_record("in", (b"k", b"bad", 0, ()))
+        assert [(message.key, message.value) for message in driver.dead_letters] == [(b"k", b"bad")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda d: d.send("other", "x"), "the pipeline reads no stream 'other'"),
+        (lambda d: d.read("other"), "the pipeline writes no stream 'other'"),
+        (lambda d: (d.end(), d.send("in", "x")), "the input has ended"),
+        (lambda d: (d.crash(), d.commit()), "the pipeline is crashed"),
+    ],
+)
+def test_wrong_use_is_refused(wrong: Any, text: str) -> None:
+    with PipelineDriver(calling(in_a_thread)) as driver, pytest.raises(UsageError) as raised:
+        wrong(driver)
+    assert text in str(raised.value)
+    assert f"at {__file__.rpartition('/tests/')[0]}" in str(raised.value) or "at tests/" in str(raised.value)
+
+
+def test_a_call_that_never_ends_stalls_the_run() -> None:
+    async def for_ever(word: str) -> list[str]:
+        await asyncio.Event().wait()
+        return [word]
+
+    with PipelineDriver(calling(for_ever, timeout=timedelta(days=1))) as driver:
+        driver.send("in", "a")
+        with pytest.raises(NoProgressError, match="nothing has moved for 300 s"):
+            driver.end()
