@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from ...dsl.checks import explain, millis
@@ -56,7 +57,7 @@ def batchings(draw: st.DrawFn, items: Sequence[T]) -> list[list[T]]:
     """The items in order, cut into batches of random sizes."""
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(items) - 1)))) & set(range(1, len(items))))
     edges = [0, *cuts, len(items)]
-    return [list(items[begin:end]) for begin, end in zip(edges, edges[1:], strict=False) if begin < end]
+    return [list(items[begin:end]) for begin, end in pairwise(edges) if begin < end]
 
 
 @st.composite

@@ -1,0 +1,90 @@
+"""Keyed and timed state against dictionaries: changes, commits, eviction, restarts and what is taken back."""
+
+import copy
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from fluvial.runtime.kernel.state import KeyedState, TimedState
+from fluvial.runtime.state import MemoryStore
+
+KEYS = st.sampled_from([b"", b"a", b"b", b"\xff"])
+TIMES = st.sampled_from([-(2**40), -1, 0, 7, 2**41])
+
+
+class StateMachine(RuleBasedStateMachine):
+    """Values are lists that are changed in place, as accumulators may be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = MemoryStore()
+        self.keyed_model: dict[bytes, list[int]] = {}
+        self.timed_model: dict[int, dict[bytes, list[int]]] = {}
+        self.kept: Any = ({}, {})
+        self.load(complete=True)
+
+    def load(self, complete: bool = False) -> None:
+        self.keyed = KeyedState("op", self.store, list[int], list, complete)
+        self.timed = TimedState("op", self.store, list[int], list, complete, lambda _: None)
+
+    @rule(key=KEYS, number=st.integers(0, 9))
+    def add(self, key: bytes, number: int) -> None:
+        fresh = self.keyed.layer.fresh
+        value = fresh[key]
+        value.append(number)
+        fresh[key] = value
+        self.keyed_model.setdefault(key, []).append(number)
+
+    @rule(key=KEYS)
+    def delete(self, key: bytes) -> None:
+        self.keyed.delete(key)
+        self.keyed_model.pop(key, None)
+
+    @rule(time=TIMES, key=KEYS, number=st.integers(0, 9))
+    def add_at(self, time: int, key: bytes, number: int) -> None:
+        fresh = self.timed.fresh(time)
+        value = fresh[key]
+        value.append(number)
+        fresh[key] = value
+        self.timed_model.setdefault(time, {}).setdefault(key, []).append(number)
+
+    @rule(time=TIMES, key=KEYS)
+    def take_back(self, time: int, key: bytes) -> None:
+        undo = [self.keyed.layer.undo(key), self.timed.undo(time, key)]
+        before = copy.deepcopy((self.keyed_model, self.timed_model))
+        self.add(key, 1)
+        self.add_at(time, key, 1)
+        for one in undo:
+            one()
+        self.keyed_model, self.timed_model = before
+
+    @rule()
+    def drop_first(self) -> None:
+        time = self.timed.first()
+        assert time == min(self.timed_model, default=None)
+        if time is not None:
+            self.timed.drop(time)
+            del self.timed_model[time]
+
+    @rule(room=st.integers(0, 6))
+    def commit(self, room: int) -> None:
+        self.store.write([*self.keyed.changes(), *self.timed.changes()])
+        self.keyed.settle(room)
+        self.timed.settle(room)
+        self.kept = copy.deepcopy((self.keyed_model, self.timed_model))
+
+    @rule()
+    def restart(self) -> None:
+        self.keyed_model, self.timed_model = copy.deepcopy(self.kept)
+        self.load()
+
+    @invariant()
+    def holds_what_the_dictionaries_hold(self) -> None:
+        assert dict(self.keyed.layer.items()) == self.keyed_model
+        assert {time: dict(layer.items()) for time, layer in self.timed.at.items()} == self.timed_model
+
+
+TestState = StateMachine.TestCase
+TestState.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
