@@ -133,8 +133,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(*map(Text, lines[:2]), sep="\n")
     lacking = None if given.engine == "local" else lacking_for_spark()
     engines: list[EngineName] = ["local"] if given.engine == "local" or lacking else ["local", "spark"]
+    outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="fluvial-demo-") as folder:
-        outcomes = [run_on(engine, lines, Path(folder)) for engine in engines]
+        for engine in engines:
+            console.print(f"running on {engine}", "(Spark takes half a minute to start)" if engine == "spark" else "")
+            outcomes.append(run_on(engine, lines, Path(folder)))
     console.print(comparison(outcomes))
     same = all(
         (outcome.sessions, outcome.dead_letters) == (outcomes[0].sessions, outcomes[0].dead_letters)
