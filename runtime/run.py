@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from ..dsl.checks import explain
 from ..dsl.errors import MissingExtraError, PlanError, UsageError
+from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from ..planner.planner import plan
@@ -82,4 +83,4 @@ def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> N
                 f"the stream {operator.reads!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
             )
             remedy = f"write it first: fluvial produce {operator.reads} --system {system.url} FILE"
-            raise PlanError(explain(wrong, "a stream that exists", remedy, f"{operator.file}:{operator.line}"))
+            raise PlanError(explain(wrong, "a stream that exists", remedy, Origin(operator.file, operator.line)))

@@ -4,7 +4,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cases import Case, cases, expected
@@ -14,9 +14,9 @@ from faults import Killed, dying_after
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.testing import PipelineDriver
-from targets import driver_outputs, feed_whole
+from targets import PATIENT, driver_outputs, feed_whole
 
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=PATIENT)
 
 
 def drawn_results(data: st.DataObject) -> Any:
@@ -55,6 +55,8 @@ def take(driver: PipelineDriver, step: str) -> None:
         case "crash":
             driver.crash()
             driver.restart()
+        case _:
+            assert step == "go on"
 
 
 @MANY

@@ -3,17 +3,17 @@
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from cases import Case, cases, expected
 from comparing import assert_same
 from descriptions import Mode
-from targets import on_driver, on_local_log, on_local_memory, on_spark
+from targets import PATIENT, on_driver, on_local_log, on_local_memory, on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=PATIENT)
 FEW = settings(MANY, max_examples=15)
 
 

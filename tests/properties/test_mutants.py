@@ -3,7 +3,7 @@
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 
 from cases import Case, cases, judge
 from descriptions import Mode
@@ -12,7 +12,7 @@ from fluvial.runtime.kernel.inputs import Inputs
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.tumbling import TumblingOperator
 from mutants import Mutant, planted
-from targets import on_driver
+from targets import PATIENT, on_driver
 
 BOUNDED = settings(
     max_examples=400,
@@ -21,7 +21,7 @@ BOUNDED = settings(
     derandomize=True,
     phases=[Phase.generate],
     report_multiple_bugs=False,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=PATIENT,
 )
 
 MUTANTS = [

@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import HealthCheck
+
 from cases import Case, expected
 from descriptions import build
 from fluvial.dsl import Pipeline
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST = 1 << 30
+PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+"""Random pipelines are large and take time to draw."""
 
 
 def on_oracle(case: Case) -> Outputs:

@@ -1,0 +1,95 @@
+"""Wrong use of the language: each error names the user's line, and says what to write instead."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from explained import assert_explains, error_of
+from fluvial.dsl import (
+    KeyedStream,
+    MessageStream,
+    Pipeline,
+    PipelineError,
+    Retry,
+    aggregate,
+    count,
+    session,
+    tumbling,
+)
+
+HOUR = timedelta(hours=1)
+
+
+def words() -> MessageStream[str]:
+    return Pipeline("p").stream("words", value=str)
+
+
+def keyed() -> KeyedStream[str, str]:
+    return words().partition_by(str, id="by", key_type=str)
+
+
+def add(total: int, _: str) -> int:
+    return total + 1
+
+
+async def call(word: str) -> list[str]:
+    return [word]
+
+
+anything_of: Any = Pipeline
+anything: Any = words  # what type checkers would not let through
+CASES = [
+    (
+        lambda: anything().window(tumbling(HOUR), count(), id="w"),
+        "window on a stream without a key",
+        "a keyed",
+        ".part",
+    ),
+    (lambda: anything().join(None), "join on a stream without a key", "a keyed stream", ".partition_by"),
+    (lambda: anything().map(3), "map got 3", "a function", "not its result"),
+    (lambda: anything().filter("x"), "filter got 'x'", "a function", "not its result"),
+    (lambda: anything().merge(), "merge got no streams", "one stream or more", "a.merge(b)"),
+    (lambda: words().merge(words()), "merge got", "streams of the same pipeline", ""),
+    (lambda: words().send_to("a/b"), "stream name 'a/b'", "letters, digits", ""),
+    (
+        lambda: words().partition_by(lambda w: w, id="by"),
+        "the type of its keys is not known",
+        "a key type",
+        "key_type=",
+    ),
+    (lambda: words().partition_by(float, id="b", key_type=float), "float is not a type of key", "str, bytes, int", ""),
+    (lambda: words().partition_by(str, id="a b", key_type=str), "id 'a b'", "letters, digits", ""),
+    (lambda: keyed().partition_by(str, id="by", key_type=str), "id 'by' is used twice", "a unique id", "another id"),
+    (lambda: anything().sink(3, id="s"), "int has no open, write, flush, close", "an object with open", ""),
+    (lambda: words().async_flat_map(call, id="c", max_in_flight=0), "max_in_flight=0", "1 or more", ""),
+    (lambda: anything().async_flat_map(call, id="c", order="x"), "order='x'", '"key", "input" or "none"', ""),
+    (lambda: anything().async_flat_map(call, id="c", timeout=3), "timeout is 3", "a timedelta", "timedelta(seconds="),
+    (lambda: anything().async_flat_map(call, id="c", retry=3), "retry=3", "a Retry", "Retry(attempts=3)"),
+    (lambda: Retry(attempts=0), "attempts=0", "1 or more", ""),
+    (lambda: tumbling(timedelta(0)), "tumbling: size is", "at least 1 ms", "timedelta(seconds="),
+    (
+        lambda: keyed().window(session(HOUR), aggregate(int, add), id="w"),
+        "sessions merge, add cannot",
+        "with merge",
+        "merge=",
+    ),
+    (lambda: Pipeline("a b"), "id 'a b'", "letters, digits", ""),
+    (lambda: anything_of("p").stream("s", value=lambda: 0), "cannot be decoded", "a dataclass", ""),
+    (lambda: Pipeline("p").stream("s", value=str, key=float), "float is not a type of key", "str, bytes, int", ""),
+]
+
+
+@pytest.mark.parametrize(("place", "wrong", "expected", "remedy"), CASES, ids=[case[1] for case in CASES])
+def test_an_error_explains(place: Any, wrong: str, expected: str, remedy: str) -> None:
+    assert_explains(error_of(place, PipelineError), wrong, place, expected, remedy)
+
+
+def test_a_stream_read_twice_names_both_lines() -> None:
+    pipeline = Pipeline("p")
+    first: Any = lambda: pipeline.stream("s", value=str)  # noqa: E731
+    again: Any = lambda: pipeline.stream("s", value=str)  # noqa: E731
+    first()
+    error = error_of(again, PipelineError)
+    assert_explains(error, "stream 's' is read twice", again, "one handle", "keep the handle")
+    assert f":{first.__code__.co_firstlineno}" in str(error).splitlines()[0]
