@@ -1,0 +1,147 @@
+"""The Spark engine on a real Spark: what no model of it can show."""
+
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fluvial.dsl import MessageError, Pipeline, PlanError, UnsupportedError, count, session
+from fluvial.planner import Settings
+from fluvial.runtime import Progress, Report, run
+from fluvial.runtime.systems import LogSystem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+GAP = timedelta(milliseconds=10)
+SMALL = Settings(spark_batch_records=100, spark_buckets=4)
+
+
+def time_of(line: str) -> int:
+    return int(line.split()[1])
+
+
+def key_of(line: str) -> str:
+    return line.split()[0]
+
+
+def visits(seen: Path | None = None, name: str = "visits") -> Pipeline:
+    """Sessions of lines like "ada 17"; each process that decodes one leaves a file named after itself in `seen`."""
+
+    def noted(line: str) -> str:
+        if seen is not None:
+            (seen / str(os.getpid())).touch()
+        return line
+
+    pipeline = Pipeline(name)
+    lines = pipeline.stream("lines", value=str, timestamp=time_of).map(noted)
+    keyed = lines.partition_by(key_of, id="by-name", key_type=str, value=str)
+    keyed.map(noted).window(session(GAP), count(), id="sessions").send_to("out")
+    return pipeline
+
+
+def written(folder: Path, lines: list[str], partitions: int = 2) -> LogSystem:
+    """A log with a stream of lines, dealt out to its partitions."""
+    system = LogSystem(folder, fsync=False)
+    system.admin().create("lines", partitions)
+    append(system, lines, partitions)
+    return system
+
+
+def append(system: LogSystem, lines: list[str], partitions: int = 2) -> None:
+    producer = system.producer()
+    transaction = producer.begin()
+    for number in range(partitions):
+        transaction.append("lines", number, [(None, line.encode(), 0, ()) for line in lines[number::partitions]])
+    transaction.commit()
+    producer.close()
+
+
+def outputs(system: LogSystem, stream: str = "out") -> list[tuple[bytes | None, bytes | None]]:
+    """What a stream holds, in no order."""
+    consumer = system.consumer()
+    ends = system.admin().ends(stream)
+    consumer.assign({(stream, number): 0 for number in range(len(ends))})
+    found = []
+    while len(found) < sum(ends):
+        found += [record[:2] for batch in consumer.poll(1.0) for record in batch.records]
+    consumer.close()
+    return sorted(found)
+
+
+LINES = [f"{'abcdefg'[number % 7]} {number}" for number in range(0, 900, 2)]
+
+
+def on_local(folder: Path, lines: list[str] = LINES) -> list[tuple[bytes | None, bytes | None]]:
+    system = written(folder, lines)
+    run(visits(), system=system, until="end")
+    return outputs(system)
+
+
+def test_several_batches_and_processes_give_what_the_local_engine_does(tmp_path: Path, spark: "SparkSession") -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    system = written(tmp_path / "log", LINES)
+    report = run(visits(seen), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
+    assert outputs(system) == on_local(tmp_path / "local")
+    assert report.read["lines"] == len(LINES)
+    assert len(list(seen.iterdir())) >= 2
+
+
+def test_a_run_stopped_between_batches_is_gone_on_with(tmp_path: Path, spark: "SparkSession") -> None:
+    system = written(tmp_path / "log", LINES)
+
+    def stop_soon(progress: Progress) -> None:
+        if progress.read:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    first = run(visits(), engine="spark", system=system, settings=SMALL, progress=stop_soon, spark=spark)
+    second = run(visits(), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
+    assert outputs(system) == on_local(tmp_path / "local")
+    assert first.read["lines"] + second.read.get("lines", 0) == len(LINES)
+
+
+def test_a_later_run_goes_on_where_the_end_of_input_was(tmp_path: Path, spark: "SparkSession") -> None:
+    system = written(tmp_path / "log", ["a 1", "b 1", "a 3", "b 3"])
+    run(visits(), engine="spark", system=system, until="end", spark=spark)
+    append(system, ["a 40", "b 41"])
+    report: Report = run(visits(), engine="spark", system=system, until="end", spark=spark)
+    assert report.read["lines"] == 2
+    assert len(outputs(system)) == 4
+
+
+def test_a_function_that_raises_stops_the_run_and_names_the_users_line(tmp_path: Path, spark: "SparkSession") -> None:
+    pipeline = Pipeline("raising")
+    pipeline.stream("lines", value=str).map(int).send_to("out")
+    line = pipeline.operator("map-2").origin.line
+    system = written(tmp_path, ["not a number"], partitions=1)
+    with pytest.raises(MessageError) as raised:
+        run(pipeline, engine="spark", system=system, until="end", spark=spark)
+    assert "map 'map-2' failed on the message at lines, partition 0, offset 0, key none: ValueError" in str(raised.value)
+    assert f"test_engine.py:{line}" in str(raised.value)
+    assert "set Pipeline(on_error=skip())" in str(raised.value)
+    assert outputs(system) == []
+
+
+def test_a_changed_pipeline_is_refused_before_anything_starts(tmp_path: Path, spark: "SparkSession") -> None:
+    system = written(tmp_path, ["a 1"])
+    run(visits(), engine="spark", system=system, until="end", spark=spark)
+    with pytest.raises(PlanError, match="has changed since its state on Spark was written"):
+        run(visits(), engine="spark", system=system, until="end", spark=spark, settings=Settings(spark_buckets=3))
+
+
+def test_streams_in_memory_are_refused(spark: "SparkSession") -> None:
+    with pytest.raises(PlanError, match="does not exist in memory:"):
+        run(visits(), engine="spark", system="memory:", until="end", spark=spark)
+
+
+def test_a_circle_of_stages_is_refused(tmp_path: Path, spark: "SparkSession") -> None:
+    pipeline = Pipeline("circle")
+    lines = pipeline.stream("lines", value=str)
+    lines.merge(lines.partition_by(key_of, id="by-name", key_type=str)).send_to("out")
+    with pytest.raises(UnsupportedError, match="from behind a partition_by with others from before it"):
+        run(pipeline, engine="spark", system=written(tmp_path, ["a 1"]), until="end", spark=spark)
