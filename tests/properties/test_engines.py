@@ -13,7 +13,7 @@ from targets import PATIENT, on_driver, on_local_log, on_local_memory, on_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=PATIENT)
+MANY = settings(max_examples=200, deadline=None, suppress_health_check=PATIENT)
 FEW = settings(MANY, max_examples=15)
 
 
