@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 from ...dsl import operators as ops
@@ -20,7 +19,6 @@ from ..gaps import gaps
 from ..run import EngineName
 from ..systems import open_system
 from ..systems.contract import System
-from ..target import loaded_modules
 from .types import foreign
 
 WRONG = 3
@@ -167,24 +165,15 @@ def _functions(pipeline: Pipeline) -> Iterator[Finding]:
     if find_spec("pyspark") is None:
         return
     # By name, for only the Spark engine may depend on pyspark; this asks its pickler and starts nothing.
-    pickler = import_module("pyspark.cloudpickle")
-    for module in loaded_modules():
-        pickler.register_pickle_by_value(module)
-        _forget_decoders(module)
+    shipping = import_module("fluvial.runtime.spark.shipping")
     failed = 0
-    for operator in pipeline.operators:
-        try:
-            pickler.dumps(operator)
-        except Exception as error:  # pickling runs the users' own methods
-            failed += 1
-            remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"
-            yield Finding(f"functions: {operator.id} cannot be sent to Spark's workers: {error}", WRONG, remedy)
+    with shipping.by_value(pipeline):
+        for operator in pipeline.operators:
+            try:
+                shipping.structs.dumps(operator)
+            except Exception as error:  # pickling runs the users' own methods
+                failed += 1
+                remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"
+                yield Finding(f"functions: {operator.id} cannot be sent to Spark's workers: {error}", WRONG, remedy)
     if not failed:
         yield Finding("functions: all can be sent to Spark's workers")
-
-
-def _forget_decoders(module: ModuleType) -> None:
-    """Drop what msgspec keeps on dataclasses it has decoded: it cannot be pickled, and is made again when needed."""
-    for value in vars(module).values():
-        if isinstance(value, type) and "__msgspec_cache__" in vars(value):
-            del value.__msgspec_cache__  # type: ignore[attr-defined]

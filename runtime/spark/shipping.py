@@ -6,6 +6,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
@@ -15,9 +16,11 @@ import pyspark.cloudpickle
 
 from ...dsl.checks import explain
 from ...dsl.errors import UnsupportedError
+from ...dsl.pipeline import Pipeline
 from ...planner.plan import Plan
 from ..kernel.program import Program, compile_stage
 from ..kernel.shape import Clock
+from . import structs
 from .levels import Levels
 
 
@@ -46,23 +49,31 @@ class Cargo:
 
 def pack(cargo: Cargo) -> Shipment:
     """Pickle a plan. Functions of modules that workers may not find go along with their code."""
-    modules = list(_own_modules(cargo.plan))
+    pipeline = cargo.plan.pipeline
+    try:
+        with by_value(pipeline):
+            data = structs.dumps(cargo)
+    except Exception as error:
+        wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
+        remedy = "make what your functions use (clients, locks, files) inside the functions"
+        raise UnsupportedError(explain(wrong, "functions that can be pickled", remedy, pipeline.origin)) from error
+    return Shipment(hashlib.sha256(data).hexdigest(), data)
+
+
+@contextmanager
+def by_value(pipeline: Pipeline) -> Iterator[None]:
+    """Meanwhile, the modules that the pipeline's functions come from are pickled with their code, unless installed."""
+    modules = list(_own_modules(pipeline))
     for module in modules:
         _forget_decoders(module)
-        if module.__name__ != "__main__":
-            _cloudpickle.register_pickle_by_value(module)
+    sent = [module for module in modules if module.__name__ != "__main__"]
+    for module in sent:
+        _cloudpickle.register_pickle_by_value(module)
     try:
-        data = _cloudpickle.dumps(cargo)
-    except Exception as error:
-        wrong = f"pipeline {cargo.plan.name!r} cannot be sent to Spark's workers: {error}"
-        remedy = "make what your functions use (clients, locks, files) inside the functions"
-        origin = cargo.plan.pipeline.origin
-        raise UnsupportedError(explain(wrong, "functions that can be pickled", remedy, origin)) from error
+        yield
     finally:
-        for module in modules:
-            if module.__name__ != "__main__":
-                _cloudpickle.unregister_pickle_by_value(module)
-    return Shipment(hashlib.sha256(data).hexdigest(), data)
+        for module in sent:
+            _cloudpickle.unregister_pickle_by_value(module)
 
 
 _cloudpickle: Any = pyspark.cloudpickle  # has no types
@@ -86,11 +97,11 @@ def program(shipment: Shipment, stage: str) -> Program:
     return programs[stage]
 
 
-def _own_modules(plan: Plan) -> Iterator[ModuleType]:
+def _own_modules(pipeline: Pipeline) -> Iterator[ModuleType]:
     """The user's modules that the pipeline's functions come from: not installed, not part of Python."""
     names = {
         name
-        for operator in plan.pipeline.operators
+        for operator in pipeline.operators
         for field in operator.__dataclass_fields__
         for name in _modules_of(getattr(operator, field))
     }

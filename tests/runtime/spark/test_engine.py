@@ -66,7 +66,7 @@ def outputs(system: LogSystem, stream: str = "out") -> list[tuple[bytes | None, 
     consumer = system.consumer()
     ends = system.admin().ends(stream)
     consumer.assign({(stream, number): 0 for number in range(len(ends))})
-    found = []
+    found: list[tuple[bytes | None, bytes | None]] = []
     while len(found) < sum(ends):
         found += [record[:2] for batch in consumer.poll(1.0) for record in batch.records]
     consumer.close()
@@ -121,7 +121,9 @@ def test_a_function_that_raises_stops_the_run_and_names_the_users_line(tmp_path:
     system = written(tmp_path, ["not a number"], partitions=1)
     with pytest.raises(MessageError) as raised:
         run(pipeline, engine="spark", system=system, until="end", spark=spark)
-    assert "map 'map-2' failed on the message at lines, partition 0, offset 0, key none: ValueError" in str(raised.value)
+    assert "map 'map-2' failed on the message at lines, partition 0, offset 0, key none: ValueError" in str(
+        raised.value
+    )
     assert f"test_engine.py:{line}" in str(raised.value)
     assert "set Pipeline(on_error=skip())" in str(raised.value)
     assert outputs(system) == []

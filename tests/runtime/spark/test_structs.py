@@ -1,0 +1,57 @@
+"""Structs sent by value come back whole."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
+
+from fluvial.runtime.spark import structs
+
+USERS = """
+from typing import Generic, TypeVar
+import msgspec
+
+T = TypeVar("T")
+
+class Box(msgspec.Struct, Generic[T]):
+    item: T
+
+class Point(msgspec.Struct, frozen=True, tag="point"):
+    x: int
+    y: int = 0
+    names: list[str] = msgspec.field(default_factory=list, name="n")
+
+    def moved(self) -> "Point":
+        return Point(self.x + 1, self.y, self.names)
+
+class Named(Point, frozen=True, kw_only=True):
+    title: str
+
+def use(line: bytes):
+    point = msgspec.json.decode(line, type=Point)
+    box = msgspec.convert({"item": 1}, Box[int])
+    return msgspec.json.encode(point.moved()), Named(1, title="a").title, Point(1) == Point(1), box
+"""
+
+
+def test_a_struct_of_a_module_that_workers_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "struct_users.py").write_text(USERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import struct_users  # type: ignore[import-not-found] # noqa: PLC0415 - written above
+
+    line = b'{"type":"point","x":1,"n":["b"]}'
+    expected = struct_users.use(line)
+    structs._cloudpickle.register_pickle_by_value(struct_users)
+    try:
+        data = structs.dumps(struct_users.use)
+    finally:
+        structs._cloudpickle.unregister_pickle_by_value(struct_users)
+    (tmp_path / "sent").write_bytes(data)
+    code = f"import pickle; print(pickle.load(open({str(tmp_path / 'sent')!r}, 'rb'))({line!r}))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    assert found.stdout.strip() == repr(expected)
+    assert pickle.loads(structs.dumps([1])) == [1]
