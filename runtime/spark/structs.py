@@ -28,8 +28,19 @@ _OPTIONS = (
     "tag_field",
 )
 _MADE = frozenset(
-    "__module__ __qualname__ __doc__ __annotations__ __slots__ __dict__ __weakref__ __orig_bases__ __parameters__ "
-    "__match_args__ __msgspec_cache__".split()
+    [
+        "__module__",
+        "__qualname__",
+        "__doc__",
+        "__annotations__",
+        "__slots__",
+        "__dict__",
+        "__weakref__",
+        "__orig_bases__",
+        "__parameters__",
+        "__match_args__",
+        "__msgspec_cache__",
+    ]
 )
 """What making a class gives it."""
 
