@@ -28,7 +28,7 @@ _OPTIONS = (
     "tag_field",
 )
 _MADE = frozenset(
-    [
+    {
         "__module__",
         "__qualname__",
         "__doc__",
@@ -40,7 +40,7 @@ _MADE = frozenset(
         "__parameters__",
         "__match_args__",
         "__msgspec_cache__",
-    ]
+    }
 )
 """What making a class gives it."""
 
