@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from ...dsl.errors import NoProgressError
@@ -9,10 +10,13 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..kernel.times import END, START
 from ..report import OnProgress, Progress, Report
-from ..systems.contract import Admin, Consumer, StreamPartition
+from ..systems.contract import Admin, Batch, Consumer, StreamPartition
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
+"""Rest of a container that has nothing to do."""
+BUSY_SECONDS = 0.001
+"""Rest of a container that waits for asynchronous calls."""
 PROGRESS_SECONDS = 1.0
 
 
@@ -92,14 +96,26 @@ class Container:
 
     def _read(self) -> set[str]:
         """Give tasks what there is to read; the names of those that got something."""
-        wanted = frozenset(place for place, task in self._owners.items() if task.wants(place[0]))
+        wanted = frozenset(place for place, task in self._owners.items() if self._wants(place, task))
         batches = self._consumer.poll(0.0, wanted) if wanted else []
         fed = set()
         for batch in batches:
             task = self._owners[(batch.stream, batch.partition)]
-            task.enqueue(batch)
+            task.enqueue(self._up_to_end(batch))
             fed.add(task.name)
         return fed
+
+    def _wants(self, place: StreamPartition, task: LocalTask) -> bool:
+        end = None if self._ends is None else self._ends.get(place)
+        return task.wants(place[0]) and (end is None or task.positions[place] < end)
+
+    def _up_to_end(self, batch: Batch) -> Batch:
+        """What of a batch is to be processed: messages that came after the run began are a later run's."""
+        end = None if self._ends is None else self._ends.get((batch.stream, batch.partition))
+        if end is None or batch.next_offset <= end:
+            return batch
+        count = bisect_left(batch.offsets, end)
+        return Batch(batch.stream, batch.partition, batch.offsets[:count], batch.records[:count])
 
     def _commit_if_due(self, task: LocalTask, *, starved: bool) -> bool:
         now = self._clock()
@@ -121,10 +137,10 @@ class Container:
 
     async def _pause(self, moved: bool) -> None:
         """Let asynchronous work go on; without work, rest."""
-        if self._asynchronous:
-            await asyncio.sleep(0 if moved or any(task.busy for task in self._tasks) else IDLE_SECONDS)
+        if moved and self._asynchronous:
+            await asyncio.sleep(0)
         elif not moved:
-            await asyncio.sleep(IDLE_SECONDS)
+            await asyncio.sleep(BUSY_SECONDS if any(task.busy for task in self._tasks) else IDLE_SECONDS)
 
     async def _finish(self) -> None:
         """Drain what is under way, and commit."""
