@@ -86,9 +86,26 @@ class Inputs:
     def ended(self, stream: str) -> bool:
         return self._timeline.stream(stream) == END
 
-    def position(self) -> Position:
-        return Position(dict(self.highs), {stream: dict(told) for stream, told in self._producers.items()})
+    def position(self, floor: Callable[[str], int | None]) -> Position:
+        """What must be remembered to go on from the messages that have landed.
+
+        `floor(stream)` is the watermark that the oldest message under way met. It will be read again after a crash,
+        and then must not meet a later time: it would be late for those behind it.
+        """
+        highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
+        told = {stream: _capped(found, floor(stream)) for stream, found in self._producers.items()}
+        return Position({stream: high for stream, high in highs.items() if high > START}, told)
+
+    def _high(self, stream: str, high: int, floor: int | None) -> int:
+        source = self.entries[stream].source
+        if floor is None or source is None:
+            return high
+        return START if floor == START else min(high, floor + source.out_of_order)
 
     def watermark(self) -> int:
         """The least watermark of all inputs."""
         return min(self._timeline.stream(stream) for stream in self.entries)
+
+
+def _capped(told: Mapping[int, int], floor: int | None) -> dict[int, int]:
+    return dict(told) if floor is None else {producer: min(mark, floor) for producer, mark in told.items()}

@@ -37,7 +37,7 @@ class StageTask:
 
     `empty` says that nothing is kept in `below`, which saves reading there.
 
-    Feed it with `feed`, take what it made with `take`; `changes` and `inputs.position()` are what a commit must keep.
+    Feed it with `feed`, take what it made with `take`; `changes` and `position()` are what a commit must keep.
     """
 
     def __init__(
@@ -136,6 +136,10 @@ class StageTask:
                 taken = made.copy()
                 made.clear()
                 yield id, taken
+
+    def position(self) -> Position:
+        """How far time had come for the messages that have landed."""
+        return self.inputs.position(self.cells.floor)
 
     def changes(self) -> Iterator[Change]:
         """The changes of state since the last `settle`."""

@@ -222,7 +222,7 @@ class LocalTask:
         """
         self.pass_on()
         told = self._tell_borders()
-        position = self.work.inputs.position()
+        position = self.work.position()
         offsets = {**self._last.offsets, **{name: landing.position() for name, landing in self._landings.items()}}
         now = Checkpoint(offsets=offsets, highs=position.highs, producers=position.producers)
         if now == self._last and not told and self._transaction.size == 0:

@@ -107,7 +107,7 @@ class _StageAtWork:
         self._emitter.take(self.task, made)
         self._emitter.tell(self.task, made)
         self._emitter.count(self.task, read, made)
-        self._pages.index.producers[self._stage.id] = self.task.inputs.position().producers
+        self._pages.index.producers[self._stage.id] = self.task.position().producers
 
     def _tell(self, frame: pd.DataFrame) -> None:
         """Take in how far the producers have come, the slowest first, as no message of this batch is left to come."""

@@ -144,3 +144,19 @@ def test_a_call_submitted_as_the_last_one_ends_is_made() -> None:
 def bare_task(pipeline: Pipeline) -> Any:
     program = compile_stage(plan(pipeline), "in", {"in": "source"}, stamped=True)
     return StageTask(program, MemoryStore())
+
+
+def test_a_message_under_way_at_a_crash_is_not_late_when_it_comes_again() -> None:
+    pipeline = Pipeline("p")
+    looked_up = keyed(pipeline).async_flat_map(slow_below_ten, id="look-up", order="none")
+    crossed = looked_up.partition_by(str, id="by-value", key_type=str, value=int)
+    crossed.window(TEN, count(), id="window").map(counted).send_to("out")
+    with PipelineDriver(pipeline, commits="timed") as driver:
+        driver.send("in", 1, key="a", timestamp=1)
+        driver.send("in", 20, key="a", timestamp=20)
+        driver.commit()
+        driver.crash()
+        driver.restart()
+        driver.end()
+        # 20 had landed, and comes twice behind the border: that is at least once.
+        assert sorted(message.value for message in driver.read("out")) == [1, 2]
