@@ -219,7 +219,10 @@ class LocalTask:
         Offsets first, so that they cover no more than what is written after; then the outputs, durable but not yet
         visible; then, at one stroke, state, offsets and the promise to publish; then the outputs become visible, and
         with them the checkpoint. After a crash in between, the promise is kept at the next start.
+
+        Raises what asynchronous work has failed with since it was last looked at: nothing past it is committed.
         """
+        self.work.check()
         self.pass_on()
         told = self._tell_borders()
         position = self.work.position()

@@ -1,0 +1,47 @@
+"""What a commit of the local engine may hold, and what it must not leave out."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import MessageError, Pipeline, count, tumbling
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.testing import PipelineDriver
+from targets import write
+
+TEN = tumbling(timedelta(milliseconds=10))
+
+
+async def refused(value: Any) -> list[Any]:
+    await asyncio.sleep(0.01)
+    raise ValueError(value)
+
+
+async def refused_at_one(value: int) -> list[int]:
+    return [value] if value != 1 else await refused(value)
+
+
+def test_a_call_that_fails_at_the_very_end_is_an_error_of_the_run() -> None:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    windowed = pipeline.stream("in", value=int, key=str).window(TEN, count(), id="w")
+    windowed.async_flat_map(refused, id="call").send_to("out")
+    write(system, {"in": [[(b"a", b"1", 0, ())]]})
+    with pytest.raises(MessageError, match="the pane of key 'a'"):
+        run(pipeline, system=system, until="end")
+
+
+def test_a_call_that_fails_while_a_commit_waits_keeps_what_came_after_from_being_committed() -> None:
+    pipeline = Pipeline("p")
+    called = pipeline.stream("in", value=int).async_flat_map(refused_at_one, id="call", order="none")
+    called.send_to("out")
+    settings = Settings(guarantee="exactly_once", commit_interval=timedelta(milliseconds=5))
+    with PipelineDriver(pipeline, commits="timed", settings=settings) as driver:
+        driver.send("in", 1)
+        driver.send("in", 2)
+        with pytest.raises(MessageError):
+            driver.advance(timedelta(seconds=1))
+        assert driver.read("out") == []
