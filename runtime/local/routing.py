@@ -31,6 +31,7 @@ class Router:
             if isinstance(operator, SinkTo):
                 self.sinks[op.id] = operator.sink
         self.written: dict[str, int] = {}
+        self.unflushed = False
 
     def route(self, id: str, made: list[Any], transaction: Transaction) -> None:
         """Pass on what an operator made."""
@@ -38,11 +39,18 @@ class Router:
             self._count(id, len(made))
             messages: Sequence[Message[Any]] = made
             self.sinks[id].write(messages)
+            self.unflushed = True
             return
         stream, partitions = self._streams[id]
         self._count(stream, len(made))
         for partition, records in self._split(made, partitions, self._keyless[id] % partitions).items():
             transaction.append(stream, partition, records)
+
+    def flush(self) -> None:
+        """Return once all that sinks were given is safe."""
+        for sink in self.sinks.values():
+            sink.flush()
+        self.unflushed = False
 
     def _count(self, name: str, messages: int) -> None:
         self.written[name] = self.written.get(name, 0) + messages

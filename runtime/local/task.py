@@ -228,10 +228,9 @@ class LocalTask:
         position = self.work.position()
         offsets = {**self._last.offsets, **{name: landing.position() for name, landing in self._landings.items()}}
         now = Checkpoint(offsets=offsets, highs=position.highs, producers=position.producers)
-        if now == self._last and not told and self._transaction.size == 0:
+        if now == self._last and not told and self._transaction.size == 0 and not self._router.unflushed:
             return False
-        for sink in self._router.sinks.values():
-            sink.flush()
+        self._router.flush()
         data = checkpoints.encode(now)
         token = self._transaction.prepare(self._run.plan.name, {self.name: data})
         if self.work.windows:

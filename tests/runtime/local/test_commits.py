@@ -1,12 +1,13 @@
 """What a commit of the local engine may hold, and what it must not leave out."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from fluvial.dsl import MessageError, Pipeline, count, tumbling
+from fluvial.dsl import Message, MessageError, Pipeline, count, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
@@ -45,3 +46,36 @@ def test_a_call_that_fails_while_a_commit_waits_keeps_what_came_after_from_being
         with pytest.raises(MessageError):
             driver.advance(timedelta(seconds=1))
         assert driver.read("out") == []
+
+
+class Buffer:
+    """A sink that keeps what it is given, once it is flushed."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+        self.safe: list[Any] = []
+
+    def open(self) -> None:
+        self.given = []
+
+    def write(self, messages: Sequence[Message[Any]]) -> None:
+        self.given += [message.value for message in messages]
+
+    def flush(self) -> None:
+        self.safe += self.given
+        self.given = []
+
+    def close(self) -> None:
+        """What is not flushed is lost."""
+
+
+def test_panes_that_the_end_alone_fires_reach_a_sink_once() -> None:
+    sink, pipeline = Buffer(), Pipeline("p")
+    windowed = pipeline.stream("in", value=int, key=str).window(TEN, count(), id="w")
+    windowed.map(lambda pane: pane.value).sink(sink, id="sink")
+    with PipelineDriver(pipeline) as driver:
+        driver.send("in", 1, key="a", timestamp=0)
+        for _ in range(2):
+            driver.restart()
+            driver.end()
+            assert sink.safe == [1]
