@@ -83,6 +83,7 @@ class LocalTask:
         self._transaction = run.producer.begin()
         self._last = found
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
+        self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
         self._told: dict[str, tuple[int, bool]] = {}
         self.read: dict[str, int] = {}
         self.commits = 0
@@ -247,7 +248,8 @@ class LocalTask:
         news = False
         for id, stream in self._borders.items():
             ended = self.work.watermark_of(id) == END and not self.work.busy
-            told = self.work.told_watermark_of(id), ended
+            # Where no input of this task leads there, time must not wait for it.
+            told = END if id in self._silent else self.work.told_watermark_of(id), ended
             if told == self._told.get(id) or told == (START, False):
                 continue
             self._told[id] = told

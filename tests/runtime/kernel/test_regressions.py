@@ -160,3 +160,19 @@ def test_a_message_under_way_at_a_crash_is_not_late_when_it_comes_again() -> Non
         driver.end()
         # 20 had landed, and comes twice behind the border: that is at least once.
         assert sorted(message.value for message in driver.read("out")) == [1, 2]
+
+
+def test_time_behind_a_border_does_not_wait_for_tasks_that_read_nothing_for_it() -> None:
+    pipeline = Pipeline("p")
+    narrow, wide = pipeline.stream("narrow", value=int), pipeline.stream("wide", value=int)
+    narrow.partition_by(str, id="by-value", key_type=str).window(TEN, count(), id="window").send_to("out")
+    narrow.merge(wide).send_to("both")
+    with PipelineDriver(pipeline, partitions={"narrow": 1, "wide": 3}) as driver:
+        for time in (0, 5, 50):
+            driver.send("narrow", 1, timestamp=time)
+        assert panes(driver, "out") == [(10, "on_time", 2)]
+        driver.restart()
+        driver.send("narrow", 1, timestamp=90)
+        assert panes(driver, "out") == [(10, "on_time", 2), (60, "on_time", 1)]
+        driver.end()
+        assert panes(driver, "out") == [(10, "on_time", 2), (60, "on_time", 1), (100, "on_time", 1)]
