@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import networkx as nx
 
+from ...dsl.operators import Source
 from ...planner.plan import Plan, PlannedStage
 from .levels import Levels
 
@@ -46,7 +47,20 @@ def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: in
     writer = plan.stage(plan.operator(planned.written_by[0]).stage)
     if of_stage[writer.id] > 0:
         return buckets
-    return sum(plan.stream(name).partitions for name in writer.inputs)
+    leading = _sources_of(plan, planned.written_by[0])
+    return sum(plan.stream(name).partitions for name in writer.inputs if name in leading)
+
+
+def _sources_of(plan: Plan, operator: str) -> set[str]:
+    """The sources that lead to an operator."""
+    found: set[str] = set()
+    rest = [operator]
+    while rest:
+        at = plan.pipeline.operator(rest.pop())
+        rest.extend(source for source in at.inputs if source not in found)
+        found.update(at.inputs)
+    passed = map(plan.pipeline.operator, found)
+    return {at.stream for at in passed if isinstance(at, Source)}
 
 
 def _graph(plan: Plan) -> "nx.DiGraph[str]":

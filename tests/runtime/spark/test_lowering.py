@@ -1,5 +1,7 @@
 """The lowering to Spark, judged in process by random pipelines: see `spark_in_process`."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as tries
@@ -8,7 +10,12 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is installed")
 
 from cases import Case, cases, judge
-from spark_in_process import lowered
+from fluvial.dsl import Pipeline, count, tumbling
+from fluvial.planner import plan
+from fluvial.runtime.systems.contract import Batch
+from spark_in_process import lowered, queries
+
+TEN = tumbling(timedelta(milliseconds=10))
 
 
 @tries(max_examples=80)
@@ -21,3 +28,13 @@ def test_any_batching_gives_what_the_oracle_does(case: Case, batch_records: int)
 @given(cases(mode="late"))
 def test_one_message_a_batch_judges_late_ones_as_the_rulings_do(case: Case) -> None:
     judge(case, lambda case: lowered(case, 1))
+
+
+def test_time_behind_a_border_does_not_wait_for_sources_that_do_not_lead_there() -> None:
+    pipeline = Pipeline("p")
+    one, other = pipeline.stream("one", value=int), pipeline.stream("other", value=int)
+    one.partition_by(str, id="by-value", key_type=str).window(TEN, count(), id="window").send_to("out")
+    one.merge(other).send_to("both")
+    (query,) = queries(plan(pipeline, partitions={"one": 1, "other": 3}))
+    query.batch([Batch("one", 0, range(3), [(None, b"1", time, ()) for time in (0, 5, 50)])])
+    assert [message.timestamp for message in query.written["out"]] == [9]
