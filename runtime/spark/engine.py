@@ -74,10 +74,9 @@ def _run_all(
     try:
         while any(query.isActive for query in queries) and not watch.stop():
             _await_any(queries)
+            _raise_any(queries)
             watch.tell()
-        for query in queries:
-            if not query.isActive and query.exception() is not None:
-                raise _problem(query.exception())
+        _raise_any(queries)
     finally:
         for query in queries:
             query.stop()
@@ -90,6 +89,13 @@ def _await_any(queries: Sequence[StreamingQuery]) -> None:
             active.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]
         except StreamingQueryException:
             return  # told by `exception`, with those of the other queries
+
+
+def _raise_any(queries: Sequence[StreamingQuery]) -> None:
+    """Raise what a query has failed with, whatever the others do."""
+    for query in queries:
+        if not query.isActive and query.exception() is not None:
+            raise _problem(query.exception())
 
 
 class _Watch:
