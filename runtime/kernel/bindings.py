@@ -14,6 +14,7 @@ from .pool import Call, Pool
 from .sessions import SessionOperator
 from .stamps import STAMP, STAMP_SIZE, pack_stamp
 from .state import Bytes
+from .times import wrong_time
 from .tumbling import TumblingOperator
 from .windows import Context, WindowOperator
 
@@ -47,7 +48,7 @@ def bind(
         "passed": task.pass_message,
         "failed_pane": task.failures.pane,
         "open_pane": lambda id, key, pane, watermark: task.cells.open(watermark, (id, key, pane)),
-        "wrong_time": _wrong_time,
+        "wrong_time": wrong_time,
     }
     _bind_entries(task, env)
     for number, operator in enumerate(task.program.shape.operators.values()):
@@ -57,10 +58,6 @@ def bind(
     exec(task.program.code, env)
     _bind_stateful(task, env, below, empty, make_pool)
     return {stream: env[f"read_{number}"] for number, stream in enumerate(task.program.shape.entries)}
-
-
-def _wrong_time(timestamp: object) -> TypeError:
-    return TypeError(f"timestamp must return an int, ms since epoch, not {type(timestamp).__name__}: {timestamp!r}")
 
 
 def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.operators import Operator
 from .shape import Entry, Shape
+from .times import LATEST
 
 FILE_PREFIX = "<fluvial stage "
 _OPERATORS: dict[str, dict[int, str]] = {}
@@ -127,6 +128,10 @@ class Compiler:
         if entry.source is not None and entry.source.timestamp is not None and entry.clock != "given":
             text.add(4, f"t = timestamp_{number}(v0)", entry.writer)
             text.add(4, "if t.__class__ is not int:", entry.writer)
+            text.add(5, "raise wrong_time(t)", entry.writer)
+        if entry.clock == "source":
+            # One message from the end of time would end the input, in this run and all later ones.
+            text.add(4, f"if t > {LATEST}:", entry.writer)
             text.add(5, "raise wrong_time(t)", entry.writer)
         text.add(3, "except Exception as error:")
         text.add(4, f"failed_{number}(first + len(records) - rest.__length_hint__() - 1, error, {entry.writer!r})")

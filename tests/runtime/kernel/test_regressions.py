@@ -176,3 +176,13 @@ def test_time_behind_a_border_does_not_wait_for_tasks_that_read_nothing_for_it()
         assert panes(driver, "out") == [(10, "on_time", 2), (60, "on_time", 1)]
         driver.end()
         assert panes(driver, "out") == [(10, "on_time", 2), (60, "on_time", 1), (100, "on_time", 1)]
+
+
+def test_a_message_from_the_end_of_time_does_not_end_the_input() -> None:
+    pipeline = Pipeline("p", on_error=skip())
+    keyed(pipeline).window(TEN, count(), id="window").send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        for time in (0, 2**63 - 1, 1, 20):
+            driver.send("in", 1, key="a", timestamp=time)
+        assert panes(driver, "out") == [(10, "on_time", 2)]
+        assert driver.report().failed == {"stream-1": 1}
