@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from ...dsl.message import Record
 from ...dsl.operators import Source
-from ...dsl.serde import value_serde
+from ...dsl.serde import key_serde, value_serde
 from ..kernel.failures import Failures, Where
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
-from ..kernel.times import START
+from ..kernel.times import LATEST, START, wrong_time
 from ..state.memory import MemoryStore
 from .emitting import Emitter, bucket_of, watermarks
 from .feeding import Feeder
@@ -107,6 +107,7 @@ class _Forward:
         pipeline = cargo.plan.pipeline
         self._source = next(op for op in pipeline.operators if isinstance(op, Source) and op.stream == stream)
         self._decode = value_serde(self._source.value).decode
+        self._decode_key = key_serde(self._source.key).decode if self._source.key is not None else None
         self._level = cargo.levels.of_stream[stream]
         self._failures = Failures(pipeline)
         self._high = START
@@ -122,9 +123,14 @@ class _Forward:
                 self._failures.message(where, error, self._source.id)
 
     def _row(self, offset: int, key: bytes | None, value: bytes | None, timestamp: int, headers: object) -> Row:
-        told = self._source.timestamp
-        if told is not None:
-            timestamp = told(None if value is None else self._decode(value))
+        # As the kernel does where it tells time itself: a message that fails there must not move time here.
+        decoded = None if value is None else self._decode(value)
+        if key is not None and self._decode_key is not None:
+            self._decode_key(key)
+        if self._source.timestamp is not None:
+            timestamp = self._source.timestamp(decoded)
+        if type(timestamp) is not int or timestamp > LATEST:
+            raise wrong_time(timestamp)
         self._high = max(self._high, timestamp)
         bucket = bucket_of(key, self._cargo.buckets)
         headed = pack_headers(headers)  # type: ignore[arg-type]

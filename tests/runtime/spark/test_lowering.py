@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is installed")
 
 from cases import Case, cases, judge
-from fluvial.dsl import Pipeline, count, tumbling
+from fluvial.dsl import Pipeline, count, skip, tumbling
+from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime.systems.contract import Batch
 from spark_in_process import lowered, queries
@@ -37,4 +38,15 @@ def test_time_behind_a_border_does_not_wait_for_sources_that_do_not_lead_there()
     one.merge(other).send_to("both")
     (query,) = queries(plan(pipeline, partitions={"one": 1, "other": 3}))
     query.batch([Batch("one", 0, range(3), [(None, b"1", time, ()) for time in (0, 5, 50)])])
+    assert [message.timestamp for message in query.written["out"]] == [9]
+
+
+@pytest.mark.parametrize("bad", [(b"a", b"no number", 99, ()), (b"\xff", b"1", 99, ()), (b"a", b"1", 2**63 - 1, ())])
+def test_a_message_that_fails_at_its_source_does_not_move_time(bad: Record) -> None:
+    pipeline = Pipeline("p", on_error=skip())
+    pipeline.stream("in", value=int, key=str).window(TEN, count(), id="window").send_to("out")
+    (query,) = queries(plan(pipeline, partitions={"in": 1}))
+    query.batch([Batch("in", 0, range(1), [bad])])
+    query.batch([Batch("in", 0, range(1, 2), [(b"a", b"1", 5, ())])])
+    query.batch([], end=True)
     assert [message.timestamp for message in query.written["out"]] == [9]
