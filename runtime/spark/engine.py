@@ -47,7 +47,7 @@ def run(
             closing = [part for part in parts if part.keeps_state]
             for part in closing:
                 tell_end(part.clock)
-            _run_all(session, closing, settings, admin, ends, watch)
+            _run_all(session, closing, settings, admin, ends, watch, closing=True)
     return _report(plan, log, parts, before, started)
 
 
@@ -69,8 +69,10 @@ def _run_all(
     admin: Admin,
     ends: dict[str, list[int]] | None,
     watch: "_Watch",
+    *,
+    closing: bool = False,
 ) -> None:
-    queries = [start(part, session, settings, admin, ends) for part in parts]
+    queries = [start(part, session, settings, admin, ends, closing=closing) for part in parts]
     try:
         while any(query.isActive for query in queries) and not watch.stop():
             _await_any(queries)

@@ -79,10 +79,17 @@ def _identity(folder: Path) -> str:
 
 
 def start(
-    part: Part, session: SparkSession, settings: Settings, admin: Admin, ends: dict[str, list[int]] | None
+    part: Part,
+    session: SparkSession,
+    settings: Settings,
+    admin: Admin,
+    ends: dict[str, list[int]] | None,
+    *,
+    closing: bool = False,
 ) -> StreamingQuery:
-    """Start the query of a part; with `ends`, by stream and partition, it stops by itself when it has come there."""
-    rows = _sources(part, session, settings, admin, ends)
+    """Start the query of a part; with `ends`, by stream and partition, it stops by itself when it has come there. A
+    `closing` one takes in the end of input."""
+    rows = _sources(part, session, settings, admin, ends, closing)
     rows = rows.mapInArrow(level_zero(part.shipment), SPARK_SCHEMA)
     for level in range(1, part.levels.count):
         processor = LevelProcessor(part.shipment, level)
@@ -109,7 +116,12 @@ def start(
 
 
 def _sources(
-    part: Part, session: SparkSession, settings: Settings, admin: Admin, ends: dict[str, list[int]] | None
+    part: Part,
+    session: SparkSession,
+    settings: Settings,
+    admin: Admin,
+    ends: dict[str, list[int]] | None,
+    closing: bool,
 ) -> DataFrame:
     latest = settings.offset_default == "latest"
     told = LogOptions(
@@ -119,5 +131,10 @@ def _sources(
         batch_records=settings.spark_batch_records,
     )
     log = session.readStream.format("fluvial_log").option("told", msgspec.json.encode(told).decode()).load()
-    clock = session.readStream.format("fluvial_clock").option("file", str(part.clock.absolute())).load()
+    clock = (
+        session.readStream.format("fluvial_clock")
+        .option("file", str(part.clock.absolute()))
+        .option("closing", str(closing).lower())
+        .load()
+    )
     return log.union(clock)

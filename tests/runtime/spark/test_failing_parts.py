@@ -45,7 +45,7 @@ class Watch:
 def test_a_query_that_fails_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     going_on, watch = Query(None), Watch()
     queries = [going_on, Query(StreamingQueryException("lost its way"))]
-    monkeypatch.setattr(engine, "start", lambda part, *_: queries[part])
+    monkeypatch.setattr(engine, "start", lambda part, *_, **__: queries[part])
     run_all: Any = engine._run_all
     with pytest.raises(SystemProblem, match="lost its way"):
         run_all(None, [0, 1], None, None, None, watch)
