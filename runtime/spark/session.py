@@ -2,12 +2,16 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ...dsl.checks import explain
+from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
 from .clock_source import ClockDataSource
 from .log_sink import LogSinkDataSource
@@ -37,15 +41,38 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
 def _start(master: str | None) -> SparkSession:
     # Workers start the interpreter of this variable, and look for the user's modules where this process does.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    paths = [path for path in sys.path if path]
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        dict.fromkeys([*paths, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-    )
+    paths = [*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
     builder = SparkSession.builder.appName("fluvial").master(master or "local[*]")
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
     for name, value in quiet.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _chatter_aside() as chatter:
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            wrong = f"Spark does not start: {error}"
+            remedy = f"see what it said in {chatter}; Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
+            raise SystemProblem(
+                explain(wrong, "a Spark on this machine, or the master of a cluster", remedy)
+            ) from error
+
+
+@contextmanager
+def _chatter_aside() -> Iterator[Path]:
+    """Meanwhile, what is started writes its standard error to a file. Spark's Java process says much of no use to the
+    user, about each worker it starts; it keeps this file for as long as it lives."""
+    file = Path(tempfile.gettempdir()) / f"fluvial-spark-{os.getpid()}.log"
+    sys.stderr.flush()
+    before = os.dup(2)
+    aside = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(aside, 2)
+    try:
+        yield file
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(aside)
 
 
 def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
