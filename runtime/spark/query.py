@@ -74,7 +74,10 @@ def _identity(folder: Path) -> str:
     """A name that this checkpoint alone has: one that is made anew begins anew."""
     file = folder / "identity"
     if not file.exists():
-        file.write_text(uuid.uuid4().hex)
+        # At one stroke: checkpoints that a crash has left without a name would take each other's batches for their own.
+        fresh = file.with_suffix(".new")
+        fresh.write_text(uuid.uuid4().hex)
+        fresh.replace(file)
     return file.read_text()
 
 
