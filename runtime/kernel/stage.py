@@ -71,7 +71,11 @@ class StageTask:
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
 
     def _follow(self) -> None:
-        self.timeline.follow()
+        """Let time follow a message that has landed; what raises is kept for `check`: workers have no caller."""
+        try:
+            self.timeline.follow()
+        except Exception as raised:
+            self.error = self.error or raised
 
     # Messages.
 
