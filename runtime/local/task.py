@@ -122,11 +122,6 @@ class LocalTask:
             self._read_to[stream] = offset
             self._landings[stream] = Landing(offset)
 
-    @property
-    def blank(self) -> bool:
-        """Whether it has never committed."""
-        return self._last.blank
-
     def wants(self, stream: str) -> bool:
         """Whether more of a stream should be read now."""
         return len(self._queues[stream].batches) < 2

@@ -79,15 +79,3 @@ def test_panes_that_the_end_alone_fires_reach_a_sink_once() -> None:
             driver.restart()
             driver.end()
             assert sink.safe == [1]
-
-
-def test_a_crash_before_the_first_commit_does_not_move_the_latest_offsets_to_start_from() -> None:
-    pipeline = Pipeline("p")
-    pipeline.stream("in", value=int).send_to("out")
-    with PipelineDriver(pipeline, commits="timed", settings=Settings(offset_default="latest")) as driver:
-        driver.send("in", 1)
-        driver.crash()
-        driver.send("in", 2)
-        driver.restart()
-        driver.commit()
-        assert [message.value for message in driver.read("out")] == [1, 2]
