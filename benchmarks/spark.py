@@ -10,12 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.memory import peak_mb
+from benchmarks.rows import SCHEMA, RowSink, RowSource, arrow_batch
 from benchmarks.workloads import MINUTE, PARTITIONS, Payment, Total, Workload, is_wanted, time_of, to_charge
 from fluvial.runtime import Settings, run
 from fluvial.runtime.spark.log_sink import SinkOptions
 from fluvial.runtime.spark.log_source import LogOptions
-from fluvial.runtime.spark.rows import ARROW_SCHEMA, DATA, OUTPUT, SPARK_SCHEMA
 from fluvial.runtime.spark.session import session_for
+from fluvial.runtime.spark.shipping import Shipment
 from fluvial.runtime.systems import LogSystem
 
 Batches = Iterable[pa.RecordBatch]
@@ -46,7 +47,7 @@ def by_hand(workload: Workload, directory: Path) -> tuple[float, int]:
 
 def filter_map(session: SparkSession, directory: Path) -> DataStreamWriter:
     """One pass over Arrow batches, some at a time."""
-    rows = _source(session, directory, Settings().spark_batch_records).mapInArrow(charges, SPARK_SCHEMA)
+    rows = _source(session, directory, Settings().spark_batch_records).mapInArrow(charges, SCHEMA)
     return _sink(rows, directory)
 
 
@@ -57,9 +58,8 @@ def charges(batches: Batches) -> Iterator[pa.RecordBatch]:
         payments = [decode(value) for value in batch.column("value").to_pylist()]
         kept = [index for index, payment in enumerate(payments) if is_wanted(payment)]
         made = [encode(to_charge(payments[index])) for index in kept]
-        columns = dict(zip(batch.schema.names, batch.take(pa.array(kept, pa.int32())).columns, strict=True))
-        columns |= {"level": _same(OUTPUT, kept), "stream": _same("out", kept), "value": pa.array(made, pa.binary())}
-        yield _rows(columns)
+        taken = batch.take(pa.array(kept, pa.int32()))
+        yield arrow_batch(taken.column("key"), made, taken.column("timestamp"))
 
 
 def count(session: SparkSession, directory: Path) -> DataStreamWriter:
@@ -67,7 +67,7 @@ def count(session: SparkSession, directory: Path) -> DataStreamWriter:
     session.conf.set("spark.sql.streaming.stateStore.encodingFormat", "unsaferow")
     minutes = _source(session, directory, 1 << 31).mapInArrow(minutes_of, "key binary, minute long")
     counted = minutes.groupBy("key", "minute").count()
-    return _sink(counted.mapInArrow(totals, SPARK_SCHEMA), directory).outputMode("complete")
+    return _sink(counted.mapInArrow(totals, SCHEMA), directory).outputMode("complete")
 
 
 def minutes_of(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -80,46 +80,28 @@ def minutes_of(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def totals(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """What was counted, as records."""
+    """What was counted, as messages."""
     encode = msgspec.json.Encoder().encode
     for batch in batches:
         keys, minutes, counts = (column.to_pylist() for column in batch.columns)
         found = zip(keys, minutes, counts, strict=True)
         values = [encode(Total(key.decode(), minute, number)) for key, minute, number in found]
-        columns = {
-            "level": _same(OUTPUT, keys),
-            "bucket": _same(0, keys),
-            "kind": _same(DATA, keys),
-            "stream": _same("out", keys),
-            "producer": _same(0, keys),
-            "position": _same(0, keys),
-            "key": batch.column(0),
-            "value": pa.array(values, pa.binary()),
-            "timestamp": pa.array([minute + MINUTE - 1 for minute in minutes], pa.int64()),
-            "headers": _same(None, keys),
-        }
-        yield _rows(columns)
-
-
-def _same(value: object, like: list[int]) -> pa.Array:
-    return pa.array([value] * len(like))
-
-
-def _rows(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    arrays = [columns[field.name].cast(field.type) for field in ARROW_SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+        yield arrow_batch(keys, values, [minute + MINUTE - 1 for minute in minutes])
 
 
 def _source(session: SparkSession, directory: Path, batch_records: int) -> DataFrame:
+    session.dataSource.register(RowSource)
     ends = LogSystem(directory).admin().ends("payments")
-    told = LogOptions(str(directory), {"payments": [0] * PARTITIONS}, {"payments": ends}, batch_records)
-    return session.readStream.format("fluvial_log").option("told", msgspec.json.encode(told).decode()).load()
+    starts, nothing = {"payments": [0] * PARTITIONS}, Shipment("", b"")
+    told = LogOptions(str(directory), starts, {"payments": ends}, False, batch_records, nothing)
+    return session.readStream.format("bench_log").option("told", msgspec.json.encode(told).decode()).load()
 
 
 def _sink(rows: DataFrame, directory: Path) -> DataStreamWriter:
+    rows.sparkSession.dataSource.register(RowSink)
     told = SinkOptions(str(directory), False, {"out": PARTITIONS}, "by-hand")
     return (
-        rows.writeStream.format("fluvial_log_sink")
+        rows.writeStream.format("bench_log_sink")
         .trigger(availableNow=True)
         .option("told", msgspec.json.encode(told).decode())
         .option("checkpointLocation", str(directory / "by-hand"))

@@ -1,21 +1,13 @@
-"""From what a stage makes to rows: which level and bucket each goes to."""
+"""From what a stage makes to rows: which level and bucket each message goes to."""
 
-import zlib
 from typing import Any
-
-import msgspec
 
 from ...dsl.message import Record
 from ...dsl.operators import SinkTo
 from ..kernel.stage import DEAD_LETTERS, StageTask
 from ..kernel.times import START
-from .rows import COUNTS, DATA, OUTPUT, WATERMARK, Row, pack_headers
+from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, message_blocks, messages_of
 from .shipping import Cargo
-
-
-def bucket_of(key: bytes | None, buckets: int) -> int:
-    """The key bucket of a key; messages without key share the first."""
-    return 0 if key is None else zlib.crc32(key) % buckets
 
 
 class Emitter:
@@ -49,23 +41,18 @@ class Emitter:
             self.written[name] = self.written.get(name, 0) + len(made)
             if id in self._sinks:
                 self._sink(id, made)
-                continue
-            level = self._cargo.levels.of_stream.get(name, OUTPUT)
-            address = self._to_bucket if level != OUTPUT else self._stay
-            for record in made:
-                rows.append(self._row(level, address(record[0]), name, record))
+            else:
+                self._send(name, made, rows)
 
-    def _row(self, level: int, bucket: int, stream: str, record: Record) -> Row:
-        key, value, timestamp, headers = record
-        self._position += 1
-        headed = pack_headers(headers)
-        return (level, bucket, DATA, stream, self._producer, self._position, key, value, timestamp, headed)
-
-    def _to_bucket(self, key: bytes | None) -> int:
-        return bucket_of(key, self._cargo.buckets)
-
-    def _stay(self, _: bytes | None) -> int:
-        return self._bucket
+    def _send(self, stream: str, made: list[Record], rows: list[Row]) -> None:
+        cargo, first = self._cargo, self._position
+        self._position += len(made)
+        found = messages_of(stream, self._producer, range(first, self._position), made)
+        level = cargo.levels.of_stream.get(stream)
+        if level is None:
+            rows.extend((OUTPUT, self._bucket, block) for block in message_blocks(found))
+        else:
+            rows.extend(by_bucket(level, cargo.buckets, found))
 
     def _sink(self, id: str, messages: list[Any]) -> None:
         sink = self._sinks[id].sink
@@ -85,14 +72,12 @@ class Emitter:
         """Send what was counted on its way to the report."""
         counts = {"read": read, "written": self.written, "late": task.late, "failed": task.failures.counts}
         if any(counts.values()):
-            data = msgspec.msgpack.encode(counts)
-            rows.append((OUTPUT, self._bucket, COUNTS, "", self._producer, 0, None, data, 0, None))
+            rows.append((OUTPUT, self._bucket, encode(Counts(counts))))
 
 
 def watermarks(cargo: Cargo, stream: str, producer: int, watermark: int) -> list[Row]:
     """Rows that tell every bucket where `stream` is read how far one producer has come."""
     if watermark == START:
         return []
-    level = cargo.levels.of_stream[stream]
-    rest = (WATERMARK, stream, producer, 0, None, None, watermark, None)
-    return [(level, bucket, *rest) for bucket in range(cargo.buckets)]
+    level, block = cargo.levels.of_stream[stream], encode(Watermark(stream, producer, watermark))
+    return [(level, bucket, block) for bucket in range(cargo.buckets)]

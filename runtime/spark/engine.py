@@ -2,12 +2,12 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...dsl.checks import explain
@@ -17,10 +17,9 @@ from ...planner.settings import Settings
 from ..report import OnProgress, Progress, Report
 from ..signals import stop_signals
 from ..streams import make_streams
-from ..systems.contract import Admin, System
+from ..systems.contract import System
 from ..systems.log import LogSystem
-from .clock_source import tell_end
-from .log_sink import Counts, add_counts, totals_of
+from .log_sink import Totals, add_counts, totals_of
 from .lowering import components, has_loop
 from .query import Part, prepare, start
 from .session import session_for
@@ -42,12 +41,7 @@ def run(
     ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
     with session_for(spark, settings) as session, stop_signals() as stop:
         watch = _Watch(log, parts, before, started, progress, stop)
-        _run_all(session, parts, settings, admin, ends, watch)
-        if ends is not None and not stop():
-            closing = [part for part in parts if part.keeps_state]
-            for part in closing:
-                tell_end(part.clock)
-            _run_all(session, closing, settings, admin, ends, watch, closing=True)
+        _run_all([partial(start, part, session, settings, ends) for part in parts], watch)
     return _report(plan, log, parts, before, started)
 
 
@@ -62,18 +56,12 @@ def _refuse(plan: Plan, system: System) -> LogSystem:
     return system
 
 
-def _run_all(
-    session: SparkSession,
-    parts: Sequence[Part],
-    settings: Settings,
-    admin: Admin,
-    ends: dict[str, list[int]] | None,
-    watch: "_Watch",
-    *,
-    closing: bool = False,
-) -> None:
-    queries = [start(part, session, settings, admin, ends, closing=closing) for part in parts]
+def _run_all(starts: Sequence[Callable[[], StreamingQuery]], watch: "_Watch") -> None:
+    """Start the queries and wait for their end. One that fails, be it to start, ends all."""
+    queries: list[StreamingQuery] = []
     try:
+        for begin in starts:
+            queries.append(begin())
         while any(query.isActive for query in queries) and not watch.stop():
             _await_any(queries)
             _raise_any(queries)
@@ -107,7 +95,7 @@ class _Watch:
         self,
         log: LogSystem,
         parts: Sequence[Part],
-        before: Counts,
+        before: Totals,
         started: float,
         progress: OnProgress | None,
         stop: Any,
@@ -129,22 +117,22 @@ class _Watch:
         self._progress(Progress(phase="running", seconds=now - self._started, read=read, written=written))
 
 
-def _totals(log: LogSystem, parts: Sequence[Part]) -> Counts:
-    found: Counts = {}
+def _totals(log: LogSystem, parts: Sequence[Part]) -> Totals:
+    found: Totals = {}
     admin = log.admin()
     for part in parts:
         add_counts(found, totals_of(admin.checkpoints(part.group)))
     return found
 
 
-def _since(totals: Counts, before: Counts) -> Counts:
+def _since(totals: Totals, before: Totals) -> Totals:
     return {
         kind: {name: number - before.get(kind, {}).get(name, 0) for name, number in counts.items()}
         for kind, counts in totals.items()
     }
 
 
-def _report(plan: Plan, log: LogSystem, parts: Sequence[Part], before: Counts, started: float) -> Report:
+def _report(plan: Plan, log: LogSystem, parts: Sequence[Part], before: Totals, started: float) -> Report:
     counts = _since(_totals(log, parts), before)
     read, written, late, failed = (
         {name: number for name, number in counts.get(kind, {}).items() if number}

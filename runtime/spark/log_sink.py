@@ -4,7 +4,7 @@ A batch that is run again after a crash finds that its number is published alrea
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from ...dsl.message import Record
 from ..systems.log import LogProducer, LogSystem
 from ..systems.partitioner import partition_for
-from .rows import COUNTS, SPARK_SCHEMA, arrow_rows, unpack_headers
+from .rows import SPARK_SCHEMA, Counts, Messages, blocks_of
 
 BATCH = "batch"
 """The checkpoint under which the number of the last published batch is kept."""
 TOTALS = "totals"
 """The checkpoint under which counts are added up."""
 
-Counts = dict[str, dict[str, int]]
+Totals = dict[str, dict[str, int]]
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -51,11 +51,11 @@ class LogSinkDataSource(DataSource):
 
 
 @dataclass
-class _Staged(WriterCommitMessage):
+class Staged(WriterCommitMessage):
     """What one Spark task has staged and counted."""
 
     token: bytes | None
-    counts: Counts = field(default_factory=dict)
+    counts: Totals = field(default_factory=dict)
 
 
 _PRODUCERS: dict[tuple[int, str], LogProducer] = {}
@@ -73,36 +73,41 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     """Writes rows that leave a query to the streams they name."""
 
     def __init__(self, told: SinkOptions) -> None:
-        self._told = told
+        self.told = told
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> _Staged:
-        transaction = _producer(self._told).begin()
-        counts: Counts = {}
-        for batch in iterator:
-            parts: dict[tuple[str, int], list[Record]] = {}
-            for _, _, kind, stream, producer, _, key, value, timestamp, headers in arrow_rows([batch]):
-                if kind == COUNTS:
-                    add_counts(counts, msgspec.msgpack.decode(value or b"", type=Counts))
-                    continue
-                partitions = self._told.partitions[stream]
-                number = producer % partitions if key is None else partition_for(key, partitions)
-                parts.setdefault((stream, number), []).append((key, value, timestamp, unpack_headers(headers)))
-            for (stream, number), records in parts.items():
-                transaction.append(stream, number, records)
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        transaction = _producer(self.told).begin()
+        totals: Totals = {}
+        for block in blocks_of(iterator):
+            if isinstance(block, Counts):
+                add_counts(totals, block.counts)
+            elif isinstance(block, Messages):
+                for partition, records in self._by_partition(block):
+                    transaction.append(block.stream, partition, records)
         token = transaction.prepare("", {}) if transaction.size else None
-        return _Staged(token, counts)
+        return Staged(token, totals)
+
+    def _by_partition(self, found: Messages) -> Iterable[tuple[int, list[Record]]]:
+        partitions = self.told.partitions[found.stream]
+        keyless = found.producer % partitions
+        parts: dict[int, list[Record]] = {}
+        for record in found.records():
+            key = record[0]
+            partition = keyless if key is None else partition_for(key, partitions)
+            parts.setdefault(partition, []).append(record)
+        return parts.items()
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         staged = [message for message in messages if message is not None]
-        system = LogSystem(Path(self._told.directory), fsync=self._told.fsync)
-        totals: Counts = totals_of(system.admin().checkpoints(self._told.group))
+        system = LogSystem(Path(self.told.directory), fsync=self.told.fsync)
+        totals: Totals = totals_of(system.admin().checkpoints(self.told.group))
         for message in staged:
             add_counts(totals, message.counts)
         producer = system.producer()
         try:
             producer.publish_all(
                 [message.token for message in staged if message.token is not None],
-                self._told.group,
+                self.told.group,
                 {BATCH: str(batchId).encode(), TOTALS: msgspec.json.encode(totals)},
                 unless=lambda saved: int(saved.get(BATCH, b"-1")) >= batchId,
             )
@@ -113,12 +118,12 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         """Nothing to do: what was staged is never published."""
 
 
-def totals_of(checkpoints: Any) -> Counts:
+def totals_of(checkpoints: Any) -> Totals:
     """The counts of all batches published so far."""
-    return msgspec.json.decode(checkpoints[TOTALS], type=Counts) if TOTALS in checkpoints else {}
+    return msgspec.json.decode(checkpoints[TOTALS], type=Totals) if TOTALS in checkpoints else {}
 
 
-def add_counts(totals: Counts, more: Counts) -> None:
+def add_counts(totals: Totals, more: Totals) -> None:
     """Add counts to others, in place."""
     for kind, counts in more.items():
         into = totals.setdefault(kind, {})

@@ -1,9 +1,11 @@
-"""The embedded log as a streaming source of Spark's: partitions are read in parallel, as Arrow batches.
+"""The embedded log as a streaming source of Spark's: partitions are read in parallel, and whoever reads one brings its
+messages through level 0 at once.
 
-Offsets are by stream and partition. A run that goes to the end reads up to the offsets it was started with.
+Offsets are by stream and partition. A run that goes to the end reads up to the offsets it was started with, and says
+so in its last batch, if it is told to: in that batch every window fires. A later run on the same checkpoint goes on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +14,29 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from ..systems.contract import Batch
 from ..systems.log.reader import LogReader
-from .rows import ARROW_SCHEMA, DATA, SPARK_SCHEMA, pack_headers
-
-ARROW_RECORDS = 10_000
-"""Most records of one Arrow batch."""
+from .rows import SPARK_SCHEMA, arrow_batch
+from .shipping import Shipment
+from .sources import end_of_input, level_zero
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """What a source is told: where the log is, which offsets to begin at and where to stop, by stream, and how many
-    records of a partition one batch may have."""
+    """What a source is told: where the log is, which offsets to begin at and where to stop, by stream, whether the
+    input ends there, how many records of a partition one batch may have, and what to do with them."""
 
     directory: str
     starts: dict[str, list[int]]
     ends: dict[str, list[int]] | None
+    closing: bool
     batch_records: int
+    shipment: Shipment
+
+
+class LogOffsets(msgspec.Struct, frozen=True):
+    """How far a query has come: offsets by stream and partition, and how many times the input has ended."""
+
+    streams: dict[str, list[int]]
+    ends: int = 0
 
 
 @dataclass
@@ -38,6 +47,13 @@ class LogRange(InputPartition):
     partition: int
     start: int
     end: int
+
+
+@dataclass
+class EndOfInput(InputPartition):
+    """The input has ended, for the `number`th time."""
+
+    number: int
 
 
 class LogDataSource(DataSource):
@@ -54,69 +70,66 @@ class LogDataSource(DataSource):
         return LogStreamReader(msgspec.json.decode(self.options["told"], type=LogOptions))
 
 
-Offsets = dict[str, list[int]]
-
-
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the streams it is told, from Spark's offsets to Spark's offsets."""
 
     def __init__(self, told: LogOptions) -> None:
         self._told = told
         self._reader = LogReader(told.directory)
-        self._target: Offsets | None = told.ends
+        self._target = told.ends
+        self._last_end: int | None = None
 
-    def initialOffset(self) -> Offsets:
-        return self._told.starts
+    def initialOffset(self) -> dict[str, Any]:
+        return _plain(LogOffsets(self._told.starts))
 
     def prepareForTriggerAvailableNow(self) -> None:
         if self._target is None:
             self._target = self._ends()
 
-    def _ends(self) -> Offsets:
+    def _ends(self) -> dict[str, list[int]]:
         return {stream: self._reader.ends(stream) for stream in self._told.starts}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._told.batch_records)
 
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begun = _offsets(start)
         target = self._target or self._ends()
         most = self._told.batch_records
-        return {stream: _step(start[stream], ends, most) for stream, ends in target.items()}
+        streams = {stream: _step(begun.streams[stream], ends, most) for stream, ends in target.items()}
+        if self._last_end is None:
+            self._last_end = begun.ends + self._told.closing
+        reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
+        return _plain(LogOffsets(streams, self._last_end if reached else begun.ends))
 
-    def partitions(self, start: Offsets, end: Offsets) -> list[LogRange]:
-        return [
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        begun, reached = _offsets(start), _offsets(end)
+        found: list[InputPartition] = [
             LogRange(stream, number, first, last)
-            for stream, ends in end.items()
-            for number, (first, last) in enumerate(zip(start[stream], ends, strict=True))
+            for stream, ends in reached.streams.items()
+            for number, (first, last) in enumerate(zip(begun.streams[stream], ends, strict=True))
             if first < last
         ]
+        return [*found, EndOfInput(reached.ends)] if begun.ends < reached.ends else found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        shipment = self._told.shipment
+        if isinstance(partition, EndOfInput):
+            yield arrow_batch(end_of_input(shipment))
+            return
         assert isinstance(partition, LogRange)
         where = partition.stream, partition.partition
-        for batch in self._reader.read(*where, partition.start, partition.end, max_records=ARROW_RECORDS):
-            yield arrow_of(batch)
+        batches = self._reader.read(*where, partition.start, partition.end)
+        yield from map(arrow_batch, level_zero(shipment, *where, batches))
 
 
 def _step(start: list[int], ends: list[int], most: int) -> list[int]:
     return [max(first, min(first + most, last)) for first, last in zip(start, ends, strict=True)]
 
 
-def arrow_of(batch: Batch) -> pa.RecordBatch:
-    """A batch of the log in the shape of rows."""
-    count = len(batch.records)
-    keys, values, times, headers = zip(*batch.records, strict=True)
-    zeros = pa.array([0] * count, pa.int32())
-    fields: Mapping[str, Any] = {
-        "level": zeros,
-        "bucket": zeros,
-        "kind": pa.array([DATA] * count, pa.int32()),
-        "stream": pa.array([batch.stream] * count, pa.string()),
-        "producer": pa.array([batch.partition] * count, pa.int32()),
-        "position": pa.array(list(batch.offsets), pa.int64()),
-        "key": pa.array(keys, pa.binary()),
-        "value": pa.array(values, pa.binary()),
-        "timestamp": pa.array(times, pa.int64()),
-        "headers": pa.array([pack_headers(found) for found in headers], pa.binary()),
-    }
-    return pa.RecordBatch.from_arrays([fields[field.name] for field in ARROW_SCHEMA], schema=ARROW_SCHEMA)
+def _offsets(found: dict[str, Any]) -> LogOffsets:
+    return msgspec.convert(found, LogOffsets)
+
+
+def _plain(offsets: LogOffsets) -> dict[str, Any]:
+    return {"streams": offsets.streams, "ends": offsets.ends}

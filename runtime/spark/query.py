@@ -1,26 +1,24 @@
-"""One query of Spark's for each connected part of a plan: sources, level 0, the levels behind shuffles, the sink."""
+"""One query of Spark's for each connected part of a plan: source, level 0, the levels behind shuffles, the sink."""
 
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...dsl.checks import explain
 from ...dsl.errors import PlanError
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
-from ..systems.contract import Admin
 from ..systems.log import LogSystem
 from .levels import Levels
 from .log_sink import SinkOptions
 from .log_source import LogOptions
 from .lowering import levels
-from .rows import OUTPUT, SPARK_SCHEMA
+from .rows import SPARK_SCHEMA
 from .shipping import Cargo, Shipment, pack
-from .sources import level_zero
 from .stateful import LevelProcessor
 
 
@@ -36,10 +34,6 @@ class Part:
     folder: Path
     group: str
     sources: tuple[str, ...]
-
-    @property
-    def clock(self) -> Path:
-        return self.folder / "clock"
 
     @property
     def keeps_state(self) -> bool:
@@ -74,70 +68,63 @@ def _identity(folder: Path) -> str:
     """A name that this checkpoint alone has: one that is made anew begins anew."""
     file = folder / "identity"
     if not file.exists():
-        # At one stroke: checkpoints that a crash has left without a name would take each other's batches for their own.
-        fresh = file.with_suffix(".new")
-        fresh.write_text(uuid.uuid4().hex)
-        fresh.replace(file)
+        # Checkpoints that a crash has left without a name would take each other's batches for their own.
+        _write(file, uuid.uuid4().hex.encode())
     return file.read_text()
 
 
-def start(
-    part: Part,
-    session: SparkSession,
-    settings: Settings,
-    admin: Admin,
-    ends: dict[str, list[int]] | None,
-    *,
-    closing: bool = False,
-) -> StreamingQuery:
-    """Start the query of a part; with `ends`, by stream and partition, it stops by itself when it has come there. A
-    `closing` one takes in the end of input."""
-    rows = _sources(part, session, settings, admin, ends, closing)
-    rows = rows.mapInArrow(level_zero(part.shipment), SPARK_SCHEMA)
+def start(part: Part, session: SparkSession, settings: Settings, ends: dict[str, list[int]] | None) -> StreamingQuery:
+    """Start the query of a part; with `ends`, by stream and partition, it stops by itself when it has come there and
+    has fired all windows."""
+    source = LogOptions(
+        directory=str(part.system.directory.absolute()),
+        starts=_starts(part, settings),
+        ends=None if ends is None else {name: ends[name] for name in part.sources},
+        closing=ends is not None and part.keeps_state,
+        batch_records=settings.spark_batch_records,
+        shipment=part.shipment,
+    )
+    rows = session.readStream.format("fluvial_log").option("told", _json(source)).load()
     for level in range(1, part.levels.count):
         processor = LevelProcessor(part.shipment, level)
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
-    told = SinkOptions(
+    sink = SinkOptions(
         directory=str(part.system.directory.absolute()),
         fsync=part.system.fsync,
         partitions={stream.name: stream.partitions for stream in part.plan.streams},
         group=part.group,
     )
+    seconds = settings.spark_trigger_interval.total_seconds()
     writer = (
-        rows.where(rows["level"] == OUTPUT)
-        .writeStream.format("fluvial_log_sink")
+        rows.writeStream.format("fluvial_log_sink")
         .outputMode("append")
         .queryName(part.group)
-        .option("told", msgspec.json.encode(told).decode())
+        .option("told", _json(sink))
         .option("checkpointLocation", str((part.folder / "spark").absolute()))
     )
-    seconds = settings.spark_trigger_interval.total_seconds()
-    trigger = (
-        writer.trigger(availableNow=True) if ends is not None else writer.trigger(processingTime=f"{seconds} seconds")
-    )
-    return trigger.start()
+    if ends is not None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{seconds} seconds").start()
 
 
-def _sources(
-    part: Part,
-    session: SparkSession,
-    settings: Settings,
-    admin: Admin,
-    ends: dict[str, list[int]] | None,
-    closing: bool,
-) -> DataFrame:
-    latest = settings.offset_default == "latest"
-    told = LogOptions(
-        directory=str(part.system.directory.absolute()),
-        starts={name: admin.ends(name) if latest else admin.starts(name) for name in part.sources},
-        ends=None if ends is None else {name: ends[name] for name in part.sources},
-        batch_records=settings.spark_batch_records,
-    )
-    log = session.readStream.format("fluvial_log").option("told", msgspec.json.encode(told).decode()).load()
-    clock = (
-        session.readStream.format("fluvial_clock")
-        .option("file", str(part.clock.absolute()))
-        .option("closing", str(closing).lower())
-        .load()
-    )
-    return log.union(clock)
+def _json(told: LogOptions | SinkOptions) -> str:
+    return msgspec.json.encode(told).decode()
+
+
+def _starts(part: Part, settings: Settings) -> dict[str, list[int]]:
+    """Where the sources are begun at. Kept beside the checkpoint, so that a first run which dies before its first batch
+    is gone on with where it began, though that was the latest offset then."""
+    file = part.folder / "starts"
+    admin = part.system.admin()
+    if not file.exists():
+        latest = settings.offset_default == "latest"
+        found = {name: admin.ends(name) if latest else admin.starts(name) for name in part.sources}
+        _write(file, msgspec.json.encode(found))
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write a file at one stroke: a crash leaves all of it or nothing."""
+    fresh = file.with_suffix(".new")
+    fresh.write_bytes(data)
+    fresh.replace(file)

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
-from .clock_source import ClockDataSource
 from .log_sink import LogSinkDataSource
 from .log_source import LogDataSource
+from .rows import ARROW_BYTES
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -30,7 +30,7 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
     session = _start(spark) if own else spark
     try:
         with _configured(session, _told(session, settings)):
-            for source in (LogDataSource, LogSinkDataSource, ClockDataSource):
+            for source in (LogDataSource, LogSinkDataSource):
                 session.dataSource.register(source)
             yield session
     finally:
@@ -82,7 +82,7 @@ def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
         "spark.sql.streaming.stateStore.encodingFormat": "avro",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
     }
 
 

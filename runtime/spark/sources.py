@@ -1,14 +1,13 @@
-"""Level 0: from the sources to the first shuffle, in one pass over Arrow batches.
+"""Level 0: from the sources to the first shuffle, in one pass.
 
 It runs the stages that keep no state and read sources alone. Messages that a later level needs as they are it brings to
 their bucket, with their time; and it tells every bucket how far each source partition has come.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
-import msgspec
-import pyarrow as pa
+from msgspec import structs
 
 from ...dsl.message import Record
 from ...dsl.operators import Source
@@ -18,66 +17,60 @@ from ..kernel.program import Position
 from ..kernel.stage import StageTask
 from ..kernel.times import LATEST, START, wrong_time
 from ..state.memory import MemoryStore
-from .emitting import Emitter, bucket_of, watermarks
+from ..systems.contract import Batch
+from .emitting import Emitter, watermarks
 from .feeding import Feeder
 from .levels import producer_number
-from .rows import COUNTS, DATA, ENDED, OUTPUT, Row, arrow_batch, arrow_rows, pack_headers, unpack_headers
+from .rows import (
+    OUTPUT,
+    Counts,
+    Ended,
+    Messages,
+    Row,
+    by_bucket,
+    encode,
+    message_blocks,
+    messages_of,
+)
 from .shipping import Cargo, Shipment, program, unpack
 
-Run = tuple[str, int, list[int], list[Record]]
-"""Records of one source partition: stream, partition, offsets, records."""
+
+class _Part(Protocol):
+    """One source partition on its way through level 0."""
+
+    def take_in(self, feeder: Feeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
+        """Take messages in, and add what they make."""
+        ...
+
+    def finish(self, rows: list[Row]) -> None:
+        """Add how far time has come, and what was counted."""
+        ...
 
 
-def level_zero(shipment: Shipment) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark maps over the batches of the sources."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        cargo, _ = unpack(shipment)
-        with Feeder() as feeder:
-            parts: dict[tuple[str, int], _Stage | _Forward] = {}
-            for batch in batches:
-                rows: list[Row] = []
-                for stream, partition, offsets, records in _runs(batch, cargo, rows):
-                    part = parts.get((stream, partition))
-                    if part is None:
-                        part = parts[(stream, partition)] = _part(shipment, cargo, stream, partition)
-                    part.take_in(feeder, offsets, records, rows)
-                yield arrow_batch(rows)
-            rest: list[Row] = []
-            for part in parts.values():
-                part.finish(rest)
-            yield arrow_batch(rest)
-
-    return run
+def level_zero(shipment: Shipment, stream: str, partition: int, batches: Iterable[Batch]) -> Iterator[list[Row]]:
+    """Bring what a batch of Spark's holds of one source partition through level 0."""
+    cargo, _ = unpack(shipment)
+    forwarded = stream in cargo.levels.forwarded
+    part: _Part = _Forward(cargo, stream, partition) if forwarded else _Stage(shipment, cargo, stream, partition)
+    with Feeder() as feeder:
+        for batch in batches:
+            rows: list[Row] = []
+            part.take_in(feeder, batch.offsets, batch.records, rows)
+            yield rows
+    rest: list[Row] = []
+    part.finish(rest)
+    yield rest
 
 
-def _runs(batch: pa.RecordBatch, cargo: Cargo, rows: list[Row]) -> Iterator[Run]:
-    """The messages of a batch by source partition; the end of input goes to every bucket of every level."""
-    for (kind, stream, partition), found in groupby(arrow_rows([batch]), key=lambda row: (row[2], row[3], row[4])):
-        if kind == ENDED:
-            rows.extend(_ends(cargo))
-            continue
-        offsets, records = [], []
-        for _, _, _, _, _, offset, key, value, timestamp, headers in found:
-            offsets.append(offset)
-            records.append((key, value, timestamp, unpack_headers(headers)))
-        yield stream, partition, offsets, records
-
-
-def _ends(cargo: Cargo) -> Iterator[Row]:
-    for level in range(1, cargo.levels.count):
-        for bucket in range(cargo.buckets):
-            yield level, bucket, ENDED, "", 0, 0, None, None, 0, None
-
-
-def _part(shipment: Shipment, cargo: Cargo, stream: str, partition: int) -> "_Stage | _Forward":
-    if stream in cargo.levels.forwarded:
-        return _Forward(cargo, stream, partition)
-    return _Stage(shipment, cargo, stream, partition)
+def end_of_input(shipment: Shipment) -> list[Row]:
+    """Tell every bucket of every level that the input has ended."""
+    cargo, _ = unpack(shipment)
+    levels = range(1, cargo.levels.count)
+    return [(level, bucket, encode(Ended())) for level in levels for bucket in range(cargo.buckets)]
 
 
 class _Stage:
-    """One source partition on its way through a stage that keeps no state."""
+    """A partition whose messages a stage without state processes."""
 
     def __init__(self, shipment: Shipment, cargo: Cargo, stream: str, partition: int) -> None:
         stage = next(stage for stage in cargo.plan.stages if stream in stage.inputs)
@@ -89,7 +82,7 @@ class _Stage:
                 self._task.inputs.end(other)
         self._emitter = Emitter(cargo, stage.id, producer, producer % cargo.buckets)
 
-    def take_in(self, feeder: Feeder, offsets: list[int], records: list[Record], rows: list[Row]) -> None:
+    def take_in(self, feeder: Feeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
         feeder.feed(self._task, self._stream, self._partition, offsets, records)
         self._emitter.take(self._task, rows)
@@ -100,7 +93,7 @@ class _Stage:
 
 
 class _Forward:
-    """One source partition on its way to a stage that keeps state: only its messages' time is looked at here."""
+    """A partition whose messages a stage with state needs: only their time is looked at here."""
 
     def __init__(self, cargo: Cargo, stream: str, partition: int) -> None:
         self._cargo, self._stream, self._partition = cargo, stream, partition
@@ -108,45 +101,59 @@ class _Forward:
         self._source = next(op for op in pipeline.operators if isinstance(op, Source) and op.stream == stream)
         self._decode = value_serde(self._source.value).decode
         self._decode_key = key_serde(self._source.key).decode if self._source.key is not None else None
-        self._level = cargo.levels.of_stream[stream]
         self._failures = Failures(pipeline)
         self._high = START
         self._read = 0
 
-    def take_in(self, feeder: Feeder, offsets: list[int], records: list[Record], rows: list[Row]) -> None:
+    def take_in(self, feeder: Feeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
-        for offset, record in zip(offsets, records, strict=True):
-            try:
-                rows.append(self._row(offset, *record))
-            except Exception as error:
-                where = Where(self._stream, self._partition, offset, record)
-                self._failures.message(where, error, self._source.id)
+        found = messages_of(self._stream, self._partition, offsets, records)
+        try:
+            told: Messages | None = structs.replace(found, times=self._times(found))
+        except Exception:
+            told = self._one_by_one(found)
+        if told is not None:
+            self._high = max(self._high, *told.times)
+            cargo = self._cargo
+            rows.extend(by_bucket(cargo.levels.of_stream[self._stream], cargo.buckets, told))
 
-    def _row(self, offset: int, key: bytes | None, value: bytes | None, timestamp: int, headers: object) -> Row:
-        # As the kernel does where it tells time itself: a message that fails there must not move time here.
-        decoded = None if value is None else self._decode(value)
-        if key is not None and self._decode_key is not None:
-            self._decode_key(key)
-        if self._source.timestamp is not None:
-            timestamp = self._source.timestamp(decoded)
-        if type(timestamp) is not int or timestamp > LATEST:
-            raise wrong_time(timestamp)
-        self._high = max(self._high, timestamp)
-        bucket = bucket_of(key, self._cargo.buckets)
-        headed = pack_headers(headers)  # type: ignore[arg-type]
-        return (self._level, bucket, DATA, self._stream, self._partition, offset, key, value, timestamp, headed)
+    def _one_by_one(self, found: Messages) -> Messages | None:
+        """The messages that have a time, if there are any; the others are failures."""
+        kept: list[int] = []
+        times: list[int] = []
+        for index, record in enumerate(found.records()):
+            try:
+                times += self._times(found.taken([index]))
+                kept.append(index)
+            except Exception as error:
+                where = Where(self._stream, self._partition, found.positions[index], record)
+                self._failures.message(where, error, self._source.id)
+        return structs.replace(found.taken(kept), times=times) if kept else None
+
+    def _times(self, found: Messages) -> list[int]:
+        """The time of each message. Raises what a message fails with, where it is decoded too: one that fails must not
+        move time here, as it does not where the kernel tells time itself."""
+        decode, decode_key, timestamp = self._decode, self._decode_key, self._source.timestamp
+        decoded = [None if value is None else decode(value) for value in found.values]
+        if decode_key is not None:
+            for key in found.keys:
+                if key is not None:
+                    decode_key(key)
+        times = list(found.times) if timestamp is None else [timestamp(value) for value in decoded]
+        for time in times:
+            if type(time) is not int or time > LATEST:
+                raise wrong_time(time)
+        return times
 
     def finish(self, rows: list[Row]) -> None:
         cargo, failures = self._cargo, self._failures
         if self._high > START:
             watermark = self._high - self._source.out_of_order
             rows.extend(watermarks(cargo, self._stream, self._partition, watermark))
-        letters = f"{cargo.plan.name}-dead-letters"
-        for number, (key, value, timestamp, headers) in enumerate(failures.letters):
-            headed = pack_headers(headers)
-            rows.append((OUTPUT, 0, DATA, letters, self._partition, number, key, value, timestamp, headed))
         counts = {"read": {self._stream: self._read}, "failed": failures.counts}
         if failures.letters:
+            letters = f"{cargo.plan.name}-dead-letters"
             counts["written"] = {letters: len(failures.letters)}
-        data = msgspec.msgpack.encode(counts)
-        rows.append((OUTPUT, 0, COUNTS, "", self._partition, 0, None, data, 0, None))
+            made = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
+            rows.extend((OUTPUT, 0, block) for block in message_blocks(made))
+        rows.append((OUTPUT, 0, encode(Counts(counts))))

@@ -4,23 +4,23 @@ Spark keeps the bytes; keys, windows, timers and watermarks are the kernel's. Ea
 every source partition that moves tells all of them.
 """
 
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...dsl.message import Record
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
 from ..kernel.state import Change
 from .emitting import Emitter
 from .feeding import Feeder
 from .pages import Blobs, Pages
-from .rows import DATA, ENDED, NAMES, WATERMARK, Row, columns, unpack_headers
+from .rows import NAMES, Ended, Messages, Row, Watermark, decode
 from .shipping import Shipment, program, unpack
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class _SparkBlobs:
@@ -50,32 +50,56 @@ class LevelProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("pages", "name binary", "data binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
-        frames: list[pd.DataFrame] = []
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> "Iterator[pd.DataFrame]":
+        import pandas as pd  # noqa: PLC0415 - Spark starts processes in each batch that only look at this class
+
+        mine: list[bytes] = []
         for frame in rows:
             here = frame["level"] == self._level
             if not here.all():
                 yield frame[~here]
-            frames.append(frame[here])
-        mine = pd.concat(frames, ignore_index=True)
+            mine.extend(frame["block"][here])
         made = process_bucket(self._shipment, self._level, int(key[0]), mine, _SparkBlobs(self._state))
         if made:
-            yield pd.DataFrame(dict(zip(NAMES, columns(made), strict=True)))
+            yield pd.DataFrame(made, columns=list(NAMES))
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-def process_bucket(shipment: Shipment, level: int, bucket: int, frame: pd.DataFrame, blobs: Blobs) -> list[Row]:
-    """One bucket of one level in one batch: its rows in, the rows it makes out; state is in `blobs`."""
+@dataclass(slots=True)
+class _Inbox:
+    """The blocks of one bucket in one batch. A shuffle keeps no order, so each producer's messages are sorted."""
+
+    messages: list[Messages] = field(default_factory=list)
+    watermarks: list[Watermark] = field(default_factory=list)
+    ended: bool = False
+
+    @classmethod
+    def of(cls, blocks: Iterable[bytes]) -> "_Inbox":
+        inbox = cls()
+        for block in map(decode, blocks):
+            if isinstance(block, Messages):
+                inbox.messages.append(block)
+            elif isinstance(block, Watermark):
+                inbox.watermarks.append(block)
+            elif isinstance(block, Ended):
+                inbox.ended = True
+        inbox.messages.sort(key=lambda found: (found.producer, found.positions[0]))
+        return inbox
+
+
+def process_bucket(shipment: Shipment, level: int, bucket: int, blocks: Iterable[bytes], blobs: Blobs) -> list[Row]:
+    """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`."""
     cargo, _ = unpack(shipment)
+    inbox = _Inbox.of(blocks)
     pages = Pages(blobs)
     made: list[Row] = []
     changes: list[Change] = []
     with Feeder() as feeder:
         for stage in cargo.levels.stages_at(level):
             at_work = _StageAtWork(shipment, stage, bucket, pages)
-            at_work.process(feeder, frame, made)
+            at_work.process(feeder, inbox, made)
             changes.extend(at_work.task.changes())
     pages.write(changes)
     return made
@@ -94,46 +118,27 @@ class _StageAtWork:
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket)
 
-    def process(self, feeder: Feeder, frame: pd.DataFrame, made: list[Row]) -> None:
+    def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
         for stream in self._stage.inputs:
-            mine = frame[frame["stream"] == stream]
-            for producer, positions, records in _runs(mine[mine["kind"] == DATA]):
-                feeder.feed(self.task, stream, producer, positions, records)
-                read[stream] = read.get(stream, 0) + len(records)
-        feeder.run(self.task, lambda: self._tell(frame))
-        if bool((frame["kind"] == ENDED).any()):
+            for found in inbox.messages:
+                if found.stream == stream:
+                    feeder.feed(self.task, stream, found.producer, found.positions, found.records())
+                    read[stream] = read.get(stream, 0) + len(found.positions)
+        feeder.run(self.task, lambda: self._tell(inbox))
+        if inbox.ended:
             feeder.run(self.task, self._end)
         self._emitter.take(self.task, made)
         self._emitter.tell(self.task, made)
         self._emitter.count(self.task, read, made)
         self._pages.index.producers[self._stage.id] = self.task.position().producers
 
-    def _tell(self, frame: pd.DataFrame) -> None:
-        """Take in how far the producers have come, the slowest first, as no message of this batch is left to come."""
-        told = frame[(frame["kind"] == WATERMARK) & frame["stream"].isin(self._stage.inputs)]
-        for stream, producer, watermark in zip(told["stream"], told["producer"], told["timestamp"], strict=True):
-            self.task.inputs.tell(stream, int(producer), int(watermark))
+    def _tell(self, inbox: _Inbox) -> None:
+        """Take in how far the producers have come, now that no message of this batch is left to come."""
+        for told in inbox.watermarks:
+            if told.stream in self._stage.inputs:
+                self.task.inputs.tell(told.stream, told.producer, told.time)
 
     def _end(self) -> None:
         for stream in self._stage.inputs:
             self.task.inputs.end(stream)
-
-
-def _runs(frame: pd.DataFrame) -> Iterator[tuple[int, list[int], list[Record]]]:
-    """Messages by producer, each producer's in its order: a shuffle keeps none."""
-    if frame.empty:
-        return
-    producers, positions = frame["producer"].to_numpy(), frame["position"].to_numpy()
-    order = np.lexsort((positions, producers))
-    fields = [frame[name].to_numpy()[order].tolist() for name in ("producer", "position", "key", "value", "timestamp")]
-    headers = frame["headers"].to_numpy()[order].tolist()
-    starts = [0, *(np.flatnonzero(np.diff(producers[order])) + 1).tolist(), len(order)]
-    for start, stop in pairwise(starts):
-        _, at, keys, values, times = (field[start:stop] for field in fields)
-        heads = map(unpack_headers, headers[start:stop])
-        yield fields[0][start], at, list(zip(map(_bytes, keys), map(_bytes, values), times, heads, strict=True))
-
-
-def _bytes(data: Any) -> bytes | None:
-    return data if data is None or type(data) is bytes else bytes(data)

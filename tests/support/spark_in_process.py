@@ -7,16 +7,19 @@ cases.
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-import pandas as pd
-
 from cases import Case
 from descriptions import build
 from fluvial.planner import Plan, plan
-from fluvial.runtime.spark.log_source import arrow_of
 from fluvial.runtime.spark.lowering import components, has_loop, levels
-from fluvial.runtime.spark.rows import COUNTS, DATA, ENDED, NAMES, OUTPUT, Row, arrow_batch, arrow_rows, unpack_headers
+from fluvial.runtime.spark.rows import (
+    OUTPUT,
+    Counts,
+    Messages,
+    Row,
+    decode,
+)
 from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
-from fluvial.runtime.spark.sources import level_zero
+from fluvial.runtime.spark.sources import end_of_input, level_zero
 from fluvial.runtime.spark.stateful import process_bucket
 from fluvial.runtime.systems.contract import Batch
 from oracle import OutputMessage, Outputs
@@ -53,29 +56,28 @@ class Query:
 
     def batch(self, ranges: list[Batch], *, end: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
-        run = level_zero(self.shipment)
-        tasks = [[arrow_of(found)] for found in ranges]
-        if end:
-            tasks.append([arrow_batch([(0, 0, ENDED, "", 0, 0, None, None, 0, None)])])
-        rows = [row for task in tasks for row in arrow_rows(run(iter(task)))]
+        rows = end_of_input(self.shipment) if end else []
+        for found in ranges:
+            for made in level_zero(self.shipment, found.stream, found.partition, [found]):
+                rows += made
         for level in range(1, self.count):
             rows = self._level(level, rows)
-        for row in rows:
-            if row[0] == OUTPUT and row[2] == DATA:
-                message = OutputMessage(row[6], row[7], row[8], unpack_headers(row[9]))
-                self.written.setdefault(row[3], []).append(message)
-            assert row[0] == OUTPUT or row[2] != COUNTS
+        for level, _, block in rows:
+            assert level == OUTPUT
+            found = decode(block)
+            assert isinstance(found, Messages | Counts)
+            if isinstance(found, Messages):
+                self.written.setdefault(found.stream, []).extend(OutputMessage(*record) for record in found.records())
 
     def _level(self, level: int, rows: list[Row]) -> list[Row]:
         passed = [row for row in rows if row[0] != level]
-        mine: dict[int, list[Row]] = defaultdict(list)
-        for row in rows:
-            if row[0] == level:
-                mine[row[1]].append(row)
-        for bucket, found in sorted(mine.items()):
+        mine: dict[int, list[bytes]] = defaultdict(list)
+        for found, bucket, block in rows:
+            if found == level:
+                mine[bucket].append(block)
+        for bucket, blocks in sorted(mine.items()):
             # A shuffle keeps no order between the tasks that feed it.
-            frame = pd.DataFrame(found[::-1], columns=list(NAMES))
-            passed += process_bucket(self.shipment, level, bucket, frame, self.state[(level, bucket)])
+            passed += process_bucket(self.shipment, level, bucket, blocks[::-1], self.state[(level, bucket)])
         return passed
 
 

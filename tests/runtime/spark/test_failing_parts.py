@@ -42,11 +42,21 @@ class Watch:
         """Nobody listens."""
 
 
-def test_a_query_that_fails_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_fails_ends_the_run() -> None:
     going_on, watch = Query(None), Watch()
-    queries = [going_on, Query(StreamingQueryException("lost its way"))]
-    monkeypatch.setattr(engine, "start", lambda part, *_, **__: queries[part])
     run_all: Any = engine._run_all
     with pytest.raises(SystemProblem, match="lost its way"):
-        run_all(None, [0, 1], None, None, None, watch)
+        run_all([lambda: going_on, lambda: Query(StreamingQueryException("lost its way"))], watch)
     assert (watch.turns, going_on.isActive) == (1, False)
+
+
+def test_a_query_that_does_not_start_ends_those_that_have() -> None:
+    going_on = Query(None)
+
+    def refuse() -> Query:
+        raise OSError("no room for its checkpoint")
+
+    run_all: Any = engine._run_all
+    with pytest.raises(OSError, match="no room"):
+        run_all([lambda: going_on, refuse], Watch())
+    assert not going_on.isActive
