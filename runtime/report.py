@@ -10,7 +10,8 @@ class Progress(Struct, frozen=True, kw_only=True):
 
     `phase` is a word for what it is doing; `read` and `written` count messages since the start; `lag` is how many
     messages are still to be read, None where nobody knows; `watermark` is the least of all tasks in ms since epoch,
-    None before there is one; `in_flight` counts asynchronous calls under way.
+    None before there is one; `in_flight` counts asynchronous calls under way, and on Spark the messages of the batch
+    under way.
     """
 
     phase: str

@@ -1,5 +1,6 @@
 """From what a stage makes to rows: which level and bucket each message goes to."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...dsl.message import Record
@@ -8,6 +9,7 @@ from ..kernel.stage import DEAD_LETTERS, StageTask
 from ..kernel.times import START
 from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, message_blocks, messages_of
 from .shipping import Cargo
+from .tally import Tally
 
 
 class Emitter:
@@ -68,11 +70,13 @@ class Emitter:
         for id in self._borders:
             rows.extend(watermarks(self._cargo, self._streams[id], self._producer, task.told_watermark_of(id)))
 
-    def count(self, task: StageTask, read: dict[str, int], rows: list[Row]) -> None:
+    def count(
+        self, task: StageTask, read: dict[str, int], rows: list[Row], watermarks: Mapping[str, int] | None = None
+    ) -> None:
         """Send what was counted on its way to the report."""
         counts = {"read": read, "written": self.written, "late": task.late, "failed": task.failures.counts}
         if any(counts.values()):
-            rows.append((OUTPUT, self._bucket, encode(Counts(counts))))
+            rows.append((OUTPUT, self._bucket, encode(Counts(Tally(counts, dict(watermarks or {}))))))
 
 
 def watermarks(cargo: Cargo, stream: str, producer: int, watermark: int) -> list[Row]:

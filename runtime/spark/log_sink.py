@@ -17,13 +17,10 @@ from ...dsl.message import Record
 from ..systems.log import LogProducer, LogSystem
 from ..systems.partitioner import partition_for
 from .rows import SPARK_SCHEMA, Counts, Messages, blocks_of
+from .tally import TOTALS, Tally, tally_of
 
 BATCH = "batch"
 """The checkpoint under which the number of the last published batch is kept."""
-TOTALS = "totals"
-"""The checkpoint under which counts are added up."""
-
-Totals = dict[str, dict[str, int]]
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -55,7 +52,7 @@ class Staged(WriterCommitMessage):
     """What one Spark task has staged and counted."""
 
     token: bytes | None
-    counts: Totals = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
 
 
 _PRODUCERS: dict[tuple[int, str], LogProducer] = {}
@@ -77,15 +74,15 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         transaction = _producer(self.told).begin()
-        totals: Totals = {}
+        tally = Tally()
         for block in blocks_of(iterator):
             if isinstance(block, Counts):
-                add_counts(totals, block.counts)
+                tally.add(block.tally)
             elif isinstance(block, Messages):
                 for partition, records in self._by_partition(block):
                     transaction.append(block.stream, partition, records)
         token = transaction.prepare("", {}) if transaction.size else None
-        return Staged(token, totals)
+        return Staged(token, tally)
 
     def _by_partition(self, found: Messages) -> Iterable[tuple[int, list[Record]]]:
         partitions = self.told.partitions[found.stream]
@@ -100,15 +97,15 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
         staged = [message for message in messages if message is not None]
         system = LogSystem(Path(self.told.directory), fsync=self.told.fsync)
-        totals: Totals = totals_of(system.admin().checkpoints(self.told.group))
+        tally = tally_of(system.admin().checkpoints(self.told.group))
         for message in staged:
-            add_counts(totals, message.counts)
+            tally.add(message.tally)
         producer = system.producer()
         try:
             producer.publish_all(
                 [message.token for message in staged if message.token is not None],
                 self.told.group,
-                {BATCH: str(batchId).encode(), TOTALS: msgspec.json.encode(totals)},
+                {BATCH: str(batchId).encode(), TOTALS: msgspec.json.encode(tally)},
                 unless=lambda saved: int(saved.get(BATCH, b"-1")) >= batchId,
             )
         finally:
@@ -116,16 +113,3 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Nothing to do: what was staged is never published."""
-
-
-def totals_of(checkpoints: Any) -> Totals:
-    """The counts of all batches published so far."""
-    return msgspec.json.decode(checkpoints[TOTALS], type=Totals) if TOTALS in checkpoints else {}
-
-
-def add_counts(totals: Totals, more: Totals) -> None:
-    """Add counts to others, in place."""
-    for kind, counts in more.items():
-        into = totals.setdefault(kind, {})
-        for name, number in counts.items():
-            into[name] = into.get(name, 0) + number

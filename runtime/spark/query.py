@@ -25,7 +25,7 @@ from .stateful import LevelProcessor
 @dataclass(frozen=True, slots=True)
 class Part:
     """A connected part of a plan on its way to a query. `folder` holds Spark's checkpoint; `group` names this very
-    checkpoint in the log, where the batches it has published are noted."""
+    checkpoint in the log, where the batches it has published are noted. `starts` is where its sources are begun at."""
 
     plan: Plan
     system: LogSystem
@@ -34,6 +34,7 @@ class Part:
     folder: Path
     group: str
     sources: tuple[str, ...]
+    starts: dict[str, list[int]]
 
     @property
     def keeps_state(self) -> bool:
@@ -47,7 +48,8 @@ def prepare(plan: Plan, stages: list[PlannedStage], system: LogSystem, settings:
     folder = _folder(plan, stages, settings, root)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
-    return Part(plan, system, found, shipment, folder, f"{plan.name}@{_identity(folder)}", sources)
+    starts = _starts(folder, sources, system, settings)
+    return Part(plan, system, found, shipment, folder, f"{plan.name}@{_identity(folder)}", sources, starts)
 
 
 def _folder(plan: Plan, stages: list[PlannedStage], settings: Settings, root: Path) -> Path:
@@ -73,12 +75,30 @@ def _identity(folder: Path) -> str:
     return file.read_text()
 
 
+def _starts(folder: Path, sources: tuple[str, ...], system: LogSystem, settings: Settings) -> dict[str, list[int]]:
+    """Where the sources are begun at. Kept beside the checkpoint, so that a first run which dies before its first batch
+    is gone on with where it began, though that was the latest offset then."""
+    file = folder / "starts"
+    if not file.exists():
+        admin = system.admin()
+        begin = admin.ends if settings.offset_default == "latest" else admin.starts
+        _write(file, msgspec.json.encode({name: begin(name) for name in sources}))
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write a file at one stroke: a crash leaves all of it or nothing."""
+    fresh = file.with_suffix(".new")
+    fresh.write_bytes(data)
+    fresh.replace(file)
+
+
 def start(part: Part, session: SparkSession, settings: Settings, ends: dict[str, list[int]] | None) -> StreamingQuery:
     """Start the query of a part; with `ends`, by stream and partition, it stops by itself when it has come there and
     has fired all windows."""
     source = LogOptions(
         directory=str(part.system.directory.absolute()),
-        starts=_starts(part, settings),
+        starts=part.starts,
         ends=None if ends is None else {name: ends[name] for name in part.sources},
         closing=ends is not None and part.keeps_state,
         batch_records=settings.spark_batch_records,
@@ -109,22 +129,3 @@ def start(part: Part, session: SparkSession, settings: Settings, ends: dict[str,
 
 def _json(told: LogOptions | SinkOptions) -> str:
     return msgspec.json.encode(told).decode()
-
-
-def _starts(part: Part, settings: Settings) -> dict[str, list[int]]:
-    """Where the sources are begun at. Kept beside the checkpoint, so that a first run which dies before its first batch
-    is gone on with where it began, though that was the latest offset then."""
-    file = part.folder / "starts"
-    admin = part.system.admin()
-    if not file.exists():
-        latest = settings.offset_default == "latest"
-        found = {name: admin.ends(name) if latest else admin.starts(name) for name in part.sources}
-        _write(file, msgspec.json.encode(found))
-    return msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write a file at one stroke: a crash leaves all of it or nothing."""
-    fresh = file.with_suffix(".new")
-    fresh.write_bytes(data)
-    fresh.replace(file)

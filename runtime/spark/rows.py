@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from ...dsl.message import Headers, Record
+from .tally import Tally
 
 OUTPUT = 1000
 """The level of rows that leave the query."""
@@ -84,9 +85,9 @@ class Ended(msgspec.Struct, array_like=True, frozen=True, tag=2):
 
 
 class Counts(msgspec.Struct, array_like=True, frozen=True, tag=3):
-    """What was counted, on its way to the report: numbers by kind and name."""
+    """What was counted, on its way to the report."""
 
-    counts: dict[str, dict[str, int]]
+    tally: Tally
 
 
 Block = Messages | Watermark | Ended | Counts

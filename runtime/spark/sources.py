@@ -33,6 +33,7 @@ from .rows import (
     messages_of,
 )
 from .shipping import Cargo, Shipment, program, unpack
+from .tally import Tally
 
 
 class _Part(Protocol):
@@ -69,6 +70,10 @@ def end_of_input(shipment: Shipment) -> list[Row]:
     return [(level, bucket, encode(Ended())) for level in levels for bucket in range(cargo.buckets)]
 
 
+def _told(stream: str, partition: int, watermark: int) -> dict[str, int]:
+    return {f"{stream}/{partition}": watermark} if watermark > START else {}
+
+
 class _Stage:
     """A partition whose messages a stage without state processes."""
 
@@ -89,7 +94,8 @@ class _Stage:
 
     def finish(self, rows: list[Row]) -> None:
         self._emitter.tell(self._task, rows)
-        self._emitter.count(self._task, {self._stream: self._read}, rows)
+        told = _told(self._stream, self._partition, self._task.inputs.watermark())
+        self._emitter.count(self._task, {self._stream: self._read}, rows, told)
 
 
 class _Forward:
@@ -147,13 +153,13 @@ class _Forward:
 
     def finish(self, rows: list[Row]) -> None:
         cargo, failures = self._cargo, self._failures
-        if self._high > START:
-            watermark = self._high - self._source.out_of_order
-            rows.extend(watermarks(cargo, self._stream, self._partition, watermark))
+        watermark = self._high - self._source.out_of_order if self._high > START else START
+        rows.extend(watermarks(cargo, self._stream, self._partition, watermark))
         counts = {"read": {self._stream: self._read}, "failed": failures.counts}
+        tally = Tally(counts, _told(self._stream, self._partition, watermark))
         if failures.letters:
             letters = f"{cargo.plan.name}-dead-letters"
-            counts["written"] = {letters: len(failures.letters)}
+            tally.counts["written"] = {letters: len(failures.letters)}
             made = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
             rows.extend((OUTPUT, 0, block) for block in message_blocks(made))
-        rows.append((OUTPUT, 0, encode(Counts(counts))))
+        rows.append((OUTPUT, 0, encode(Counts(tally))))

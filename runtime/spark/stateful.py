@@ -117,6 +117,7 @@ class _StageAtWork:
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket)
+        self._counted = cargo.levels.forwarded
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
@@ -124,7 +125,8 @@ class _StageAtWork:
             for found in inbox.messages:
                 if found.stream == stream:
                     feeder.feed(self.task, stream, found.producer, found.positions, found.records())
-                    read[stream] = read.get(stream, 0) + len(found.positions)
+                    if stream not in self._counted:
+                        read[stream] = read.get(stream, 0) + len(found.positions)
         feeder.run(self.task, lambda: self._tell(inbox))
         if inbox.ended:
             feeder.run(self.task, self._end)

@@ -1,5 +1,6 @@
 """Random pipelines with random inputs: the driver, the engines and the oracle write the same messages."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 
 from cases import Case, cases, expected
 from comparing import assert_same
-from descriptions import Mode
+from descriptions import Border, Description, Map, Merge, Mode, Source, WindowStep
 from targets import PATIENT, on_driver, on_local_log, on_local_memory, on_spark
 
 if TYPE_CHECKING:
@@ -38,6 +39,20 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
         assert_same(on_local_log(case), expected(case))
 
     check()
+
+
+def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
+    count = partial(WindowStep, kind="session", size=10, aggregate="count")
+    to_border = partial(Border, key="str", fn="word", number=0)
+    steps = (count(of=0, lateness=50), Map(of=0, fn="plus", number=0), Merge(of=2, others=(1,)), to_border(of=3))
+    described = Description((Source("a", "str", "record", 0),), (*steps, count(of=4)), "fail", "late")
+    values = [(0, b'{"k":"a","n":0,"at":0}')] * 4 + [(-11, b'{"k":"a","n":0,"at":-11}')]
+    inputs = {"a": [[(b"a", value, time, ()) for time, value in values]]}
+    case = Case(described, inputs, {"a": 1})
+    wanted = expected(case)
+    assert [message.value for message in wanted["out-5"]] == [b'{"k":"a","n":6,"at":21}']
+    assert_same(on_driver(case), wanted)
+    assert_same(on_local_memory(case), wanted)
 
 
 @pytest.mark.spark

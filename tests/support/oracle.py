@@ -75,6 +75,7 @@ class _Run:
         self._clocks: dict[tuple[str, int], float] = {}
         self._outputs: Outputs = {}
         self._staged: list[tuple[str, OutputMessage]] = []
+        self._late: list[tuple[ops.WindowBy, Firing]] = []
         self._crossing: list[tuple[ops.PartitionBy, OutputMessage]] = []
         self._runner = asyncio.Runner()
 
@@ -163,9 +164,12 @@ class _Run:
     def _dispatch(self, work: Callable[[], None], letter: OutputMessage, at: str) -> None:
         """Do something of one stage whole or not at all; then pass on what crosses to other stages."""
         before = {id: windows.snapshot() for id, windows in self._windows.items()}
-        self._staged, self._crossing = [], []
+        self._staged, self._crossing, self._late = [], [], []
         try:
             work()
+            # A late pane follows all else that its message gives rise to.
+            while self._late:
+                self._emit_pane(*self._late.pop(0))
         except Exception as error:
             action = self._pipeline.on_error.action
             if action == "fail":
@@ -229,7 +233,7 @@ class _Run:
             raise ValueError("a message without key cannot be kept by key")
         taken = self._windows[operator.id].take(key, message.key, message.timestamp, message.value)
         if isinstance(taken, Firing):
-            self._emit_pane(operator, taken)
+            self._late.append((operator, taken))
         elif taken == "late" and operator.late_to is not None:
             self._staged.append((operator.late_to, self._encoded(before, key, message)))
 

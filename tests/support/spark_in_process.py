@@ -21,6 +21,7 @@ from fluvial.runtime.spark.rows import (
 from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
 from fluvial.runtime.spark.sources import end_of_input, level_zero
 from fluvial.runtime.spark.stateful import process_bucket
+from fluvial.runtime.spark.tally import Tally
 from fluvial.runtime.systems.contract import Batch
 from oracle import OutputMessage, Outputs
 
@@ -53,6 +54,7 @@ class Query:
     sources: list[str]
     state: dict[tuple[int, int], Blobs] = field(default_factory=lambda: defaultdict(Blobs))
     written: Outputs = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
 
     def batch(self, ranges: list[Batch], *, end: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
@@ -66,7 +68,9 @@ class Query:
             assert level == OUTPUT
             found = decode(block)
             assert isinstance(found, Messages | Counts)
-            if isinstance(found, Messages):
+            if isinstance(found, Counts):
+                self.tally.add(found.tally)
+            else:
                 self.written.setdefault(found.stream, []).extend(OutputMessage(*record) for record in found.records())
 
     def _level(self, level: int, rows: list[Row]) -> list[Row]:

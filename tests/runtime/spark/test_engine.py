@@ -94,8 +94,10 @@ def test_several_batches_and_processes_give_what_the_local_engine_does(tmp_path:
 
 def test_a_run_stopped_between_batches_is_gone_on_with(tmp_path: Path, spark: "SparkSession") -> None:
     system = written(tmp_path / "log", LINES)
+    told: list[Progress] = []
 
     def stop_soon(progress: Progress) -> None:
+        told.append(progress)
         if progress.read:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -103,6 +105,11 @@ def test_a_run_stopped_between_batches_is_gone_on_with(tmp_path: Path, spark: "S
     second = run(visits(), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
     assert outputs(system) == on_local(tmp_path / "local")
     assert first.read["lines"] + second.read.get("lines", 0) == len(LINES)
+    last = told[-1]
+    assert last.watermark is not None
+    assert 0 < last.watermark < 900
+    assert last.lag is not None
+    assert last.in_flight <= last.lag <= len(LINES)
 
 
 def test_a_later_run_goes_on_where_the_end_of_input_was(tmp_path: Path, spark: "SparkSession") -> None:

@@ -50,3 +50,17 @@ def test_a_message_that_fails_at_its_source_does_not_move_time(bad: Record) -> N
     query.batch([Batch("in", 0, range(1, 2), [(b"a", b"1", 5, ())])])
     query.batch([], end=True)
     assert [message.timestamp for message in query.written["out"]] == [9]
+
+
+def test_messages_are_counted_once_and_time_is_told() -> None:
+    pipeline = Pipeline("p")
+    lines = pipeline.stream("in", value=int, key=str, out_of_order=timedelta(milliseconds=2))
+    lines.window(TEN, count(), id="window").send_to("out")
+    lines.partition_by(str, id="by-value", key_type=str).send_to("again")
+    pipeline.stream("other", value=int).merge(lines).send_to("both")
+    (query,) = queries(plan(pipeline, partitions={"in": 2, "other": 1}))
+    ranges = [Batch("in", 0, range(3), [(b"a", b"1", time, ()) for time in (0, 5, 50)])]
+    query.batch([*ranges, Batch("other", 0, range(1), [(None, b"1", 7, ())])])
+    assert query.tally.counts["read"] == {"in": 3, "other": 1, "p-by-value": 3}
+    assert query.tally.counts["written"] == {"p-by-value": 3, "again": 3, "both": 4}
+    assert query.tally.watermarks == {"in/0": 48, "other/0": 7}

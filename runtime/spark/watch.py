@@ -1,0 +1,82 @@
+"""Looking after queries while they run: how far they are, and what they have done."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ...planner.plan import Plan
+from ..report import OnProgress, Progress, Report
+from .log_source import LogOffsets
+from .query import Part
+from .tally import Tally, tally_of
+
+PROGRESS_SECONDS = 1.0
+
+
+class Watch:
+    """Tells progress about once a second, and hears the wish to stop."""
+
+    def __init__(
+        self, plan: Plan, parts: Sequence[Part], started: float, progress: OnProgress | None, stop: Callable[[], bool]
+    ) -> None:
+        self._plan, self._parts, self._started, self._progress = plan, parts, started, progress
+        self._before = self._tally()
+        self._next = started + PROGRESS_SECONDS
+        self.stop = stop
+
+    def tell(self) -> None:
+        """Tell progress, if it is time to."""
+        now = time.monotonic()
+        if self._progress is not None and now >= self._next:
+            self._next = now + PROGRESS_SECONDS
+            self._progress(self._look(now))
+
+    def _look(self, now: float) -> Progress:
+        tally = self._tally()
+        counts = tally.since(self._before)
+        ends = sum(sum(part.system.admin().ends(name)) for part in self._parts for name in part.sources)
+        done, planned = (sum(_reached(part, kind) for part in self._parts) for kind in ("commits", "offsets"))
+        return Progress(
+            phase="running",
+            seconds=now - self._started,
+            read=sum(counts.get("read", {}).values()),
+            written=sum(counts.get("written", {}).values()),
+            lag=max(0, ends - done),
+            watermark=min(tally.watermarks.values(), default=None),
+            in_flight=planned - done,
+        )
+
+    def report(self) -> Report:
+        """What was done since the start."""
+        counts = self._tally().since(self._before)
+        read, written, late, failed = (
+            {name: number for name, number in counts.get(kind, {}).items() if number}
+            for kind in ("read", "written", "late", "failed")
+        )
+        return Report(
+            pipeline=self._plan.name,
+            engine="spark",
+            seconds=time.monotonic() - self._started,
+            read=read,
+            written=written,
+            late=late,
+            failed=failed,
+        )
+
+    def _tally(self) -> Tally:
+        found = Tally()
+        for part in self._parts:
+            found.add(tally_of(part.system.admin().checkpoints(part.group)))
+        return found
+
+
+def _reached(part: Part, kind: str) -> int:
+    """How many messages of the sources lie behind the last batch that is planned ("offsets") or done ("commits")."""
+    folder = part.folder / "spark"
+    batches = [int(file.name) for file in (folder / kind).glob("[0-9]*")]
+    if not batches:
+        return sum(map(sum, part.starts.values()))
+    # Spark's offset log: a version, a line of metadata, and a line for each source, of which there is one.
+    told = (folder / "offsets" / str(max(batches))).read_text().splitlines()[-1]
+    return sum(map(sum, msgspec.json.decode(told, type=LogOffsets).streams.values()))
