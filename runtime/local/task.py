@@ -85,7 +85,7 @@ class LocalTask:
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
         self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
         self._told: dict[str, tuple[int, bool]] = {}
-        self.read: dict[str, int] = {}
+        self._processed: dict[str, int] = {}
         self.commits = 0
 
     def _is_border(self, id: str) -> bool:
@@ -163,7 +163,7 @@ class LocalTask:
         if stop == len(batch.records):
             queue.batches.popleft()
             queue.index = 0
-        self.read[stream] = self.read.get(stream, 0) + stop - start
+        self._processed[stream] = self._processed.get(stream, 0) + stop - start
         return True
 
     def pass_on(self) -> None:
@@ -262,6 +262,13 @@ class LocalTask:
     def close(self) -> None:
         self.work.cancel()
         self._store.close()
+
+    @property
+    def read(self) -> dict[str, int]:
+        """How many messages were read, by stream; control messages are none."""
+        controls = self.work.inputs.controls
+        found = {stream: number - controls.get(stream, 0) for stream, number in self._processed.items()}
+        return {stream: number for stream, number in found.items() if number}
 
     def counts(self) -> dict[str, dict[str, Any]]:
         """What this task did: see `Report`."""
