@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from ...dsl.errors import NoProgressError
@@ -112,10 +111,7 @@ class Container:
     def _up_to_end(self, batch: Batch) -> Batch:
         """What of a batch is to be processed: messages that came after the run began are a later run's."""
         end = None if self._ends is None else self._ends.get((batch.stream, batch.partition))
-        if end is None or batch.next_offset <= end:
-            return batch
-        count = bisect_left(batch.offsets, end)
-        return Batch(batch.stream, batch.partition, batch.offsets[:count], batch.records[:count])
+        return batch if end is None else batch.before(end)
 
     def _commit_if_due(self, task: LocalTask, *, starved: bool) -> bool:
         now = self._clock()

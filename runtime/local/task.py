@@ -127,7 +127,8 @@ class LocalTask:
         return len(self._queues[stream].batches) < 2
 
     def enqueue(self, batch: Batch) -> None:
-        self._queues[batch.stream].batches.append(batch)
+        if batch.records:
+            self._queues[batch.stream].batches.append(batch)
         self._read_to[batch.stream] = batch.next_offset
 
     @property
@@ -175,9 +176,13 @@ class LocalTask:
         """End the inputs that were read, and have landed, as far as the run is to go."""
         for stream in self.inputs:
             end = ends.get((stream, self.number))
-            if end is not None and not self.work.inputs.ended(stream) and self._landings[stream].position() >= end:
+            if end is not None and not self.work.inputs.ended(stream) and self._landed_all(stream, end):
                 self.work.inputs.end(stream)
         self.pass_on()
+
+    def _landed_all(self, stream: str, end: int) -> bool:
+        # What was read says how far it is: the last offsets may hold no messages that could land.
+        return self._read_to[stream] >= end and not self._queues[stream].batches and self._landings[stream].idle
 
     @property
     def done(self) -> bool:
