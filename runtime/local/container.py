@@ -150,18 +150,27 @@ class Container:
 
     def _watch(self, moved: bool) -> None:
         now = self._clock()
-        if moved or not any(task.queued or task.busy for task in self._tasks):
+        stuck = {} if moved else {task.name: waits for task in self._tasks if (waits := self._waits_for(task))}
+        if not stuck:
             self._moved_at = now
         elif now - self._moved_at > self._settings.stall_timeout.total_seconds():
-            stuck = ", ".join(task.name for task in self._tasks if task.queued or task.busy)
             seconds = self._settings.stall_timeout.total_seconds()
+            told = "; ".join(f"task {name} waits for {waits}" for name, waits in stuck.items())
             raise NoProgressError(
-                f"nothing has moved for {seconds:g} s while there is input, in task {stuck}\n"
+                f"nothing has moved for {seconds:g} s while there is work: {told}\n"
                 "  expected: progress\n  to do: look for a call that never returns, or raise stall_timeout"
             )
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_SECONDS
             self._tell("running")
+
+    def _waits_for(self, task: LocalTask) -> str:
+        """What a task needs to go on; empty if it has nothing to do."""
+        if task.queued or task.busy:
+            return "messages under way"
+        if self._ends is None or task.done:
+            return ""
+        return "the end of " + ", ".join(task.open_inputs)
 
     def _tell(self, phase: str) -> None:
         if self._progress is None:

@@ -187,7 +187,12 @@ class LocalTask:
     @property
     def done(self) -> bool:
         """Whether all inputs have ended and nothing is under way."""
-        return not self.work.busy and all(self.work.inputs.ended(stream) for stream in self.inputs)
+        return not self.work.busy and not self.open_inputs
+
+    @property
+    def open_inputs(self) -> list[str]:
+        """The inputs that have not ended."""
+        return [stream for stream in self.inputs if not self.work.inputs.ended(stream)]
 
     # Committing.
 
