@@ -24,6 +24,7 @@ def run(
     """Run a plan in this process. Signals are heeded if this is the main thread; `spark` is not for this engine."""
     del spark
     with ExitStack() as stack:
+        stack.enter_context(system.claim(plan.name))
         admin = system.admin()
         make_streams(plan, admin)
         ends = frozen_ends(plan, admin) if until == "end" else None

@@ -6,6 +6,7 @@ Engines know systems by these contracts alone; the clients behind them are impor
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -160,3 +161,11 @@ class System(Protocol):
         ...
 
     def producer(self) -> Producer: ...
+
+    def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        """Hold the right to run a container of a pipeline here.
+
+        Raises `SystemProblem` at once where another run has it. It is given back at the end of the context, and with
+        the process however that ends.
+        """
+        ...

@@ -54,6 +54,14 @@ def outside(stream: str, partition: int, offset: int, end: int, where: str) -> S
     )
 
 
+def claimed(pipeline: str, container: str, where: str, holder: str) -> SystemProblem:
+    """Another run of the pipeline is under way."""
+    problem = f"pipeline {pipeline!r} (container {container}) is running on {where} already: {holder or 'unknown'}"
+    expected = "one run of a pipeline at a time, for two would both publish"
+    remedy = "stop the other run first, or give this pipeline another name"
+    return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
+
+
 def ended() -> UsageError:
     """The transaction was committed or prepared before."""
     return UsageError("This transaction is over: it was committed or prepared. Call begin() for the next one.")

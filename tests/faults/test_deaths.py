@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import slow_pipelines
+from explained import assert_explains, error_of
+from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import LogSystem
 from oracle import OutputMessage, run_oracle
-from slow_pipelines import PIPELINES, WORDS
+from slow_pipelines import PIPELINES, WORDS, start
 from targets import contents, write
 
 PROGRAM = Path(slow_pipelines.__file__)
@@ -75,3 +77,21 @@ def test_a_clean_stop_commits_and_a_later_run_goes_on(name: str, tmp_path: Path)
     assert LogSystem(tmp_path, fsync=False).admin().checkpoints(name)
     assert finish(begin(name, tmp_path, "exactly_once")) == 0
     assert written(tmp_path) == expected(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_second_run_is_refused_until_the_first_is_dead(guarantee: str, tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    write(log, {"words": INPUT})
+    process = begin("lookups", tmp_path, guarantee, "stopped")
+    try:
+        while not log.admin().checkpoints("lookups"):
+            time.sleep(0.01)
+        error = error_of(lambda: start("lookups", str(tmp_path), guarantee), SystemProblem)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+    wrong = f"'lookups' (container 0) is running on log:{tmp_path} already: process {process.pid} on "
+    assert_explains(error, wrong, None, "one run of a pipeline at a time", "stop the other run")
+    start("lookups", str(tmp_path), guarantee)

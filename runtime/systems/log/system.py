@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from .admin import LogAdmin
+from .claim import claim
 from .consumer import LogConsumer
 from .journal import COMPACT_BYTES
 from .producer import LogProducer
@@ -76,3 +78,6 @@ class LogSystem:
             compact_bytes=self._compact_bytes,
             segment_bytes=self._segment_bytes,
         )
+
+    def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        return claim(self.directory, pipeline, container)
