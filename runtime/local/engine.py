@@ -57,6 +57,9 @@ def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list
                 raise
             stack.callback(task.close)
             _set_starts(task, plan, admin, settings)
+            if settings.offset_default == "latest":
+                # The latest offsets of a restart would be later ones, and leave out what came in between.
+                task.commit()
             made.append(task)
     return made
 
