@@ -108,12 +108,15 @@ class Layer:
 
     def undo(self, key: bytes) -> Callable[[], None]:
         """What takes back all changes to a value from now on, changes of the value itself included."""
-        fresh, clean = self.fresh, self.clean
+        fresh, clean, gone = self.fresh, self.clean, self._gone
         place = fresh if key in fresh else clean
         kept = deepcopy(place[key]) if key in place else _MISSING
+        was_gone = key in gone
 
         def take_back() -> None:
             fresh.pop(key, None)
+            if not was_gone:
+                gone.discard(key)
             if kept is not _MISSING:
                 place[key] = kept
 
