@@ -9,7 +9,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..kernel.times import END, START
 from ..report import OnProgress, Progress, Report
-from ..systems.contract import Admin, Batch, Consumer, StreamPartition
+from ..systems.contract import Admin, Batch, Consumer, Producer, StreamPartition
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
@@ -17,6 +17,8 @@ IDLE_SECONDS = 0.005
 BUSY_SECONDS = 0.001
 """Rest of a container that waits for asynchronous calls."""
 PROGRESS_SECONDS = 1.0
+TRIM_SECONDS = 60.0
+"""Time between two looks for what intermediate streams need no longer keep."""
 
 
 class Container:
@@ -31,6 +33,7 @@ class Container:
         plan: Plan,
         tasks: list[LocalTask],
         consumer: Consumer,
+        producer: Producer,
         admin: Admin,
         settings: Settings,
         ends: dict[StreamPartition, int] | None,
@@ -42,6 +45,7 @@ class Container:
         self._tasks = tasks
         self._owners = {place: task for task in tasks for place in task.positions}
         self._consumer = consumer
+        self._producer = producer
         self._admin = admin
         self._settings = settings
         self._ends = ends
@@ -66,8 +70,9 @@ class Container:
         return self.report()
 
     def start(self) -> None:
-        """Begin to read where the tasks are."""
+        """Begin to read where the tasks are. None of them has anything left to publish from an earlier run."""
         self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
+        self._trim()
 
     def end_at(self, ends: dict[StreamPartition, int]) -> None:
         """From now on, run to these ends of the sources only."""
@@ -91,7 +96,14 @@ class Container:
                 task.reach_end(self._ends)
             moved |= self._commit_if_due(task, starved=task.name not in fed)
         self._watch(moved)
+        if self._clock() >= self._next_trim:
+            self._trim()
         return moved
+
+    def _trim(self) -> None:
+        """Let go of what all tasks have passed of the streams between them."""
+        self._next_trim = self._clock() + TRIM_SECONDS
+        self._producer.trim({place: at for task in self._tasks for place, at in task.passed().items()})
 
     def _read(self) -> set[str]:
         """Give tasks what there is to read; the names of those that got something."""

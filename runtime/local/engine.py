@@ -36,7 +36,7 @@ def run(
         stack.callback(consumer.close)
         open_sinks(plan, stack)
         stop = stack.enter_context(stop_signals())
-        container = Container(plan, tasks, consumer, admin, settings, ends, stop, progress)
+        container = Container(plan, tasks, consumer, producer, admin, settings, ends, stop, progress)
         return asyncio.run(container.run())
 
 

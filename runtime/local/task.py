@@ -253,6 +253,15 @@ class LocalTask:
         self.commits += 1
         return True
 
+    def passed(self) -> dict[StreamPartition, int]:
+        """How far intermediate streams have been read for good: not even after a power cut is more of them needed."""
+        kinds = {name: self._run.plan.stream(name).kind for name in self.inputs}
+        known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
+        found = {(name, self.number): offset for name, offset in known.items() if offset is not None}
+        if found:
+            self._store.sync()
+        return found
+
     def _tell_borders(self) -> bool:
         """Tell each border how far time has come, where it does not know; whether there was anything to tell."""
         news = False

@@ -74,6 +74,12 @@ class RocksStore:
         except Exception as error:
             raise self._problem("written to", error) from error
 
+    def sync(self) -> None:
+        try:
+            self._db.flush_wal(sync=True)
+        except Exception as error:
+            raise self._problem("written to", error) from error
+
     def _problem(self, what: str, error: Exception) -> SystemProblem:
         problem = f"the store in {self._folder} cannot be {what}: {error}"
         expected = "a local disk with free space, and a folder that only this library writes"

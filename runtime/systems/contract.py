@@ -141,6 +141,14 @@ class Producer(Protocol):
         """
         ...
 
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Nobody reads these partitions before these offsets any more: what lies there may be removed.
+
+        Only for streams that no other producer alive writes to, and for which no transaction of one that is gone waits
+        to be published.
+        """
+        ...
+
     def close(self) -> None:
         """Drop what was staged and not prepared."""
         ...

@@ -114,7 +114,7 @@ class MemoryConsumer:
         for (stream, partition), offset in positions.items():
             end = len(self._memory.partition(stream, partition))
             if not 0 <= offset <= end:
-                raise outside(stream, partition, offset, end, _WHERE)
+                raise outside(stream, partition, offset, 0, end, _WHERE)
         self._positions = dict(positions)
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
@@ -190,6 +190,9 @@ class MemoryProducer:
 
     def publish(self, token: bytes) -> None:
         self._memory.publish_prepared(token)
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Nothing is removed: memory is for tests, which look at what there was."""
 
     def close(self) -> None:
         """Nothing to close: what was staged is gone with its transaction."""
