@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ...dsl.checks import explain
+from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Pane, Record
 from .bindings import bind
 from .cells import Cell, Cells
@@ -147,8 +149,19 @@ class StageTask:
 
     def changes(self) -> Iterator[Change]:
         """The changes of state since the last `settle`."""
-        for window in self.windows.values():
-            yield from window.changes()
+        for id, window in self.windows.items():
+            try:
+                yield from window.changes()
+            except FluvialError:
+                raise
+            except Exception as error:
+                raise self._unkept(id, error) from error
+
+    def _unkept(self, window: str, error: Exception) -> PipelineError:
+        wrong = f"the state of window {window!r} cannot be encoded: {type(error).__name__}: {error}"
+        expected = "accumulators of the type that the aggregate declares, and whole numbers of 64 bits at most"
+        origin = self.program.shape.operators[window].origin
+        return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
 
     def settle(self, room: int) -> None:
         """The changes are kept; hold at most about `room` entries in memory."""

@@ -97,9 +97,9 @@ class Layer:
             return self._codec.decode(data)
         except msgspec.DecodeError as error:
             name = self.prefix.partition(b"\0")[0].decode()
-            wrong = f"the state of operator {name!r} cannot be read: {error}"
+            wrong = f"the state of {name!r} cannot be read: {error}"
             remedy = "run the pipeline that wrote it, or give the operator another id to start over"
-            raise SystemProblem(explain(wrong, "state of the type that the operator keeps", remedy)) from error
+            raise SystemProblem(explain(wrong, "state of the type that the operator keeps", remedy, name)) from error
 
     def delete(self, key: bytes) -> None:
         self.fresh.pop(key, None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import KeyedStream, Pipeline, SystemProblem, count, skip, tumbling
+from fluvial.dsl import KeyedStream, Pipeline, PipelineError, SystemProblem, aggregate, count, skip, tumbling
 from fluvial.runtime.kernel.state import KeyedState
 from fluvial.runtime.state import MemoryStore, RocksStore
 from fluvial.runtime.testing import PipelineDriver
@@ -57,5 +57,22 @@ def test_state_of_another_type_is_a_problem_of_the_store() -> None:
     store.write([(b"w\0k", b"key", b"\xa1x")])
     state = KeyedState("w", store, int, int, complete=False)
     error = error_of(lambda: state.layer.fresh[b"key"], SystemProblem)
-    assert_explains(error, "the state of operator 'w' cannot be read: Expected `int`, got `str`", None, "state of the")
-    assert_explains(error_of(lambda: state.layer.items(), SystemProblem), "operator 'w'", None, "", "another id")
+    assert_explains(error, "the state of 'w' cannot be read: Expected `int`, got `str`", None, "state of the")
+    assert_explains(error_of(lambda: state.layer.items(), SystemProblem), "the state of 'w'", None, "", "another id")
+
+
+def test_an_accumulator_that_cannot_be_encoded_names_its_window() -> None:
+    def beyond(number: int, _: str) -> int:
+        return number + 2**70
+
+    def windowed() -> None:
+        keyed = pipeline.stream("in", value=str, key=str)
+        keyed.window(tumbling(timedelta(days=1)), aggregate(int, beyond), id="w").send_to("out")
+
+    pipeline = Pipeline("p", on_error=skip())
+    windowed()
+    with PipelineDriver(pipeline) as driver:
+        error = error_of(lambda: driver.send("in", "x", key="k"), PipelineError)
+    assert_explains(
+        error, "window 'w' cannot be encoded: OverflowError", windowed, "64 bits", "mend what add returns", 2
+    )
