@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..planner.settings import Settings
+    from .launch import run
     from .report import Progress, Report
-    from .run import run
     from .systems import open_system
 
 __all__ = ["Progress", "Report", "Settings", "open_system", "run"]
 
 # Spark starts many processes that need one module of this package each; they shall not wait for all the others.
+# No module may have one of these names: it would take the name's place once it is imported.
 _HOMES = {
     "Progress": ".report",
     "Report": ".report",
     "Settings": "..planner.settings",
     "open_system": ".systems",
-    "run": ".run",
+    "run": ".launch",
 }
 
 
@@ -25,5 +26,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(_HOMES[name], __name__), name)
-    globals()[name] = found  # over the submodule of the same name, if there is one
+    globals()[name] = found
     return found

@@ -14,7 +14,7 @@ def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Seque
                 consumer.assign({(stream, partition): start})
             while start < end:
                 for batch in consumer.poll(1.0):
-                    yield _before(batch, end)
+                    yield batch.before(end)
                     start = batch.next_offset
     finally:
         consumer.close()
@@ -29,11 +29,3 @@ def follow(system: System, stream: str, starts: Sequence[int]) -> Iterator[Batch
             yield from consumer.poll(1.0)
     finally:
         consumer.close()
-
-
-def _before(batch: Batch, end: int) -> Batch:
-    """The part of a batch that lies before an offset."""
-    if batch.next_offset <= end:
-        return batch
-    kept = sum(offset < end for offset in batch.offsets)
-    return Batch(batch.stream, batch.partition, batch.offsets[:kept], batch.records[:kept])

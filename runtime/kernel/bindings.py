@@ -104,6 +104,7 @@ def _window(
         lateness=operator.lateness,
         accumulate=operator.accumulate,
         emit=partial(task.emit_pane, emit),
+        fail=partial(task.emit_pane, partial(task.fail_pane, operator.id)),
         late=_late(task, operator, flow.value),
         rouse=task.timeline.rouse,
         firing=partial(task.timeline.firing, line),

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from ...dsl.checks import explain
-from ...dsl.errors import MessageError
+from ...dsl.errors import MessageError, SystemProblem
 from ...dsl.message import Headers, Pane, Record
 from ...dsl.operators import Operator
 from ...dsl.origin import Origin
@@ -53,7 +53,8 @@ class Failures:
         )
 
     def _handle(self, error: BaseException, id: str | None, what: str, at: dict[str, Any], record: Record) -> None:
-        if isinstance(error, MessageError):
+        # A store that fails is no failure of the message: another one would meet it too.
+        if isinstance(error, MessageError | SystemProblem):
             raise error
         operator = self.pipeline.operator(id) if id is not None else self.pipeline.operators[0]
         action = self.pipeline.on_error.action

@@ -14,7 +14,7 @@ Accepts = Callable[[Control], bool]
 
 class Inputs:
     """The inputs of one task, and the timeline that they move. `producers` is how many write each intermediate
-    stream."""
+    stream; `controls` counts the control messages that came in each."""
 
     def __init__(
         self,
@@ -26,6 +26,7 @@ class Inputs:
     ) -> None:
         self.entries = entries
         self.highs = position.highs
+        self.controls: dict[str, int] = {}
         self._timeline = timeline
         self._producers = position.producers
         self._expected = producers
@@ -72,6 +73,7 @@ class Inputs:
                 self._timeline.set_stream(stream, self._least(stream))
 
     def _control(self, stream: str, control: Control) -> None:
+        self.controls[stream] = self.controls.get(stream, 0) + 1
         self.tell(stream, control.producer, control.watermark)
         if control.ended and self._accepts(control):
             ended = self._ended.setdefault(stream, set())

@@ -27,7 +27,7 @@ class Span(Struct, Generic[A], array_like=True):
 
     first: int
     last: int
-    accumulator: A
+    accumulator: A | None
     held: bool
     fired: bool
     standing: list[tuple[int, int]]
@@ -111,7 +111,7 @@ class SessionOperator:
         span.fired = True
         self._context.pane(key, window, span.accumulator, kind, tuple(sorted(replaces)))
         if not self._context.accumulate:
-            span.accumulator, span.held = self._context.aggregate.init(), False
+            span.accumulator, span.held = None, False
 
     def advance(self, watermark: int) -> None:
         while (time := self._timers.first()) is not None and time <= watermark:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ...dsl.message import Headers, Pane, Record
+from ...dsl.checks import explain
+from ...dsl.errors import FluvialError, PipelineError
+from ...dsl.message import Pane, Record
 from .bindings import bind
 from .cells import Cell, Cells
 from .failures import Failures, Where
@@ -15,7 +17,7 @@ from .program import Position, Program
 from .state import Bytes, Change
 from .timeline import Timeline
 from .times import START
-from .windows import Emit, WindowOperator
+from .windows import WindowOperator
 
 DEAD_LETTERS = "dead-letters"
 """Stands for an operator where `take` gives dead letters."""
@@ -147,8 +149,19 @@ class StageTask:
 
     def changes(self) -> Iterator[Change]:
         """The changes of state since the last `settle`."""
-        for window in self.windows.values():
-            yield from window.changes()
+        for id, window in self.windows.items():
+            try:
+                yield from window.changes()
+            except FluvialError:
+                raise
+            except Exception as error:
+                raise self._unkept(id, error) from error
+
+    def _unkept(self, window: str, error: Exception) -> PipelineError:
+        wrong = f"the state of window {window!r} cannot be encoded: {type(error).__name__}: {error}"
+        expected = "accumulators of the type that the aggregate declares, and whole numbers of 64 bits at most"
+        origin = self.program.shape.operators[window].origin
+        return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
 
     def settle(self, room: int) -> None:
         """The changes are kept; hold at most about `room` entries in memory."""
@@ -180,12 +193,21 @@ class StageTask:
         except Exception as raised:
             self.error = self.error or raised
 
-    def emit_pane(self, emit: Emit, key: bytes, pane: Pane[Any, Any], timestamp: int, headers: Headers) -> None:
-        """Hand a pane on; a late one not before all that its message does to windows is done."""
+    def fail_pane(self, window: str, key: bytes, pane: Pane[Any, Any], error: Exception) -> None:
+        """A pane has no value. Workers have no caller: see `fail_cell`."""
+        try:
+            self.failures.pane(window, key, pane, error)
+        except Exception as raised:
+            if not self.program.asynchronous:
+                raise
+            self.error = self.error or raised
+
+    def emit_pane(self, emit: Callable[..., None], key: bytes, pane: Pane[Any, Any], *rest: Any) -> None:
+        """Hand a pane on, or its failure; a late one not before all that its message does to windows is done."""
         if pane.kind == "late" and self._late_panes is not None:
-            self._late_panes.append((emit, key, pane, timestamp, headers))
+            self._late_panes.append((emit, key, pane, *rest))
         else:
-            emit(key, pane, timestamp, headers)
+            emit(key, pane, *rest)
 
     def emit_late(self) -> None:
         """A message has done to windows all that it was to do: hand on the panes that waited for that."""

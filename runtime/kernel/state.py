@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ...dsl.checks import explain
+from ...dsl.errors import SystemProblem
+
 Change = tuple[bytes, bytes, bytes | None]
 """A key of a task's state, as the prefix of its kind and the rest, and its new value; None deletes it."""
 
@@ -87,7 +90,16 @@ class Layer:
         if self.complete or key in self._gone:
             return self.absent()
         data = self._below.get(self.prefix, key)
-        return self.absent() if data is None else self._codec.decode(data)
+        return self.absent() if data is None else self._decoded(data)
+
+    def _decoded(self, data: bytes) -> Any:
+        try:
+            return self._codec.decode(data)
+        except msgspec.DecodeError as error:
+            name = self.prefix.partition(b"\0")[0].decode()
+            wrong = f"the state of {name!r} cannot be read: {error}"
+            remedy = "run the pipeline that wrote it, or give the operator another id to start over"
+            raise SystemProblem(explain(wrong, "state of the type that the operator keeps", remedy, name)) from error
 
     def delete(self, key: bytes) -> None:
         self.fresh.pop(key, None)
@@ -96,12 +108,15 @@ class Layer:
 
     def undo(self, key: bytes) -> Callable[[], None]:
         """What takes back all changes to a value from now on, changes of the value itself included."""
-        fresh, clean = self.fresh, self.clean
+        fresh, clean, gone = self.fresh, self.clean, self._gone
         place = fresh if key in fresh else clean
         kept = deepcopy(place[key]) if key in place else _MISSING
+        was_gone = key in gone
 
         def take_back() -> None:
             fresh.pop(key, None)
+            if not was_gone:
+                gone.discard(key)
             if kept is not _MISSING:
                 place[key] = kept
 
@@ -113,7 +128,7 @@ class Layer:
         if not self.complete:
             for name, data in self._below.scan(self.prefix):
                 if name not in found and name not in self._gone:
-                    found[name] = self._codec.decode(data)
+                    found[name] = self._decoded(data)
         # Keys alone are sorted faster than pairs.
         return iter([(key, found[key]) for key in sorted(found)])
 

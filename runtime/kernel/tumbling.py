@@ -59,7 +59,7 @@ class TumblingOperator:
         for key, accumulator in entries:
             pane(key, window, accumulator, kind)
             if emptied:
-                self._state.fresh(end)[key] = self._context.aggregate.init()
+                self._state.at[end].delete(key)
 
     def advance(self, watermark: int) -> None:
         if watermark < self.wake():

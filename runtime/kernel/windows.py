@@ -16,8 +16,9 @@ Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 class Context:
     """What a windowed operator is made with.
 
-    `emit` hands a pane on; `late` takes a message that came too late; `rouse(time)` asks for `advance` to be called
-    when the watermark reaches `time`; `firing(time)` says that what is due at `time` is about to fire.
+    `emit` hands a pane on; `fail` takes the error of one that has no value; `late` takes a message that came too late;
+    `rouse(time)` asks for `advance` to be called when the watermark reaches `time`; `firing(time)` says that what is
+    due at `time` is about to fire.
     `watermark` is where it stood at the last commit: what was due by then has fired. `empty` says that nothing is kept
     in `below`.
     """
@@ -32,14 +33,20 @@ class Context:
     lateness: int
     accumulate: bool
     emit: Emit
+    fail: Callable[[bytes, Pane[Any, Any], Exception], None]
     late: Callable[[bytes, Any, int, Headers], None]
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
 
     def pane(self, key: bytes, window: Window, value: Any, kind: PaneKind, replaces: tuple[Window, ...] = ()) -> None:
-        result = self.aggregate.result(value)
-        pane = Pane(self.decode_key(key), window, result, kind, replaces)
-        self.emit(key, pane, window.end - 1, ())
+        name = self.decode_key(key)
+        try:
+            result = self.aggregate.result(value)
+        except Exception as error:
+            # It is the pane's failure, also where a message has let it fire: that one is in the window.
+            self.fail(key, Pane(name, window, None, kind, replaces), error)
+        else:
+            self.emit(key, Pane(name, window, result, kind, replaces), window.end - 1, ())
 
 
 class WindowOperator(Protocol):

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from ...dsl.errors import NoProgressError
@@ -10,7 +9,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..kernel.times import END, START
 from ..report import OnProgress, Progress, Report
-from ..systems.contract import Admin, Batch, Consumer, StreamPartition
+from ..systems.contract import Admin, Batch, Consumer, Producer, StreamPartition
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
@@ -18,6 +17,8 @@ IDLE_SECONDS = 0.005
 BUSY_SECONDS = 0.001
 """Rest of a container that waits for asynchronous calls."""
 PROGRESS_SECONDS = 1.0
+TRIM_SECONDS = 60.0
+"""Time between two looks for what intermediate streams need no longer keep."""
 
 
 class Container:
@@ -32,6 +33,7 @@ class Container:
         plan: Plan,
         tasks: list[LocalTask],
         consumer: Consumer,
+        producer: Producer,
         admin: Admin,
         settings: Settings,
         ends: dict[StreamPartition, int] | None,
@@ -43,6 +45,7 @@ class Container:
         self._tasks = tasks
         self._owners = {place: task for task in tasks for place in task.positions}
         self._consumer = consumer
+        self._producer = producer
         self._admin = admin
         self._settings = settings
         self._ends = ends
@@ -67,8 +70,9 @@ class Container:
         return self.report()
 
     def start(self) -> None:
-        """Begin to read where the tasks are."""
+        """Begin to read where the tasks are. None of them has anything left to publish from an earlier run."""
         self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
+        self._trim()
 
     def end_at(self, ends: dict[StreamPartition, int]) -> None:
         """From now on, run to these ends of the sources only."""
@@ -92,7 +96,14 @@ class Container:
                 task.reach_end(self._ends)
             moved |= self._commit_if_due(task, starved=task.name not in fed)
         self._watch(moved)
+        if self._clock() >= self._next_trim:
+            self._trim()
         return moved
+
+    def _trim(self) -> None:
+        """Let go of what all tasks have passed of the streams between them."""
+        self._next_trim = self._clock() + TRIM_SECONDS
+        self._producer.trim({place: at for task in self._tasks for place, at in task.passed().items()})
 
     def _read(self) -> set[str]:
         """Give tasks what there is to read; the names of those that got something."""
@@ -112,10 +123,7 @@ class Container:
     def _up_to_end(self, batch: Batch) -> Batch:
         """What of a batch is to be processed: messages that came after the run began are a later run's."""
         end = None if self._ends is None else self._ends.get((batch.stream, batch.partition))
-        if end is None or batch.next_offset <= end:
-            return batch
-        count = bisect_left(batch.offsets, end)
-        return Batch(batch.stream, batch.partition, batch.offsets[:count], batch.records[:count])
+        return batch if end is None else batch.before(end)
 
     def _commit_if_due(self, task: LocalTask, *, starved: bool) -> bool:
         now = self._clock()
@@ -154,18 +162,27 @@ class Container:
 
     def _watch(self, moved: bool) -> None:
         now = self._clock()
-        if moved or not any(task.queued or task.busy for task in self._tasks):
+        stuck = {} if moved else {task.name: waits for task in self._tasks if (waits := self._waits_for(task))}
+        if not stuck:
             self._moved_at = now
         elif now - self._moved_at > self._settings.stall_timeout.total_seconds():
-            stuck = ", ".join(task.name for task in self._tasks if task.queued or task.busy)
             seconds = self._settings.stall_timeout.total_seconds()
+            told = "; ".join(f"task {name} waits for {waits}" for name, waits in stuck.items())
             raise NoProgressError(
-                f"nothing has moved for {seconds:g} s while there is input, in task {stuck}\n"
+                f"nothing has moved for {seconds:g} s while there is work: {told}\n"
                 "  expected: progress\n  to do: look for a call that never returns, or raise stall_timeout"
             )
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_SECONDS
             self._tell("running")
+
+    def _waits_for(self, task: LocalTask) -> str:
+        """What a task needs to go on; empty if it has nothing to do."""
+        if task.queued or task.busy:
+            return "messages under way"
+        if self._ends is None or task.done:
+            return ""
+        return "the end of " + ", ".join(task.open_inputs)
 
     def _tell(self, phase: str) -> None:
         if self._progress is None:

@@ -24,6 +24,7 @@ def run(
     """Run a plan in this process. Signals are heeded if this is the main thread; `spark` is not for this engine."""
     del spark
     with ExitStack() as stack:
+        stack.enter_context(system.claim(plan.name))
         admin = system.admin()
         make_streams(plan, admin)
         ends = frozen_ends(plan, admin) if until == "end" else None
@@ -35,7 +36,7 @@ def run(
         stack.callback(consumer.close)
         open_sinks(plan, stack)
         stop = stack.enter_context(stop_signals())
-        container = Container(plan, tasks, consumer, admin, settings, ends, stop, progress)
+        container = Container(plan, tasks, consumer, producer, admin, settings, ends, stop, progress)
         return asyncio.run(container.run())
 
 
@@ -56,6 +57,9 @@ def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list
                 raise
             stack.callback(task.close)
             _set_starts(task, plan, admin, settings)
+            if settings.offset_default == "latest":
+                # The latest offsets of a restart would be later ones, and leave out what came in between.
+                task.commit()
             made.append(task)
     return made
 

@@ -51,3 +51,9 @@ class Landing:
             self._position = batch.offsets[batch.start + len(batch.landed) - 1] + 1
             self._batches.popleft()
         return self._position
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        self.position()
+        return not self._batches

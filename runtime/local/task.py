@@ -85,7 +85,7 @@ class LocalTask:
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
         self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
         self._told: dict[str, tuple[int, bool]] = {}
-        self.read: dict[str, int] = {}
+        self._processed: dict[str, int] = {}
         self.commits = 0
 
     def _is_border(self, id: str) -> bool:
@@ -127,7 +127,8 @@ class LocalTask:
         return len(self._queues[stream].batches) < 2
 
     def enqueue(self, batch: Batch) -> None:
-        self._queues[batch.stream].batches.append(batch)
+        if batch.records:
+            self._queues[batch.stream].batches.append(batch)
         self._read_to[batch.stream] = batch.next_offset
 
     @property
@@ -163,7 +164,7 @@ class LocalTask:
         if stop == len(batch.records):
             queue.batches.popleft()
             queue.index = 0
-        self.read[stream] = self.read.get(stream, 0) + stop - start
+        self._processed[stream] = self._processed.get(stream, 0) + stop - start
         return True
 
     def pass_on(self) -> None:
@@ -175,14 +176,23 @@ class LocalTask:
         """End the inputs that were read, and have landed, as far as the run is to go."""
         for stream in self.inputs:
             end = ends.get((stream, self.number))
-            if end is not None and not self.work.inputs.ended(stream) and self._landings[stream].position() >= end:
+            if end is not None and not self.work.inputs.ended(stream) and self._landed_all(stream, end):
                 self.work.inputs.end(stream)
         self.pass_on()
+
+    def _landed_all(self, stream: str, end: int) -> bool:
+        # What was read says how far it is: the last offsets may hold no messages that could land.
+        return self._read_to[stream] >= end and not self._queues[stream].batches and self._landings[stream].idle
 
     @property
     def done(self) -> bool:
         """Whether all inputs have ended and nothing is under way."""
-        return not self.work.busy and all(self.work.inputs.ended(stream) for stream in self.inputs)
+        return not self.work.busy and not self.open_inputs
+
+    @property
+    def open_inputs(self) -> list[str]:
+        """The inputs that have not ended."""
+        return [stream for stream in self.inputs if not self.work.inputs.ended(stream)]
 
     # Committing.
 
@@ -243,6 +253,15 @@ class LocalTask:
         self.commits += 1
         return True
 
+    def passed(self) -> dict[StreamPartition, int]:
+        """How far intermediate streams have been read for good: not even after a power cut is more of them needed."""
+        kinds = {name: self._run.plan.stream(name).kind for name in self.inputs}
+        known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
+        found = {(name, self.number): offset for name, offset in known.items() if offset is not None}
+        if found:
+            self._store.sync()
+        return found
+
     def _tell_borders(self) -> bool:
         """Tell each border how far time has come, where it does not know; whether there was anything to tell."""
         news = False
@@ -262,6 +281,13 @@ class LocalTask:
     def close(self) -> None:
         self.work.cancel()
         self._store.close()
+
+    @property
+    def read(self) -> dict[str, int]:
+        """How many messages were read, by stream; control messages are none."""
+        controls = self.work.inputs.controls
+        found = {stream: number - controls.get(stream, 0) for stream, number in self._processed.items()}
+        return {stream: number for stream, number in found.items() if number}
 
     def counts(self) -> dict[str, dict[str, Any]]:
         """What this task did: see `Report`."""

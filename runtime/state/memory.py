@@ -30,5 +30,8 @@ class MemoryStore:
             else:
                 self._entries[prefix + key] = value
 
+    def sync(self) -> None:
+        """Nothing to do: it goes with the power."""
+
     def close(self) -> None:
         """Nothing to do: the entries stay."""

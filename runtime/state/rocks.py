@@ -1,8 +1,8 @@
 """A store on disk: one RocksDB for each task."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rocksdict import Options, Rdict, WriteBatch
 
@@ -17,6 +17,7 @@ class RocksStore:
     process: RocksDB's own log keeps them."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         folder.parent.mkdir(parents=True, exist_ok=True)
         options = Options(raw_mode=True)
         options.create_if_missing(True)
@@ -32,12 +33,14 @@ class RocksStore:
             raise SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}") from None
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
-        found: bytes | None = self._db.get(prefix + key)
+        try:
+            found: bytes | None = self._db.get(prefix + key)
+        except Exception as error:
+            raise self._problem("read", error) from error
         return found
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        entries: Iterator[tuple[bytes, bytes]] = cast(Any, self._db.items(from_key=prefix))
-        for key, value in entries:
+        for key, value in self._walk(self._db.items, prefix):
             if not key.startswith(prefix):
                 return
             yield key[len(prefix) :], value
@@ -45,13 +48,16 @@ class RocksStore:
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         """Found by leaping from one to the next."""
         size, seek = len(start) + PREFIX_SIZE, start
-        while (key := self._first(seek)) is not None and key.startswith(start):
+        while (key := next(self._walk(self._db.keys, seek), None)) is not None and key.startswith(start):
             yield key[:size]
             seek = key[: size - 1] + bytes([key[size - 1] + 1])
 
-    def _first(self, seek: bytes) -> bytes | None:
-        keys: Iterator[bytes] = cast(Any, self._db.keys(from_key=seek))
-        return next(keys, None)
+    def _walk(self, entries: Callable[..., Any], seek: bytes) -> Iterator[Any]:
+        """What RocksDB holds from a key on."""
+        try:
+            yield from entries(from_key=seek)
+        except Exception as error:
+            raise self._problem("read", error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
         # The last change of a key counts; RocksDB takes sorted keys faster.
@@ -63,7 +69,22 @@ class RocksStore:
                 batch.delete(key)
             else:
                 batch.put(key, value)
-        self._db.write(batch)
+        try:
+            self._db.write(batch)
+        except Exception as error:
+            raise self._problem("written to", error) from error
+
+    def sync(self) -> None:
+        try:
+            self._db.flush_wal(sync=True)
+        except Exception as error:
+            raise self._problem("written to", error) from error
+
+    def _problem(self, what: str, error: Exception) -> SystemProblem:
+        problem = f"the store in {self._folder} cannot be {what}: {error}"
+        expected = "a local disk with free space, and a folder that only this library writes"
+        remedy = "check the disk; if it is damaged, bring the folder back from a copy taken with the log"
+        return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
     def close(self) -> None:
         self._db.close()

@@ -4,7 +4,9 @@ A system holds named streams; a stream has partitions; a partition is a sequence
 Engines know systems by these contracts alone; the clients behind them are imported nowhere else.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,17 +18,29 @@ StreamPartition = tuple[str, int]
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one partition in offset order; `offsets` has one entry a record (a `range` if there are no gaps)."""
+    """Records of one partition in offset order; `offsets` has one entry a record (a `range` if there are no gaps).
+
+    `passed` is where to go on if the offsets behind the last record are known to hold none; a batch without records
+    has it.
+    """
 
     stream: str
     partition: int
     offsets: Sequence[int]
     records: list[Record]
+    passed: int | None = None
 
     @property
     def next_offset(self) -> int:
         """The offset to read from after this batch."""
-        return self.offsets[-1] + 1
+        return self.offsets[-1] + 1 if self.passed is None else self.passed
+
+    def before(self, end: int) -> "Batch":
+        """The part of it that lies before an offset."""
+        if self.next_offset <= end:
+            return self
+        count = bisect_left(self.offsets, end)
+        return Batch(self.stream, self.partition, self.offsets[:count], self.records[:count], end)
 
 
 class Admin(Protocol):
@@ -64,7 +78,8 @@ class Admin(Protocol):
 
 
 class Consumer(Protocol):
-    """Reads partitions from given offsets on. Batches of one partition arrive in order, without gaps or repeats."""
+    """Reads partitions from given offsets on. Batches of one partition arrive in order, without loss or repeats; some
+    offsets may hold no record, in systems that compact streams or write marks of their own into them."""
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
         """Read these partitions from these offsets on, in place of those assigned before.
@@ -76,7 +91,8 @@ class Consumer(Protocol):
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
         """Return what can be read, at most one batch a partition; wait up to `timeout` seconds if there is nothing.
 
-        A batch may end early; it is never empty. Raises `SystemProblem` where what should be there cannot be read.
+        A batch may end early; one without records tells that offsets were `passed` that hold none. Raises
+        `SystemProblem` where what should be there cannot be read.
 
         `wanted` leaves out the other assigned partitions this time: that is how a reader pushes back.
         """
@@ -125,6 +141,14 @@ class Producer(Protocol):
         """
         ...
 
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Nobody reads these partitions before these offsets any more: what lies there may be removed.
+
+        Only for streams that no other producer alive writes to, and for which no transaction of one that is gone waits
+        to be published.
+        """
+        ...
+
     def close(self) -> None:
         """Drop what was staged and not prepared."""
         ...
@@ -145,3 +169,11 @@ class System(Protocol):
         ...
 
     def producer(self) -> Producer: ...
+
+    def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        """Hold the right to run a container of a pipeline here.
+
+        Raises `SystemProblem` at once where another run has it. It is given back at the end of the context, and with
+        the process however that ends.
+        """
+        ...

@@ -1,13 +1,23 @@
 """Streams in memory, with the guarantees of the others, for tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Condition
 
 from ...dsl.message import Record
 from .contract import Batch, StreamPartition
-from .problems import check_stream, ended, other_count, outside, unknown_partition, unknown_stream, unknown_token
+from .problems import (
+    check_stream,
+    claimed,
+    ended,
+    other_count,
+    outside,
+    unknown_partition,
+    unknown_stream,
+    unknown_token,
+)
 
 _WHERE = "memory:"
 
@@ -29,6 +39,7 @@ class _Memory:
         self.checkpoints: dict[str, dict[str, bytes]] = {}
         self.prepared: dict[bytes, _Staged | None] = {}
         self.numbers = count(1)
+        self.claims: set[tuple[str, str]] = set()
         self.changed = Condition()
 
     def partitions(self, stream: str) -> list[list[Record]]:
@@ -103,7 +114,7 @@ class MemoryConsumer:
         for (stream, partition), offset in positions.items():
             end = len(self._memory.partition(stream, partition))
             if not 0 <= offset <= end:
-                raise outside(stream, partition, offset, end, _WHERE)
+                raise outside(stream, partition, offset, 0, end, _WHERE)
         self._positions = dict(positions)
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
@@ -180,6 +191,9 @@ class MemoryProducer:
     def publish(self, token: bytes) -> None:
         self._memory.publish_prepared(token)
 
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Nothing is removed: memory is for tests, which look at what there was."""
+
     def close(self) -> None:
         """Nothing to close: what was staged is gone with its transaction."""
 
@@ -214,3 +228,15 @@ class MemorySystem:
 
     def producer(self) -> MemoryProducer:
         return MemoryProducer(self._memory)
+
+    @contextmanager
+    def claim(self, pipeline: str, container: str = "0") -> Iterator[None]:
+        memory, name = self._memory, (pipeline, container)
+        with memory.changed:
+            if name in memory.claims:
+                raise claimed(pipeline, container, _WHERE, "by another thread of this process")
+            memory.claims.add(name)
+        try:
+            yield
+        finally:
+            memory.claims.discard(name)

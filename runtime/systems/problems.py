@@ -46,12 +46,21 @@ def unknown_partition(stream: str, partition: int, count: int, where: str) -> Sy
     )
 
 
-def outside(stream: str, partition: int, offset: int, end: int, where: str) -> SystemProblem:
+def outside(stream: str, partition: int, offset: int, start: int, end: int, where: str) -> SystemProblem:
     """The offset is not between the start and the end of the partition."""
     return SystemProblem(
-        f"Offset {offset} lies outside partition {partition} of stream {stream!r} of {where}. Expected 0 to {end}. "
+        f"Offset {offset} lies outside partition {partition} of stream {stream!r} of {where}. "
+        f"Expected {start} to {end}. What a pipeline has read of its intermediate streams is removed. "
         "If the stream was deleted and made anew, reset the checkpoints that point into it."
     )
+
+
+def claimed(pipeline: str, container: str, where: str, holder: str) -> SystemProblem:
+    """Another run of the pipeline is under way."""
+    problem = f"pipeline {pipeline!r} (container {container}) is running on {where} already: {holder or 'unknown'}"
+    expected = "one run of a pipeline at a time, for two would both publish"
+    remedy = "stop the other run first, or give this pipeline another name"
+    return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
 
 def ended() -> UsageError:

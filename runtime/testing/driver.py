@@ -234,7 +234,7 @@ class PipelineDriver:
         clock, stop = self._loop.time, lambda: False
         consumer = self._system.consumer()
         self._container = Container(
-            self.plan, tasks, consumer, self._admin, self._settings, None, stop, None, clock=clock
+            self.plan, tasks, consumer, producer, self._admin, self._settings, None, stop, None, clock=clock
         )
         self._container.start()
         self._run(self._settle())

@@ -1,6 +1,7 @@
 """Conformance cases with inputs and outputs, on every target: event-time versions of the cases of Apache Samza."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -61,6 +62,21 @@ def asynchronous() -> Pipeline:
 def skipping() -> Pipeline:
     pipeline = Pipeline("skipping", on_error=skip())
     pipeline.stream("in", value=int).send_to("out")
+    return pipeline
+
+
+def only_odd(number: int) -> int:
+    if number % 2 == 0:
+        raise ValueError(f"{number} is even")
+    return number
+
+
+def failing_panes() -> Pipeline:
+    pipeline = Pipeline("panes", on_error=skip())
+    keyed = pipeline.stream("in", value=str, key=str)
+    odd = replace(count(), result=only_odd)
+    for name, assigner in (("tumbling", tumbling(timedelta(seconds=1))), ("session", session(timedelta(seconds=1)))):
+        keyed.window(assigner, odd, id=name).map(told).send_to(name)
     return pipeline
 
 
@@ -165,6 +181,16 @@ CASES = [
         skipping,
         {"in": [[(None, b"bad", 0, ()), (None, b"7", 1, ())]]},
         text("7"),
+        {},
+    ),
+    Conformance(
+        "panes-that-fail-are-skipped",
+        failing_panes,
+        {"in": [events(("a", 0), ("b", 0), ("b", 0), ("a", 1500), ("c", 3000))]},
+        {
+            "tumbling": [b"on_time a [0, 1000) 1", b"on_time a [1000, 2000) 1", b"on_time c [3000, 4000) 1"],
+            "session": [b"on_time a [0, 1001) 1", b"on_time a [1500, 2501) 1", b"on_time c [3000, 4001) 1"],
+        },
         {},
     ),
     Conformance("P18", merged, {"in": [events(("a", 0), ("c", 0))]}, text("A!", "C!", "c!"), {}),

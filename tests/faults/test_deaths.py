@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import slow_pipelines
+from explained import assert_explains, error_of
+from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import LogSystem
 from oracle import OutputMessage, run_oracle
-from slow_pipelines import PIPELINES, WORDS
+from slow_pipelines import PIPELINES, WORDS, start
 from targets import contents, write
 
 PROGRAM = Path(slow_pipelines.__file__)
@@ -39,6 +41,11 @@ def finish(process: "subprocess.Popen[str]") -> int:
         return process.wait(timeout=60)
 
 
+def wait_for_a_commit(log: LogSystem, pipeline: str) -> None:
+    while not log.admin().checkpoints(pipeline):
+        time.sleep(0.01)
+
+
 def written(folder: Path) -> Counter[OutputMessage]:
     return Counter(OutputMessage(*record) for record in contents(LogSystem(folder, fsync=False), "out"))
 
@@ -58,20 +65,39 @@ def test_nothing_is_lost_by_a_kill(name: str, guarantee: str, tmp_path: Path) ->
         time.sleep(delays.uniform(0, 0.3))
         process.send_signal(signal.SIGKILL)
         finish(process)
-    assert finish(begin(name, tmp_path, guarantee)) == 0
+    for _ in range(2):  # the second has nothing to do but to let go of what the first has read
+        assert finish(begin(name, tmp_path, guarantee)) == 0
     missing, repeated = expected(name) - written(tmp_path), written(tmp_path) - expected(name)
     assert not missing
+    assert name != "sessions" or all(LogSystem(tmp_path).admin().starts("sessions-by"))
     assert guarantee == "at_least_once" or not repeated
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_clean_stop_commits_and_a_later_run_goes_on(name: str, tmp_path: Path) -> None:
-    write(LogSystem(tmp_path, fsync=False), {"words": INPUT})
+    log = LogSystem(tmp_path, fsync=False)
+    write(log, {"words": INPUT})
     process = begin(name, tmp_path, "exactly_once", "stopped")
-    time.sleep(0.3)
+    wait_for_a_commit(log, name)
     process.send_signal(signal.SIGTERM)
     assert finish(process) == 0
-    assert LogSystem(tmp_path, fsync=False).admin().checkpoints(name)
     assert finish(begin(name, tmp_path, "exactly_once")) == 0
     assert written(tmp_path) == expected(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_second_run_is_refused_until_the_first_is_dead(guarantee: str, tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    write(log, {"words": INPUT})
+    process = begin("lookups", tmp_path, guarantee, "stopped")
+    try:
+        wait_for_a_commit(log, "lookups")
+        error = error_of(lambda: start("lookups", str(tmp_path), guarantee), SystemProblem)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+    wrong = f"'lookups' (container 0) is running on log:{tmp_path} already: process {process.pid} on "
+    assert_explains(error, wrong, None, "one run of a pipeline at a time", "stop the other run")
+    start("lookups", str(tmp_path), guarantee)

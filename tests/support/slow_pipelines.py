@@ -9,6 +9,7 @@ from typing import Any
 from fluvial.dsl import Pane, Pipeline, count, session
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.local import container
 from fluvial.runtime.systems import LogSystem
 
 WORDS = 600
@@ -49,7 +50,8 @@ PIPELINES = {"sessions": sessions, "lookups": lookups}
 
 
 def start(name: str, directory: str, guarantee: Any, until: Any = "end") -> None:
-    system = LogSystem(directory, fsync=False)
+    container.TRIM_SECONDS = 0.02
+    system = LogSystem(directory, fsync=False, segment_bytes=1000)
     settings = Settings(guarantee=guarantee, commit_interval=timedelta(milliseconds=20))
     run(PIPELINES[name](), system=system, settings=settings, until=until)
 

@@ -42,8 +42,8 @@ class LogAdmin:
                 raise other_count(stream, len(found), partitions, f"log:{self._directory}")
 
     def starts(self, stream: str) -> list[int]:
-        """0 for each partition: a log keeps everything."""
-        return [0] * len(self._partitions(stream))
+        """The first offset that is kept, by partition."""
+        return [extents.start for extents in self._partitions(stream)]
 
     def ends(self, stream: str) -> list[int]:
         """The offset that the next published record will have, by partition."""

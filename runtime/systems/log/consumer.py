@@ -33,9 +33,9 @@ class LogConsumer:
         index = self._journal.refresh()
         readers = {}
         for (stream, partition), offset in positions.items():
-            end = extents_of(index, self._directory, stream, partition).end
-            if not 0 <= offset <= end:
-                raise outside(stream, partition, offset, end, f"log:{self._directory}")
+            extents = extents_of(index, self._directory, stream, partition)
+            if not extents.start <= offset <= extents.end:
+                raise outside(stream, partition, offset, extents.start, extents.end, f"log:{self._directory}")
             readers[stream, partition] = PartitionReader(self._directory, self._files, stream, partition, offset)
         self._readers = readers
 

@@ -43,6 +43,11 @@ class OpenFiles:
             self._open.move_to_end(path)
         return found.number
 
+    def close_removed(self) -> None:
+        """Close the files that have been removed, for the disk to have their space back."""
+        for path in [path for path in self._open if not path.exists()]:
+            self._open.pop(path).close()
+
     def close(self) -> None:
         while self._open:
             self._open.popitem()[1].close()

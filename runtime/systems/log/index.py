@@ -34,6 +34,14 @@ class Created(Struct, frozen=True, array_like=True, tag="created"):
     partitions: int
 
 
+class Trimmed(Struct, frozen=True, array_like=True, tag="trimmed"):
+    """A journal entry: nobody reads this partition before an offset any more; extents that lie there are forgotten."""
+
+    stream: str
+    partition: int
+    before: int
+
+
 class Published(Struct, frozen=True, array_like=True, tag="published"):
     """A journal entry: extents got their offsets, in this order, and checkpoints were written, all at once.
 
@@ -65,7 +73,7 @@ class Snapshot(Struct, frozen=True, array_like=True, tag="snapshot"):
     published: dict[str, list[tuple[int, int]]]
 
 
-Entry = Created | Published | Snapshot
+Entry = Created | Published | Trimmed | Snapshot
 
 
 class Place(NamedTuple):
@@ -111,8 +119,31 @@ class Extents:
             return False
         return start - self._starts[-1] < EXTENT_BYTES
 
+    @property
+    def start(self) -> int:
+        """The first offset that can be read."""
+        return self._bases[0] if self._bases else self.end
+
+    def whole_before(self, offset: int) -> int:
+        """How many extents end at or before an offset."""
+        return len(self._bases) if offset >= self.end else max(0, bisect_right(self._bases, offset) - 1)
+
+    def names_after(self, count: int) -> set[str]:
+        """The segment files that are left once the first extents are gone."""
+        return {self._names[file] for file in self._files[count:]}
+
+    def trim(self, before: int) -> None:
+        """Forget the extents that end at or before an offset, and the files that are not needed for others."""
+        count = self.whole_before(before)
+        for column in (self._bases, self._files, self._starts, self._stops):
+            del column[:count]
+        self._names = [self._names[file] for file in sorted(set(self._files))]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        moved = {file: number for number, file in enumerate(sorted(set(self._files)))}
+        self._files = array("q", [moved[file] for file in self._files])
+
     def find(self, offset: int) -> Place:
-        """Where the extent lies that holds an offset below `end`."""
+        """Where the extent lies that holds an offset from `start` on and below `end`."""
         at = bisect_right(self._bases, offset) - 1
         return Place(self._bases[at], self._names[self._files[at]], self._starts[at], self._stops[at])
 
@@ -144,6 +175,8 @@ class Index:
                 self._published[writer] = _with_number(self._published.get(writer, []), number)
             for group, tasks in entry.checkpoints.items():
                 self.checkpoints.setdefault(group, {}).update(tasks)
+        elif isinstance(entry, Trimmed):
+            self.streams[entry.stream][entry.partition].trim(entry.before)
         elif isinstance(entry, Created):
             self.streams[entry.stream] = [Extents() for _ in range(entry.partitions)]
         else:

@@ -6,10 +6,12 @@ from itertools import count
 from pathlib import Path
 
 from ....dsl.errors import UsageError
+from ..contract import StreamPartition
 from .journal import COMPACT_BYTES, Journal
 from .publishing import Unless, from_token, publish
 from .segments import SEGMENT_BYTES, Segments
 from .transaction import LogTransaction
+from .trimming import trim
 
 
 class LogProducer:
@@ -34,6 +36,7 @@ class LogProducer:
         self._journal = Journal(directory, create=True, fsync=fsync, compact_bytes=compact_bytes)
         self._segments = Segments(directory, writer, fsync=fsync, segment_bytes=segment_bytes)
         self._numbers = count(1)
+        self._unpublished: set[int] = set()
 
     def begin(self) -> LogTransaction:
         """A new transaction; several may be open at once."""
@@ -42,14 +45,19 @@ class LogProducer:
                 f"A producer of log:{self._directory} was made in process {self._process} and used in {os.getpid()}, "
                 "its child. Two processes would write to one file. Call producer() in the process that writes."
             )
-        return LogTransaction(self._journal, self._segments, self._writer, self._numbers.__next__)
+        return LogTransaction(self._journal, self._segments, self._writer, self._next_number)
+
+    def _next_number(self) -> int:
+        number = next(self._numbers)
+        self._unpublished.add(number)
+        return number
 
     def publish(self, token: bytes) -> None:
         """Make a prepared transaction visible; nothing happens if it is visible already.
 
         Raises SystemProblem where the token is not of this log, or its files are gone.
         """
-        publish(self._journal, [from_token(token, self._directory)])
+        self.publish_all([token])
 
     def publish_all(
         self,
@@ -68,7 +76,21 @@ class LogProducer:
             producer.publish_all(tokens, "visits", {"batch": b"7"}, unless=lambda saved: int(saved["batch"]) >= 7)
         """
         prepared = [from_token(token, self._directory) for token in tokens]
-        return publish(self._journal, prepared, group, checkpoints, unless)
+        done = publish(self._journal, prepared, group, checkpoints, unless)
+        for one in prepared if done else []:
+            if one.writer == self._writer and one.number in self._unpublished:
+                self._unpublished.remove(one.number)
+                self._segments.published(one.extents)
+        return done
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Remove the files of these partitions that hold nothing from these offsets on.
+
+        Only for streams that no other producer alive writes to, and for which no transaction of one that is gone waits
+        to be published: their files are taken for leavings.
+        """
+        trim(self._journal, starts, self._segments.in_use())
+        self._segments.close_removed()
 
     def close(self) -> None:
         """Drop what was staged and not prepared."""

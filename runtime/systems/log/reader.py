@@ -36,8 +36,8 @@ class LogReader:
         """
         extents = extents_of(self._opened().refresh(), self._directory, stream, partition)
         for offset in (start, end):
-            if not 0 <= offset <= extents.end:
-                raise outside(stream, partition, offset, extents.end, f"log:{self._directory}")
+            if not extents.start <= offset <= extents.end:
+                raise outside(stream, partition, offset, extents.start, extents.end, f"log:{self._directory}")
         reader = PartitionReader(self._directory, segment_files(), stream, partition, start)
         return _batches(reader, extents, max_records, end)
 

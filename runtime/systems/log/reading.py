@@ -8,6 +8,7 @@ import msgspec
 from ....dsl.errors import SystemProblem
 from ....dsl.message import Record
 from ..contract import Batch
+from ..problems import outside
 from . import frames
 from .disk import OpenFiles, explained, read_all
 from .index import Extents, Place
@@ -32,6 +33,7 @@ class PartitionReader:
         self._stream = stream
         self._partition = partition
         self.offset = offset
+        self._start = 0
         self._ahead: list[Record] = []
         # The frame to read next: the extent it lies in, its first offset, its place.
         self._base = -1
@@ -43,9 +45,15 @@ class PartitionReader:
 
     def read(self, extents: Extents, limit: int, end: int) -> Batch | None:
         """Up to `limit` records below `end`; None where there are none. Raises SystemProblem for damaged bytes."""
+        if extents.start != self._start:
+            self._start = extents.start
+            self._files.close_removed()
         first = self.offset
         if first >= end:
             return None
+        if first < extents.start:
+            where = f"log:{self._directory.parents[2]}"
+            raise outside(self._stream, self._partition, first, extents.start, extents.end, where)
         limit = min(limit, end - first)
         records, self._ahead = self._ahead, []
         size = 0

@@ -1,6 +1,7 @@
 """The segment files of one writer: it alone appends to them, so nothing it staged can be overwritten."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ class Segments:
         self._files = OpenFiles(os.O_RDWR)
         self._current: dict[tuple[str, int], _Segment] = {}
         self._numbers = count(1)
+        self._unpublished: Counter[str] = Counter()
         self._closed = False
 
     def write(self, stream: str, partition: int, records: int, parts: Sequence[bytes | memoryview]) -> Extent:
@@ -53,6 +55,7 @@ class Segments:
         with explained("write to", segment.path):
             write_all(self._files.number(segment.path), data, start)
         segment.size += len(data)
+        self._unpublished[segment.path.name] += len(data)
         return Extent(stream, partition, segment.path.name, start, segment.size, records)
 
     def keep(self, extents: Iterable[Extent]) -> None:
@@ -64,6 +67,20 @@ class Segments:
             if segment.path.name == extent.file:
                 segment.kept = max(segment.kept, extent.stop)
                 self._sync(segment)
+
+    def published(self, extents: Iterable[Extent]) -> None:
+        """These extents have been published."""
+        for extent in extents:
+            self._unpublished[extent.file] -= extent.stop - extent.start
+
+    def in_use(self) -> set[str]:
+        """The files that are being written, or hold what is not published yet."""
+        self._unpublished = +self._unpublished
+        return {segment.path.name for segment in self._current.values()} | self._unpublished.keys()
+
+    def close_removed(self) -> None:
+        """Close the files that have been removed."""
+        self._files.close_removed()
 
     def close(self) -> None:
         """Close the files, and give back what was written after the last prepared bytes."""

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from .admin import LogAdmin
+from .claim import claim
 from .consumer import LogConsumer
 from .journal import COMPACT_BYTES
 from .producer import LogProducer
@@ -20,7 +22,8 @@ class LogSystem:
     """Streams in a directory of a local disk: durable, transactional, shared by any number of processes, no server.
 
     What was committed survives a kill at any moment, and with `fsync` a power cut; without it, a power cut
-    may lose or damage what was committed in the last seconds. Everything is kept: there is no retention.
+    may lose or damage what was committed in the last seconds. Everything is kept, but for what a producer's `trim` lets
+    go of: runs do so with intermediate streams.
 
     Each admin, consumer and producer is for one thread at a time and one process. After a fork make new ones. The
     system itself can be shared by threads and pickled, and holds nothing open. The directory is made at first use.
@@ -76,3 +79,6 @@ class LogSystem:
             compact_bytes=self._compact_bytes,
             segment_bytes=self._segment_bytes,
         )
+
+    def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        return claim(self.directory, pipeline, container)

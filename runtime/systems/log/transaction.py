@@ -46,7 +46,9 @@ class LogTransaction:
 
         When an error is raised by the last sync of a failing disk, what was committed may be visible nevertheless.
         """
-        publish(self._journal, [self._finish(0, group, checkpoints or {})])
+        made = self._finish(0, group, checkpoints or {})
+        publish(self._journal, [made])
+        self._segments.published(made.extents)
 
     def _begin(self, stream: str, partition: int) -> "_Stage":
         if not self._open:

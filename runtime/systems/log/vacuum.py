@@ -16,7 +16,7 @@ def vacuum(directory: str | Path, older_than: timedelta, *, now: Callable[[], fl
     A writer that was killed leaves the files of its unfinished transactions. Nothing tells them from those of a
     prepared one whose token is still to be published, hence the age: it must be longer than any token waits and any
     transaction is open, a day for example. Publishing a token whose file was removed raises SystemProblem, and nothing
-    becomes visible. Never runs by itself. Published records are never removed.
+    becomes visible. Never runs by itself. Published records are never removed here.
     """
     journal = Journal(Path(directory))
     before = now() - older_than.total_seconds()

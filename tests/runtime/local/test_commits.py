@@ -79,3 +79,15 @@ def test_panes_that_the_end_alone_fires_reach_a_sink_once() -> None:
             driver.restart()
             driver.end()
             assert sink.safe == [1]
+
+
+def test_a_crash_before_the_first_commit_does_not_move_the_latest_offsets_to_start_from() -> None:
+    pipeline, settings = Pipeline("p"), Settings(offset_default="latest")
+    pipeline.stream("in", value=int).send_to("out")
+    with PipelineDriver(pipeline, partitions=2, commits="timed", settings=settings) as driver:
+        driver.send("in", 1, partition=1)
+        driver.crash()
+        driver.send("in", 2, partition=1)
+        driver.restart()
+        driver.commit()
+        assert [message.value for message in driver.read("out")] == [1, 2]

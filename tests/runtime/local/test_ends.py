@@ -1,11 +1,16 @@
 """A run to the end goes to the end that its inputs had when it began."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
-from fluvial.dsl import Pipeline, count, tumbling
+import pytest
+
+from fluvial.dsl import MessageStream, Pipeline, count, tumbling
 from fluvial.runtime import run
 from fluvial.runtime.local.task import SLICE
 from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.contract import Batch, StreamPartition
+from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer
 from targets import contents, write
 
 SECOND = timedelta(seconds=1)
@@ -29,3 +34,56 @@ def test_messages_that_come_meanwhile_are_a_later_runs() -> None:
     assert run(pipeline, system=system, until="end").read == {"in": 2 + 3 * SLICE}
     assert run(pipeline, system=system, until="end").read == {"in": 3}
     assert {record[1] for record in contents(system, "out")} == {b"15000", b"2", b"3"}
+
+
+class _Gaps(MemoryConsumer):
+    """Reads a stream of which records were removed: offsets are doubled, so that every other one holds none."""
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        super().assign({place: (at + 1) // 2 for place, at in positions.items()})
+
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+        found = super().poll(timeout, wanted)
+        doubled = [(batch, [2 * offset for offset in batch.offsets]) for batch in found]
+        return [Batch(b.stream, b.partition, at, b.records, 2 * b.next_offset) for b, at in doubled]
+
+
+class _Ends(MemoryAdmin):
+    def ends(self, stream: str) -> list[int]:
+        return [2 * end for end in super().ends(stream)]
+
+
+class _GappedSystem(MemorySystem):
+    def __init__(self, plain: MemorySystem) -> None:
+        self._memory = plain._memory
+
+    def admin(self) -> MemoryAdmin:
+        return _Ends(self._memory)
+
+    def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
+        return _Gaps(self._memory, max_records)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_offsets_may_have_gaps_at_the_end_of_a_stream_too(asynchronous: bool) -> None:
+    async def at_once(value: str) -> list[str]:
+        return [value]
+
+    system, pipeline = MemorySystem(), Pipeline("gaps")
+    source: MessageStream[str] = pipeline.stream("in", value=str)
+    source = source.async_flat_map(at_once, id="call") if asynchronous else source
+    source.partition_by(str, id="by", key_type=str).send_to("out", value=str)
+    for value in (b"1", b"2"):
+        write(system, {"in": [[(None, value, 0, ())] * 3]})
+        assert run(pipeline, system=_GappedSystem(system), until="end").read == {"in": 3, "gaps-by": 3}
+    assert [record[1] for record in contents(system, "out")] == [b"1"] * 3 + [b"2"] * 3
+
+
+def test_what_lies_before_an_end_may_be_a_gap_alone() -> None:
+    batch = Batch("in", 0, [7, 9], [(None, b"7", 0, ()), (None, b"9", 0, ())])
+    assert [(list(part.offsets), part.next_offset) for part in map(batch.before, (5, 8, 9, 10))] == [
+        ([], 5),
+        ([7], 8),
+        ([7], 9),
+        ([7, 9], 10),
+    ]

@@ -246,3 +246,11 @@ def test_bytes_that_are_no_token_are_refused(system: System) -> None:
     for token in (b"", b"something", b"x" * 100):
         with pytest.raises(SystemProblem, match="The token names no transaction prepared in"):
             system.producer().publish(token)
+
+
+def test_a_pipeline_is_claimed_by_one_run_at_a_time(system: System) -> None:
+    for _ in range(2):
+        with system.claim("visits"), system.claim("visits", "1"), system.claim("visitors"):
+            refused = pytest.raises(SystemProblem, match=r"'visits' \(container 0\) is running on .* process")
+            with refused, system.claim("visits"):
+                pass

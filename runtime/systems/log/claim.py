@@ -1,0 +1,41 @@
+"""The right to run a container of a pipeline on a log: held by one process at a time, and gone with it."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import gethostname
+
+from ..problems import claimed
+from .disk import Descriptor, explained, read_all, write_all
+
+_HOLDER_BYTES = 400
+
+
+@contextmanager
+def claim(directory: Path, pipeline: str, container: str) -> Iterator[None]:
+    """Hold the claim; raises SystemProblem at once where another run has it.
+
+    The kernel gives it back when the process ends, however it ends: the file that stays means nothing by itself.
+    """
+    path = directory / "claims" / f"{pipeline}.{container}"
+    with explained("make", path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    file = Descriptor(path, os.O_RDWR | os.O_CREAT)
+    try:
+        with explained("lock", path):
+            try:
+                fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = read_all(file.number, _HOLDER_BYTES, 0).decode(errors="replace")
+                raise claimed(pipeline, container, f"log:{directory}", holder) from None
+            os.ftruncate(file.number, 0)
+            write_all(file.number, f"process {os.getpid()} on {gethostname()}".encode(), 0)
+        try:
+            yield
+        finally:
+            # Closing alone would leave it to the children that were forked meanwhile.
+            fcntl.flock(file.number, fcntl.LOCK_UN)
+    finally:
+        file.close()

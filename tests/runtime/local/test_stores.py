@@ -1,0 +1,78 @@
+"""A store that fails ends the run: it is no failure of the message that met it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explained import assert_explains, error_of
+from fluvial.dsl import KeyedStream, Pipeline, PipelineError, SystemProblem, aggregate, count, skip, tumbling
+from fluvial.runtime.kernel.state import KeyedState
+from fluvial.runtime.state import MemoryStore, RocksStore
+from fluvial.runtime.testing import PipelineDriver
+
+
+async def at_once(value: str) -> list[str]:
+    return [value]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("call", ["get", "scan"])
+def test_an_error_of_the_store_is_never_skipped(call: str, asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Any:
+        raise SystemProblem("bad block")
+
+    pipeline = Pipeline("p", on_error=skip())
+    keyed: KeyedStream[str, str] = pipeline.stream("in", value=str, key=str)
+    keyed = keyed.async_flat_map(at_once, id="call") if asynchronous else keyed
+    keyed.window(tumbling(timedelta(milliseconds=10)), count(), id="w").send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        driver.send("in", "x", key="k", timestamp=0)
+        driver.restart()
+        monkeypatch.setattr(MemoryStore, call, fail)
+        with pytest.raises(SystemProblem, match="bad block"):
+            driver.send("in", "x", key="k", timestamp=0 if call == "get" else 10)
+
+
+CALLS: list[tuple[Callable[[RocksStore], Any], str]] = [
+    (lambda store: store.get(b"k", b"1"), "read"),
+    (lambda store: list(store.scan(b"k")), "read"),
+    (lambda store: list(store.prefixes(b"k")), "read"),
+    (lambda store: store.write([(b"k", b"1", b"")]), "written to"),
+]
+
+
+@pytest.mark.parametrize(("call", "what"), CALLS)
+def test_an_error_of_rocksdb_names_the_folder(call: Callable[[RocksStore], Any], what: str, tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "store")
+    store.close()
+    error = error_of(lambda: call(store), SystemProblem)
+    assert_explains(error, f"store in {tmp_path / 'store'} cannot be {what}", None, "a local disk", "check the disk")
+
+
+def test_state_of_another_type_is_a_problem_of_the_store() -> None:
+    store = MemoryStore()
+    store.write([(b"w\0k", b"key", b"\xa1x")])
+    state = KeyedState("w", store, int, int, complete=False)
+    error = error_of(lambda: state.layer.fresh[b"key"], SystemProblem)
+    assert_explains(error, "the state of 'w' cannot be read: Expected `int`, got `str`", None, "state of the")
+    assert_explains(error_of(lambda: state.layer.items(), SystemProblem), "the state of 'w'", None, "", "another id")
+
+
+def test_an_accumulator_that_cannot_be_encoded_names_its_window() -> None:
+    def beyond(number: int, _: str) -> int:
+        return number + 2**70
+
+    def windowed() -> None:
+        keyed = pipeline.stream("in", value=str, key=str)
+        keyed.window(tumbling(timedelta(days=1)), aggregate(int, beyond), id="w").send_to("out")
+
+    pipeline = Pipeline("p", on_error=skip())
+    windowed()
+    with PipelineDriver(pipeline) as driver:
+        error = error_of(lambda: driver.send("in", "x", key="k"), PipelineError)
+    assert_explains(
+        error, "window 'w' cannot be encoded: OverflowError", windowed, "64 bits", "mend what add returns", 2
+    )
