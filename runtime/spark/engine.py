@@ -33,12 +33,12 @@ def run(
     """Run a plan on Spark. Everything that Spark cannot do is refused before anything starts."""
     started = time.monotonic()
     log = _refuse(plan, system)
-    admin = log.admin()
-    make_streams(plan, admin)
-    root = Path(settings.state_dir or log.directory / "spark") / plan.name
-    parts = [prepare(plan, stages, log, settings, root) for stages in components(plan)]
-    ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
-    with session_for(spark, settings) as session, stop_signals() as stop:
+    with log.claim(plan.name), session_for(spark, settings) as session, stop_signals() as stop:
+        admin = log.admin()
+        make_streams(plan, admin)
+        root = Path(settings.state_dir or log.directory / "spark") / plan.name
+        parts = [prepare(plan, stages, log, settings, root) for stages in components(plan)]
+        ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
         watch = Watch(plan, parts, started, progress, stop)
         _run_all([partial(start, part, session, settings, ends) for part in parts], watch)
         return watch.report()

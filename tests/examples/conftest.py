@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 
 from examples.demo import lacking_for_spark
+from fluvial.planner import Settings
+from fluvial.runtime.cli import main
 
 ROOT = Path(__file__).parents[2]
 CLI = "import sys; from fluvial.runtime.cli import main; sys.exit(main())"
@@ -50,8 +53,31 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def run(engine: str) -> Run:
-    """`fluvial run examples/...` on an engine."""
+def run(engine: str, request: pytest.FixtureRequest) -> Run:
+    """`fluvial run examples/...` on an engine; on Spark in this process, on the session that tests share."""
+    if engine == "local":
+        return lambda example, *more: python("-c", CLI, "run", f"examples/{example}", *more)
+    session, patch = request.getfixturevalue("spark"), request.getfixturevalue("monkeypatch")
+    patch.setattr(spark_engine(), "session_for", lambda _, settings: session_for(session, settings))
+    return on_spark
+
+
+def spark_engine() -> Any:
+    return import_module("fluvial.runtime.spark.engine")
+
+
+def session_for(session: Any, settings: Settings) -> Any:
+    return import_module("fluvial.runtime.spark.session").session_for(session, settings)
+
+
+def on_spark(example: str, *more: str) -> str:
+    assert main(["run", str(ROOT / "examples" / example), "--engine", "spark", *more]) == 0
+    return ""
+
+
+@pytest.fixture
+def run_apart(engine: str) -> Run:
+    """`fluvial run examples/...` on an engine, in a process that starts its own Spark."""
     words = ["--engine", engine]
     if engine == "spark":
         if lacking := lacking_for_spark():

@@ -54,6 +54,7 @@ def test_malformed_lines_are_dead_letters_with_reason_and_position(
     (tmp_path / "access.log").write_text("".join(f"{line}\n" for line in lines))
     url = f"log:{tmp_path}/log"
     run("visitor_sessions.py", "--system", url, "--input", f"access-log={tmp_path}/access.log")
+    capsysbinary.readouterr()
 
     main(["consume", "visitor-sessions-dead-letters", "--system", url])
 

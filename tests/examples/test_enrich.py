@@ -21,7 +21,7 @@ def orders(file: Path, number: int) -> Path:
 
 
 def test_orders_are_enriched_in_order_and_many_at_once(
-    run: Callable[..., str],
+    run_apart: Callable[..., str],
     engine: str,
     values: Callable[[Path], list[dict[str, Any]]],
     service: str,
@@ -30,7 +30,7 @@ def test_orders_are_enriched_in_order_and_many_at_once(
     given, made = orders(tmp_path / "orders", 1_000), tmp_path / "enriched"
     files = ("--input", f"orders={given}", "--input-format", "json", "--output", f"enriched={made}")
 
-    run("enrich.py", *files, ENRICH_URL=service)
+    run_apart("enrich.py", *files, ENRICH_URL=service)
 
     found = values(made)
     assert {row["country"] == country_of(row["order"]["customer"]) for row in found} == {True}
