@@ -8,10 +8,14 @@ from msgspec import Struct
 from ..dsl.errors import UsageError
 
 Guarantee = Literal["at_least_once", "exactly_once"]
+"""What a crash may do to what readers see."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Settings of a plan and of a run; every field has a default that suits most.
+    """Settings of a plan and of a run; every field has a default that suits most. A wrong one raises `UsageError`.
+
+    >>> Settings(commit_interval=timedelta(milliseconds=500)).guarantee
+    'at_least_once'
 
     guarantee                what a crash may do: `at_least_once` repeats outputs, `exactly_once` shows each once
     commit_interval          time between two checkpoints of a task

@@ -49,7 +49,18 @@ def run(
     SparkSession or a master's URL, for that engine. `progress` is called about once a second.
 
     Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
-    failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall.
+    failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall;
+    `UsageError` for a wrong argument, `MissingExtraError` for an engine that is not installed.
+
+    >>> streams = open_system("memory:")
+    >>> streams.admin().create("words", 1)
+    >>> writing = streams.producer().begin()
+    >>> writing.append("words", 0, [(None, b"tea", 1_700_000_000_000, ())])  # key, value, timestamp, headers
+    >>> writing.commit()
+    >>> pipeline = Pipeline("shout")
+    >>> pipeline.stream("words", value=str).map(str.upper).send_to("loud")
+    >>> run(pipeline, system=streams, until="end").written
+    {'loud': 1}
     """
     settings = settings or Settings()
     if until not in ("stopped", "end"):

@@ -55,6 +55,7 @@ def draw(plan: Plan, format: str = "text", *, view: str = "operators") -> str:
 
 
 def _picture(plan: Plan) -> str:
+    """How a notebook shows a plan."""
     return draw(plan, "svg")
 
 
