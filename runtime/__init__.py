@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..planner.settings import Settings
     from .report import Progress, Report
-    from .run import run
+    from .running import run
     from .systems import open_system
 
 __all__ = ["Progress", "Report", "Settings", "open_system", "run"]
@@ -17,7 +17,7 @@ _HOMES = {
     "Report": ".report",
     "Settings": "..planner.settings",
     "open_system": ".systems",
-    "run": ".run",
+    "run": ".running",
 }
 
 

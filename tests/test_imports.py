@@ -29,3 +29,9 @@ def test_words_load_neither_plan_nor_runtime() -> None:
     code = "import sys, fluvial.dsl; print(*[name for name in sys.modules if name.startswith('fluvial.')])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {name.split(".")[1] for name in ran.stdout.split()} == {"dsl"}
+
+
+def test_run_is_a_function_whoever_is_loaded_first() -> None:
+    code = "import fluvial.runtime.cli; from fluvial.runtime import run; print(callable(run))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True\n"

@@ -16,7 +16,7 @@ from ...planner.planner import plan
 from ...planner.types import flows
 from ..display import plural
 from ..gaps import gaps
-from ..run import EngineName
+from ..running import EngineName
 from ..systems import open_system
 from ..systems.contract import System
 from .types import foreign

@@ -19,7 +19,7 @@ from ...planner.settings import Settings
 from ...planner.types import flows
 from ..files import STANDARD, Reading, Render, json_of_bytes, json_of_kind, open_output
 from ..report import OnProgress, Report
-from ..run import EngineName, Until, run
+from ..running import EngineName, Until, run
 from ..systems import LogSystem, open_system
 from ..systems.contract import System
 from .loading import Loaded, load

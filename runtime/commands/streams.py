@@ -10,7 +10,7 @@ from ...dsl.checks import explain
 from ...dsl.errors import UsageError
 from ...dsl.message import Record
 from ..files import Reading, Render, ShownAs, json_of_bytes, shown
-from ..run import Until
+from ..running import Until
 from ..systems import open_system
 from ..systems.contract import System
 from .loading import Loaded, load

@@ -31,6 +31,8 @@ class Inputs:
         self._expected = producers
         self._accepts = accepts
         self._ended: dict[str, set[int]] = {}
+        self.controls: dict[str, int] = {}
+        """How many control messages came, by stream."""
         timeline.restore(dict(self._known()))
 
     def _known(self) -> dict[str, int]:
@@ -72,6 +74,7 @@ class Inputs:
                 self._timeline.set_stream(stream, self._least(stream))
 
     def _control(self, stream: str, control: Control) -> None:
+        self.controls[stream] = self.controls.get(stream, 0) + 1
         self.tell(stream, control.producer, control.watermark)
         if control.ended and self._accepts(control):
             ended = self._ended.setdefault(stream, set())

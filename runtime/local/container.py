@@ -176,7 +176,7 @@ class Container:
             Progress(
                 phase=phase,
                 seconds=self._clock() - self._started,
-                read=sum(sum(task.read.values()) for task in self._tasks),
+                read=sum(sum(task.counts()["read"].values()) for task in self._tasks),
                 written=sum(sum(task.counts()["written"].values()) for task in self._tasks),
                 lag=sum(self._lags()),
                 watermark=least,

@@ -265,5 +265,11 @@ class LocalTask:
 
     def counts(self) -> dict[str, dict[str, Any]]:
         """What this task did: see `Report`."""
-        found = {"read": self.read, "written": self._router.written}
-        return {**found, "late": self.work.late, "failed": self.work.failures.counts}
+        controls = self.work.inputs.controls
+        read = {name: messages for name, all in self.read.items() if (messages := all - controls.get(name, 0))}
+        return {
+            "read": read,
+            "written": self._router.written,
+            "late": self.work.late,
+            "failed": self.work.failures.counts,
+        }

@@ -9,7 +9,7 @@ PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 # A page may say in a comment above a block why it cannot run in a test.
 _BLOCK = re.compile(
-    r'^(?:<!-- not run: (?P<why>[^\n]+) -->\n+)?```(?P<language>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<code>.*?)^```$',
+    r'^(?:<!-- not run: (?P<why>[^\n]+) -->\n+)?```(?P<language>\w*)(?: title="(?P<file>[^"]+)")?\n(?P<code>.*?)^```$',
     re.MULTILINE | re.DOTALL,
 )
 

@@ -29,3 +29,13 @@ def test_messages_that_come_meanwhile_are_a_later_runs() -> None:
     assert run(pipeline, system=system, until="end").read == {"in": 2 + 3 * SLICE}
     assert run(pipeline, system=system, until="end").read == {"in": 3}
     assert {record[1] for record in contents(system, "out")} == {b"15000", b"2", b"3"}
+
+
+def test_what_tells_the_time_across_a_border_is_not_counted() -> None:
+    system = MemorySystem()
+    write(system, {"in": [[(None, b"1", 0, ())], []]})
+    pipeline = Pipeline("counted")
+    pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str).send_to("out")
+    report = run(pipeline, system=system, until="end")
+    assert report.read == {"in": 1, "counted-by": 1}
+    assert report.written == {"counted-by": 1, "out": 1}
