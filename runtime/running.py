@@ -11,6 +11,7 @@ from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from ..planner.planner import plan
 from ..planner.settings import Settings
+from .needs import require
 from .report import OnProgress, Report
 from .systems import open_system
 from .systems.contract import System
@@ -65,6 +66,8 @@ def run(
     settings = settings or Settings()
     if until not in ("stopped", "end"):
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
+    if spark is None or isinstance(spark, str):  # a session of the user's shows that all is there
+        require(engine)
     start = _engine(engine)
     streams = open_system(system)
     existing = streams.admin().streams()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from examples.demo import lacking_for_spark
+from fluvial.runtime.needs import missing
 
 ROOT = Path(__file__).parents[2]
 CLI = "import sys; from fluvial.runtime.cli import main; sys.exit(main())"
@@ -54,8 +54,8 @@ def run(engine: str) -> Run:
     """`fluvial run examples/...` on an engine."""
     words = ["--engine", engine]
     if engine == "spark":
-        if lacking := lacking_for_spark():
-            pytest.skip(lacking)
+        if lacking := missing("spark"):
+            pytest.skip(lacking.missing)
         words += ["--master", "local[2]", "--spark-conf", "spark.ui.enabled=false"]
     return lambda example, *more, **env: python("-c", CLI, "run", f"examples/{example}", *words, *more, **env)
 
