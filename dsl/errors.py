@@ -59,7 +59,8 @@ class UnsupportedError(PipelineError):
 
     >>> open_system("kafka://broker:9092")
     Traceback (most recent call last):
-    fluvial.dsl.errors.UnsupportedError: 'kafka://broker:9092' names a Kafka broker, ...
+    fluvial.dsl.errors.UnsupportedError: 'kafka://broker:9092' names a Kafka broker, which this version cannot reach yet
+    ...
     """
 
 
@@ -68,8 +69,9 @@ class UsageError(FluvialError):
 
     >>> Settings(output_partitions=0)
     Traceback (most recent call last):
-    fluvial.dsl.errors.UsageError: output_partitions=0
-    ...
+    fluvial.dsl.errors.UsageError: Settings: output_partitions=0
+      at ...
+      expected: a whole number, 1 or more, or None
     """
 
     exit_code = 2

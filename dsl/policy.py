@@ -84,12 +84,15 @@ class Retry:
         require(
             isinstance(attempts, int) and attempts >= 1, PipelineError, f"Retry: attempts={attempts!r}", "1 or more"
         )
-        require(factor >= 1.0, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
+        good = isinstance(factor, int | float) and factor >= 1.0
+        require(good, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
+        good = isinstance(on, tuple) and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in on)
+        require(good, PipelineError, f"Retry: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
         object.__setattr__(self, "attempts", attempts)
         object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))
         object.__setattr__(self, "factor", float(factor))
         object.__setattr__(self, "max_delay_ms", millis("Retry: max_delay", max_delay))
-        object.__setattr__(self, "on", tuple(on))
+        object.__setattr__(self, "on", on)
 
     def pause_ms(self, repeat: int) -> int:
         """The pause before the given repeat, counted from 1, in ms."""

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
+
+from .checks import function
 
 T = TypeVar("T")
 
@@ -26,6 +28,10 @@ class Serde(Generic[T]):
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
 
+    def __post_init__(self) -> None:
+        function(f"Serde {self.name!r}: encode", self.encode)
+        function(f"Serde {self.name!r}: decode", self.decode)
+
 
 def _same(data: bytes) -> bytes:
     return data
@@ -38,7 +44,13 @@ _RAW: dict[Any, Serde[Any]] = {
 
 
 def type_name(kind: Any) -> str:
-    """A type as users write it: `Click`, `list[str]`."""
+    """A type as users write it: `Click`, `list[str]`.
+
+    >>> type_name(list[str | None])
+    'list[str | None]'
+    """
+    if kind is NoneType:
+        return "None"
     parts = get_args(kind)
     if not parts:
         return getattr(kind, "__name__", str(kind))

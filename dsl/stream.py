@@ -263,11 +263,11 @@ class MessageStream(Generic[V]):
         return f"{type(self).__name__}({self._tail})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("window", "join", "process"):
-            wrong = f"{name} on a stream without a key"
-            remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
-            raise PipelineError(explain(wrong, "a keyed stream", remedy))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "window":
+            remedy = "call .partition_by(fn, id=..., key_type=str) before .window, or give the stream key="
+            raise PipelineError(explain("window on a stream without a key", "a keyed stream", remedy))
+        wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(wrong, name=name, obj=self)  # both, for Python to tell the name that was meant
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

@@ -63,7 +63,7 @@ def run(
     >>> run(pipeline, system=streams, until="end").written
     {'loud': 1}
     """
-    settings = settings or Settings()
+    settings = Settings() if settings is None else settings
     if until not in ("stopped", "end"):
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
     if spark is None or isinstance(spark, str):  # a session of the user's shows that all is there

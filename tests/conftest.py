@@ -36,7 +36,7 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """Two Spark cores in this process, shared by all tests that ask."""
     if lacking := missing("spark"):
-        pytest.skip(f"{lacking.missing}; expected: {lacking.expected}")
+        pytest.skip(f"{lacking.missing}: {lacking.remedy}")
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     folder = tmp_path_factory.mktemp("spark")

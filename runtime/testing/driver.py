@@ -14,6 +14,7 @@ from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import key_serde, value_serde
+from ...planner.checks import check_arguments
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ..local.container import Container
@@ -63,6 +64,7 @@ class PipelineDriver:
     ) -> None:
         if commits not in ("always", "timed"):
             raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"'))
+        check_arguments(pipeline, {}, settings or Settings())
         self._always = commits == "always"
         self._gates = None if async_results is None else Gates(chooser(async_results))
         self._start = start

@@ -103,7 +103,7 @@ def test_other_formats(fluvial: Fluvial, folder: Path) -> None:
     assert ended.err.startswith("1 columns, the header has 2\n  at rows.csv:3\n")
     ended = fluvial(*words, "--skip-malformed")
     assert ended.out == '"x"\n"y"\n'
-    assert ended.err.startswith("rows: 2 records in 1 partition, 1 malformed lines skipped; the first is line 3: ")
+    assert ended.err.startswith("rows: 2 records in 1 partition, 1 malformed line skipped; the first is line 3: ")
     assert fluvial(*words, "--skip-malformed", "--raw", "--quiet").out == "x\ny\n"
 
 
