@@ -15,7 +15,6 @@ from fluvial.runtime.cli import main
 from pages import PAGES, ROOT, Block, blocks
 
 FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"
-LOCAL = ROOT / "docs" / "guide" / "local.md"
 
 
 def named(page: Path) -> str:
@@ -30,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "access.log").write_text("\n".join(traffic.lines(20)) + "\n")
-    for block in (*blocks(FIRST), *blocks(LOCAL)):
+    for block in (block for page in PAGES for block in blocks(page)):
         if block.file is not None:
             (tmp_path / block.file).write_text(block.code)
     yield
@@ -81,3 +80,10 @@ def test_a_page_holds(page: Path, capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_block_of_a_page_is_seen(page: Path) -> None:
     assert 2 * len(blocks(page)) == sum(line.startswith("```") for line in page.read_text().splitlines())
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_drawing_is_that_of_the_first_pipeline() -> None:
+    """After a wanted change, beside the file of the first page: fluvial draw visits.py -o docs/images/visits.svg"""
+    assert main(["draw", "visits.py", "-o", "visits.svg"]) == 0
+    assert Path("visits.svg").read_text() == (ROOT / "docs" / "images" / "visits.svg").read_text()
