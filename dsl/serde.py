@@ -113,6 +113,25 @@ def encode_key(key: Any) -> bytes | None:
     return encode(key)
 
 
+def key_encoder(kind: Any) -> Callable[[Any], bytes | None]:
+    """What encodes keys declared to be of a type, or by a Serde, and refuses others; None has no bytes.
+
+    >>> key_encoder(str)("ada")
+    b'ada'
+    """
+    exact = None if isinstance(kind, Serde) else get_origin(kind) or kind
+    encode = kind.encode if isinstance(kind, Serde) else _KEYS[exact]
+
+    def encoded(key: Any) -> bytes | None:
+        if key is None:
+            return None
+        if exact is not None and type(key) is not exact:
+            raise TypeError(f"a key is as declared, key_type={type_name(kind)}, not {type(key).__name__}: {key!r}")
+        return encode(key)
+
+    return encoded
+
+
 def _decode_int(data: bytes) -> int:
     return int.from_bytes(data, "big", signed=True)
 
