@@ -119,7 +119,7 @@ def key_encoder(kind: Any) -> Callable[[Any], bytes | None]:
     >>> key_encoder(str)("ada")
     b'ada'
     """
-    exact = None if isinstance(kind, Serde) else get_origin(kind) or kind
+    exact: Any = None if isinstance(kind, Serde) else get_origin(kind) or kind
     encode = kind.encode if isinstance(kind, Serde) else _KEYS[exact]
 
     def encoded(key: Any) -> bytes | None:
