@@ -45,7 +45,7 @@ $(LINKS)/%:
 
 .PHONY: test
 test: setup ## run every test, with branch coverage
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=94
 
 .PHONY: test-quick
 test-quick: setup ## run the tests that need neither Spark nor patience

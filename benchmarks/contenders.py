@@ -1,12 +1,9 @@
 """Who is measured: the loop, the engines, and PySpark written by hand; each leaves its output in the stream `out`."""
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,6 +12,7 @@ from benchmarks.loop import LOOPS
 from benchmarks.memory import peak_mb
 from benchmarks.workloads import Workload
 from fluvial.runtime import run
+from fluvial.runtime.needs import missing
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log import LogReader
 
@@ -67,9 +65,7 @@ def measure(name: str, workload: Workload, directory: Path) -> Measured:
 
 def available() -> list[str]:
     """The contenders that can run here."""
-    java_home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(java_home, "bin", "java")) if java_home else "java")
-    spark = java is not None and find_spec("pyspark") is not None
+    spark = missing("spark") is None
     return [name for name in CONTENDERS if spark or "spark" not in name]
 
 

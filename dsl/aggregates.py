@@ -25,7 +25,11 @@ class Aggregate(Generic[V, R]):
     `result` turns it into the pane's value.
 
     `state` and `gives` tell the types of accumulator and result, from the type of the values: accumulators are encoded
-    when they are kept, so their type must be known.
+    when they are kept, so their type must be known. Made by `count`, `total`, `aggregate` and their like.
+
+    >>> largest = maximum(len)
+    >>> largest.result(largest.add(largest.add(largest.init(), "tea"), "coffee"))
+    6
     """
 
     name: str
@@ -56,7 +60,11 @@ def _type_of(fn: Callable[..., Any], kind: Any) -> tuple[Any, Callable[[Any], An
 
 
 def count() -> Aggregate[Any, int]:
-    """The number of messages."""
+    """The number of messages.
+
+    >>> count().add(2, "a third message")
+    3
+    """
 
     def add(total: int, _: Any) -> int:
         return total + 1
@@ -70,7 +78,11 @@ def count() -> Aggregate[Any, int]:
 
 
 def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
-    """The sum of `fn(value)`, a number; 0 is where it starts."""
+    """The sum of `fn(value)`, a number; 0 is where it starts.
+
+    >>> total(len).add(10, "tea")
+    13
+    """
     function("total", fn)
     kind, check = _type_of(fn, UNKNOWN)
 
@@ -103,17 +115,30 @@ def _extreme(name: str, fn: Callable[[V], R], kind: Any, better: Callable[[Any, 
 
 
 def minimum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
-    """The smallest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text."""
+    """The smallest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text.
+
+    >>> minimum(len).add(4, "tea")
+    3
+    """
     return _extreme("minimum", fn, type, min)
 
 
 def maximum(fn: Callable[[V], R], *, type: Any = UNKNOWN) -> Aggregate[V, R]:
-    """The largest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text."""
+    """The largest `fn(value)`. `type` tells what `fn` returns where it is no plain number or text.
+
+    >>> maximum(lambda word: (len(word), word), type=tuple[int, str]).add((3, "tea"), "sip")
+    (3, 'tea')
+    """
     return _extreme("maximum", fn, type, max)
 
 
 def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
-    """The arithmetic mean of `fn(value)`."""
+    """The arithmetic mean of `fn(value)`.
+
+    >>> lengths = mean(len)
+    >>> lengths.result(lengths.add(lengths.add(lengths.init(), "tea"), "coffee"))
+    4.5
+    """
     function("mean", fn)
 
     def add(acc: tuple[float, int], value: V) -> tuple[float, int]:
@@ -138,7 +163,11 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
 
 
 def collect() -> Aggregate[V, list[V]]:
-    """All values, in order of arrival; in the order of the windows' starts where sessions merge."""
+    """All values, in order of arrival; in the order of the windows' starts where sessions merge.
+
+    >>> collect().add(["tea"], "coffee")
+    ['tea', 'coffee']
+    """
 
     def add(acc: list[V], value: V) -> list[V]:
         acc.append(value)
@@ -157,7 +186,12 @@ def collect() -> Aggregate[V, list[V]]:
 
 
 def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
-    """Values combined two by two; `fn` must be associative if used with sessions, for they merge."""
+    """Values combined two by two; `fn` must be associative if used with sessions, for they merge.
+
+    >>> longest = reduce(lambda one, other: max(one, other, key=len))
+    >>> longest.add("tea", "coffee")
+    'coffee'
+    """
     function("reduce", fn)
 
     def add(acc: V | None, value: V) -> V:

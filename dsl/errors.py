@@ -15,48 +15,106 @@ Each message says what was wrong, where in the user's file, what was expected an
 
 
 class FluvialError(Exception):
-    """Base of all errors of this package; `exit_code` is what the command line ends with."""
+    """Base of all errors of this package; `exit_code` is what the command line ends with.
+
+    >>> try:
+    ...     plan(Pipeline("empty"))
+    ... except FluvialError as error:
+    ...     error.exit_code
+    3
+    """
 
     exit_code = 1
 
 
 class PipelineError(FluvialError):
-    """The pipeline cannot mean anything."""
+    """The pipeline cannot mean anything; raised where it is written.
+
+    >>> Pipeline("a pipeline")
+    Traceback (most recent call last):
+    fluvial.dsl.errors.PipelineError: id 'a pipeline'
+      at ...
+      expected: letters, digits, '_' and '-'
+    """
 
     exit_code = 3
 
 
 class PlanError(PipelineError):
-    """The pipeline has a meaning but no plan."""
+    """The pipeline has a meaning but no plan; raised by `plan`, and by `run` before anything starts.
+
+    >>> pipeline = Pipeline("unfinished")
+    >>> words = pipeline.stream("words", value=str)
+    >>> plan(pipeline)
+    Traceback (most recent call last):
+    fluvial.dsl.errors.PlanError: nothing reads what stream 'stream-1' emits
+      at ...
+      expected: a terminal operator
+      to do: end it with .send_to(...) or .sink(...)
+    """
 
 
 class UnsupportedError(PipelineError):
-    """The plan is fine, but this engine or system cannot run it."""
+    """The plan is fine, but this engine or system cannot run it.
+
+    >>> open_system("kafka://broker:9092")
+    Traceback (most recent call last):
+    fluvial.dsl.errors.UnsupportedError: 'kafka://broker:9092' names a Kafka broker, which this version cannot reach yet
+    ...
+    """
 
 
 class UsageError(FluvialError):
-    """An argument outside the pipeline is wrong."""
+    """An argument outside the pipeline is wrong: a file, a setting, a target, the name of a stream.
+
+    >>> Settings(output_partitions=0)
+    Traceback (most recent call last):
+    fluvial.dsl.errors.UsageError: Settings: output_partitions=0
+      at ...
+      expected: a whole number, 1 or more, or None
+    """
 
     exit_code = 2
 
 
 class MissingExtraError(UsageError):
-    """An optional package is not installed; the message names the command that installs it."""
+    """An optional package is not installed; the message names the command that installs it.
+
+    >>> issubclass(MissingExtraError, UsageError)
+    True
+    """
 
 
 class SystemProblem(FluvialError):
-    """A system is out of reach, or does not hold what was expected."""
+    """A system is out of reach, or does not hold what was expected.
+
+    >>> open_system("memory:").admin().ends("clicks")
+    Traceback (most recent call last):
+    fluvial.dsl.errors.SystemProblem: There is no stream 'clicks' in memory:. ...
+    """
 
     exit_code = 4
 
 
 class MessageError(FluvialError):
-    """A message failed and the pipeline says to stop."""
+    """A message failed and the pipeline says to stop.
+
+    >>> pipeline = Pipeline("shares")
+    >>> pipeline.stream("numbers", value=int).map(lambda number: 12 // number).send_to("shares")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("numbers", 0)
+    Traceback (most recent call last):
+    fluvial.dsl.errors.MessageError: ...
+    """
 
     exit_code = 5
 
 
 class NoProgressError(FluvialError):
-    """There is input, and nothing has moved for too long."""
+    """There is input, and nothing has moved for `Settings.stall_timeout`.
+
+    >>> NoProgressError.exit_code
+    6
+    """
 
     exit_code = 6

@@ -50,6 +50,10 @@ class Pane(Struct, Generic[K_co, A_co], frozen=True):
 
     `kind` is "on_time" for the firing by the watermark (or by the end of input), "late" for one that a late message
     caused. `replaces` lists the windows of earlier panes that this pane's session takes the place of.
+
+    >>> pane = Pane("ann", Window(0, 60_000), 3)
+    >>> f"{pane.key}: {pane.value} in {pane.window.end - pane.window.start} ms, {pane.kind}"
+    'ann: 3 in 60000 ms, on_time'
     """
 
     key: K_co

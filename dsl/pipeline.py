@@ -72,6 +72,10 @@ class Pipeline:
         `value` is a type (JSON through msgspec; `bytes` and `str` raw) or a Serde. `timestamp(value)` gives the event
         time in ms since epoch; without it the record's own timestamp counts. Messages may come up to `out_of_order`
         behind the latest of their partition without being late.
+
+        >>> pipeline = Pipeline("p")
+        >>> pipeline.stream("readings", value=dict[str, float], key=str, out_of_order=timedelta(seconds=5))
+        KeyedStream(stream-1)
         """
         stream_name(name)
         if timestamp is not None:
@@ -96,7 +100,7 @@ class Pipeline:
         return tuple(self._operators.values())
 
     def operator(self, id: str) -> ops.Operator:
-        """The operator of that id."""
+        """The operator of that id; KeyError if there is none."""
         return self._operators[id]
 
     @property

@@ -10,23 +10,47 @@ from .errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """What happens to a message that cannot be decoded or that an operator fails on."""
+    """What happens to a message that cannot be decoded or that an operator fails on.
+
+    >>> Pipeline("careful", on_error=dead_letter()).on_error
+    ErrorPolicy(action='dead_letter')
+    """
 
     action: Literal["fail", "skip", "dead_letter"]
 
 
 def fail() -> ErrorPolicy:
-    """Stop the run with exit code 5 and commit nothing past the message: the default."""
+    """Stop the run with exit code 5 and commit nothing past the message: the default.
+
+    >>> Pipeline("strict").on_error == fail()
+    True
+    """
     return ErrorPolicy("fail")
 
 
 def skip() -> ErrorPolicy:
-    """Count the message and go on without it."""
+    """Count the message and go on without it.
+
+    >>> pipeline = Pipeline("shares", on_error=skip())
+    >>> pipeline.stream("numbers", value=int).map(lambda number: 12 // number).send_to("shares")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("numbers", 0)
+    ...     driver.report().failed
+    {'map-2': 1}
+    """
     return ErrorPolicy("skip")
 
 
 def dead_letter() -> ErrorPolicy:
-    """Write the message and its error to the stream `{pipeline}-dead-letters`, count it, and go on."""
+    """Write the message and its error to the stream `{pipeline}-dead-letters`, count it, and go on.
+
+    >>> pipeline = Pipeline("shares", on_error=dead_letter())
+    >>> pipeline.stream("numbers", value=int).map(lambda number: 12 // number).send_to("shares")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("numbers", 0)
+    ...     [dict(letter.headers)["fluvial-error"] for letter in driver.dead_letters]
+    [b'ZeroDivisionError: integer division or modulo by zero']
+    """
     return ErrorPolicy("dead_letter")
 
 
@@ -60,12 +84,15 @@ class Retry:
         require(
             isinstance(attempts, int) and attempts >= 1, PipelineError, f"Retry: attempts={attempts!r}", "1 or more"
         )
-        require(factor >= 1.0, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
+        good = isinstance(factor, int | float) and factor >= 1.0
+        require(good, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
+        good = isinstance(on, tuple) and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in on)
+        require(good, PipelineError, f"Retry: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
         object.__setattr__(self, "attempts", attempts)
         object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))
         object.__setattr__(self, "factor", float(factor))
         object.__setattr__(self, "max_delay_ms", millis("Retry: max_delay", max_delay))
-        object.__setattr__(self, "on", tuple(on))
+        object.__setattr__(self, "on", on)
 
     def pause_ms(self, repeat: int) -> int:
         """The pause before the given repeat, counted from 1, in ms."""

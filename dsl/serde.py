@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
+
+from .checks import function
 
 T = TypeVar("T")
 
@@ -26,6 +28,10 @@ class Serde(Generic[T]):
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
 
+    def __post_init__(self) -> None:
+        function(f"Serde {self.name!r}: encode", self.encode)
+        function(f"Serde {self.name!r}: decode", self.decode)
+
 
 def _same(data: bytes) -> bytes:
     return data
@@ -38,7 +44,13 @@ _RAW: dict[Any, Serde[Any]] = {
 
 
 def type_name(kind: Any) -> str:
-    """A type as users write it: `Click`, `list[str]`."""
+    """A type as users write it: `Click`, `list[str]`.
+
+    >>> type_name(list[str | None])
+    'list[str | None]'
+    """
+    if kind is NoneType:
+        return "None"
     parts = get_args(kind)
     if not parts:
         return getattr(kind, "__name__", str(kind))
@@ -99,6 +111,25 @@ def encode_key(key: Any) -> bytes | None:
     if encode is None:
         raise TypeError(f"a key is str, bytes, int or a tuple of them, not {type(key).__name__}: {key!r}")
     return encode(key)
+
+
+def key_encoder(kind: Any) -> Callable[[Any], bytes | None]:
+    """What encodes keys declared to be of a type, or by a Serde, and refuses others; None has no bytes.
+
+    >>> key_encoder(str)("ada")
+    b'ada'
+    """
+    exact: Any = None if isinstance(kind, Serde) else get_origin(kind) or kind
+    encode = kind.encode if isinstance(kind, Serde) else _KEYS[exact]
+
+    def encoded(key: Any) -> bytes | None:
+        if key is None:
+            return None
+        if exact is not None and type(key) is not exact:
+            raise TypeError(f"a key is as declared, key_type={type_name(kind)}, not {type(key).__name__}: {key!r}")
+        return encode(key)
+
+    return encoded
 
 
 def _decode_int(data: bytes) -> int:

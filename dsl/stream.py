@@ -51,7 +51,12 @@ def checked_key(what: str, key: Any) -> Any:
 class MessageStream(Generic[V]):
     """Messages at one place of a pipeline. Immutable: each method adds an operator and returns a new handle.
 
-    Made by `Pipeline.stream`; `map`, `filter`, `flat_map` keep a message's key, timestamp and headers.
+    Made by `Pipeline.stream`; `map`, `filter`, `flat_map` keep a message's key, timestamp and headers. A method that is
+    given a wrong argument raises `PipelineError` at once.
+
+    >>> words = Pipeline("p").stream("words", value=str)
+    >>> words.filter(str.isalpha).map(len)
+    MessageStream(map-3)
     """
 
     __slots__ = ("_pipeline", "_tail")
@@ -62,31 +67,65 @@ class MessageStream(Generic[V]):
 
     @property
     def operator(self) -> ops.Operator:
-        """The operator whose output this is."""
+        """The operator whose output this is.
+
+        >>> Pipeline("p").stream("words", value=str).operator.kind
+        'stream'
+        """
         return self._pipeline.operator(self._tail)
 
     def map(self, fn: Callable[[V], U]) -> "MessageStream[U]":
         """Turn each value into `fn(value)`, None included.
 
-        >>> from fluvial.dsl import Pipeline
-        >>> Pipeline("p").stream("words", value=str).map(len)
-        MessageStream(map-2)
+        >>> pipeline = Pipeline("lengths")
+        >>> pipeline.stream("words", value=str).map(len).send_to("lengths")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("words", "hello")
+        ...     [message.value for message in driver.read("lengths")]
+        [5]
         """
         function("map", fn)
         return MessageStream(self._pipeline, self._add(ops.Map, fn=fn))
 
     def filter(self, fn: Callable[[V], Any]) -> Self:
-        """Keep the messages for which `fn(value)` is true."""
+        """Keep the messages for which `fn(value)` is true.
+
+        >>> pipeline = Pipeline("large")
+        >>> pipeline.stream("numbers", value=int).filter(lambda number: number > 9).send_to("large")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for number in (7, 12):
+        ...         driver.send("numbers", number)
+        ...     [message.value for message in driver.read("large")]
+        [12]
+        """
         function("filter", fn)
         return type(self)(self._pipeline, self._add(ops.Filter, fn=fn))
 
     def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "MessageStream[U]":
-        """Turn each value into the values that `fn(value)` gives, in that order; there may be none."""
+        """Turn each value into the values that `fn(value)` gives, in that order; there may be none.
+
+        >>> pipeline = Pipeline("words")
+        >>> pipeline.stream("lines", value=str).flat_map(str.split).send_to("words")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("lines", "to be")
+        ...     [message.value for message in driver.read("words")]
+        ['to', 'be']
+        """
         function("flat_map", fn)
         return MessageStream(self._pipeline, self._add(ops.FlatMap, fn=fn))
 
     def map_messages(self, fn: Callable[[Message[V]], Message[U]]) -> "MessageStream[U]":
-        """Turn each whole message into another. The result has no key that the planner could trust: it is unkeyed."""
+        """Turn each whole message into another. The result has no key that the planner could trust: it is unkeyed.
+
+        >>> pipeline = Pipeline("stamped")
+        >>> def with_time(message: Message[str]) -> Message[str]:
+        ...     return Message(message.key, f"{message.timestamp} {message.value}", message.timestamp)
+        >>> pipeline.stream("words", value=str).map_messages(with_time).send_to("stamped")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("words", "tea", timestamp=1_700_000_000_000)
+        ...     [message.value for message in driver.read("stamped")]
+        ['1700000000000 tea']
+        """
         function("map_messages", fn)
         return MessageStream(self._pipeline, self._add(ops.MapMessages, fn=fn))
 
@@ -107,12 +146,29 @@ class MessageStream(Generic[V]):
         (default 60 s); a call that fails is repeated as `retry` says, and then is an error of its message.
         `max_in_flight` is 100 messages if not given. Calls may be repeated after a crash, so they must be idempotent.
 
+        >>> pipeline = Pipeline("priced")
+        >>> async def price(item: str) -> list[int]:
+        ...     await asyncio.sleep(30)  # a slow service
+        ...     return [250]
+        >>> pipeline.stream("items", value=str).async_flat_map(price, id="price", order="input").send_to("prices")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("items", "tea")
+        ...     driver.advance(timedelta(seconds=30))
+        ...     [message.value for message in driver.read("prices")]
+        [250]
+
         Source: Apache Samza, SEP-21 (async high-level API).
         """
         return MessageStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
-        """The messages of this stream and the others, in no order between them. The result is not keyed."""
+        """The messages of this stream and the others, in no order between them. The result is not keyed.
+
+        >>> pipeline = Pipeline("all")
+        >>> tea, coffee = (pipeline.stream(name, value=str) for name in ("tea", "coffee"))
+        >>> tea.merge(coffee)
+        MessageStream(merge-3)
+        """
         return MessageStream(self._pipeline, self._merge(others))
 
     def partition_by(
@@ -122,6 +178,10 @@ class MessageStream(Generic[V]):
 
         The stream is named `{pipeline}-{id}`. `key_type` may be left out where `fn` is annotated. `value` is what the
         far side decodes; it may be left out where the planner knows it. Messages whose key is None stay together.
+
+        >>> pipeline = Pipeline("words")
+        >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int)
+        KeyedStream(by-length)
         """
         function("partition_by", fn)
         found = returned(fn) if key_type is None else key_type
@@ -140,6 +200,13 @@ class MessageStream(Generic[V]):
         """Write each message to the stream `name`, under the key `key(value)` or else the key it has.
 
         Values are written as their type says (`bytes` and `str` raw, else JSON); as JSON where no type is known.
+
+        >>> pipeline = Pipeline("copy")
+        >>> pipeline.stream("words", value=str).send_to("copies", key=lambda word: word[0])
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("words", "tea")
+        ...     [(message.key, message.value) for message in driver.read("copies")]
+        [(b't', 'tea')]
         """
         stream_name(name)
         if key is not None:
@@ -148,7 +215,20 @@ class MessageStream(Generic[V]):
         self._add(ops.SendTo, stream=name, key=key, value=kind)
 
     def sink(self, sink: Sink[V], *, id: str) -> None:
-        """Hand each message to a sink of your own."""
+        """Hand each message to a sink of your own: any object with the methods of `Sink`.
+
+        >>> class Printer:
+        ...     def write(self, messages: Sequence[Message[str]]) -> None:
+        ...         print(*(message.value for message in messages))
+        ...     def open(self) -> None:
+        ...         pass
+        ...     flush = close = open
+        >>> pipeline = Pipeline("printed")
+        >>> pipeline.stream("words", value=str).sink(Printer(), id="printer")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("words", "tea")
+        tea
+        """
         missing = [name for name in ("open", "write", "flush", "close") if not callable(getattr(sink, name, None))]
         wrong = f"sink {id!r}: {type(sink).__name__} has no {', '.join(missing)}"
         require(not missing, PipelineError, wrong, "an object with open, write, flush and close")
@@ -183,11 +263,11 @@ class MessageStream(Generic[V]):
         return f"{type(self).__name__}({self._tail})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("window", "join", "process"):
-            wrong = f"{name} on a stream without a key"
-            remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
-            raise PipelineError(explain(wrong, "a keyed stream", remedy))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "window":
+            remedy = "call .partition_by(fn, id=..., key_type=str) before .window, or give the stream key="
+            raise PipelineError(explain("window on a stream without a key", "a keyed stream", remedy))
+        wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(wrong, name=name, obj=self)  # both, for Python to tell the name that was meant
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map
@@ -197,7 +277,12 @@ class MessageStream(Generic[V]):
 
 
 class KeyedStream(MessageStream[V], Generic[K, V]):
-    """A stream whose messages have a key and are partitioned by it, so that state can be kept per key."""
+    """A stream whose messages have a key and are partitioned by it, so that state can be kept per key.
+
+    >>> clicks = Pipeline("p").stream("clicks", key=str, value=str)
+    >>> clicks.map(len).window(tumbling(timedelta(minutes=1)), count(), id="per-minute")
+    KeyedStream(per-minute)
+    """
 
     __slots__ = ()
 
@@ -247,6 +332,15 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         Within `lateness` after that, each late message emits one more pane of kind "late": with all messages of the
         window, or, with `accumulate=False`, with those since its last pane. A later one goes to the stream `late_to`,
         else it is dropped and counted. A pane's timestamp is `window.end - 1`; it has no headers.
+
+        >>> pipeline = Pipeline("busy")
+        >>> clicks = pipeline.stream("clicks", key=str, value=str)
+        >>> clicks.window(tumbling(timedelta(seconds=1)), count(), id="per-second").send_to("busy")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for at in (0, 999, 1000):
+        ...         driver.send("clicks", "/home", key="ann", timestamp=at)
+        ...     [(pane.value.window.start, pane.value.value) for pane in driver.read("busy")]
+        [(0, 2)]
 
         Source: Akidau et al., The Dataflow Model (VLDB 2015).
         """

@@ -5,14 +5,11 @@ python -m examples.demo --engine local        # without Spark
 """
 
 import argparse
-import os
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +22,7 @@ from examples import traffic
 from examples.visitor_sessions import Session, pipeline
 from fluvial.planner import draw, plan
 from fluvial.runtime import Report, open_system, run
+from fluvial.runtime.needs import missing
 from fluvial.runtime.systems import System
 
 EngineName = Literal["local", "spark"]
@@ -79,16 +77,6 @@ def run_on(engine: EngineName, lines: Sequence[str], folder: Path) -> Outcome:
     return Outcome(engine, report, sessions, len(list(read_values(system, "visitor-sessions-dead-letters"))))
 
 
-def lacking_for_spark() -> str | None:
-    """What Spark lacks here, None where it can start."""
-    if find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'fluvial[spark]'"
-    java_home = os.environ.get("JAVA_HOME")
-    if shutil.which(str(Path(java_home, "bin", "java")) if java_home else "java") is None:
-        return "there is no Java: install Java 17 or later"
-    return None
-
-
 def comparison(outcomes: Sequence[Outcome]) -> Table:
     """The first sessions of each engine side by side, and what each made in all."""
     table = Table(title="sessions, by their beginning", show_footer=True)
@@ -131,12 +119,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = traffic.lines(given.requests)
     console.print(f"{len(lines):,} lines of {traffic.VISITORS} visitors in {PARTITIONS} partitions; the first two:")
     console.print(*map(Text, lines[:2]), sep="\n")
-    lacking = None if given.engine == "local" else lacking_for_spark()
+    lacking = None if given.engine == "local" else missing("spark")
     engines: list[EngineName] = ["local"] if given.engine == "local" or lacking else ["local", "spark"]
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="fluvial-demo-") as folder:
         for engine in engines:
-            console.print(f"running on {engine}", "(Spark takes half a minute to start)" if engine == "spark" else "")
+            console.print(f"running on {engine}{', which takes half a minute to start' if engine == 'spark' else ''}")
             outcomes.append(run_on(engine, lines, Path(folder)))
     console.print(comparison(outcomes))
     same = all(
@@ -144,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for outcome in outcomes
     )
     if lacking:
-        console.print(f"Not run on Spark: {lacking}.")
+        console.print(f"Not run on Spark: {lacking.missing}. To do: {lacking.remedy}.")
     elif len(engines) > 1:
         console.print("Both engines wrote the same sessions." if same else "The engines differ!")
     console.print("The plan is drawn in", " and ".join(map(str, draw_plan(given.drawings))))

@@ -5,7 +5,8 @@ Reads lines of an access log (Apache's combined format) and writes one `Session`
     fluvial run examples/visitor_sessions.py --input access-log=access.log --output sessions=sessions.jsonl
 
 On Spark, with the same result: add `--engine spark`. A line that is no request goes to the stream
-`visitor-sessions-dead-letters`, with the reason and its position: add `--output visitor-sessions-dead-letters=-`.
+`visitor-sessions-dead-letters`: add `--output visitor-sessions-dead-letters=-` to see such lines. The reason and the
+position of each are in its headers, which `fluvial consume` shows.
 """
 
 from dataclasses import dataclass

@@ -37,8 +37,8 @@ pipeline = Pipeline("word-count")
 (
     pipeline.stream("lines", value=str)
     .flat_map(words)
-    # Equal words meet in one task. The planner cannot see what a flat_map yields, so the type is told.
-    .partition_by(lambda word: word, id="by-word", key_type=str, value=str)
+    # Equal words meet in one task.
+    .partition_by(lambda word: word, id="by-word", key_type=str)
     .window(tumbling(timedelta(days=1)), count(), id="per-day")
     .map(to_count)
     .send_to("counts", key=lambda counted: counted.word)

@@ -6,10 +6,24 @@ import msgspec
 
 from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN
-from ..dsl.checks import explain
-from ..dsl.errors import PlanError
+from ..dsl.checks import explain, require
+from ..dsl.errors import PlanError, UsageError
 from ..dsl.pipeline import Pipeline
+from .settings import Settings
 from .types import Flow, plain
+
+
+def check_arguments(pipeline: object, partitions: object, settings: object) -> None:
+    """Refuse what is no pipeline, no counts of partitions, or no settings."""
+    wrong, remedy = f"a plan of {pipeline!r}", "pass the Pipeline, not one of its streams"
+    require(isinstance(pipeline, Pipeline), UsageError, wrong, "a Pipeline", remedy)
+    good = isinstance(partitions, Mapping) and all(
+        isinstance(count, int) and count >= 1 for count in partitions.values()
+    )
+    wrong = f"partitions={partitions!r}"
+    require(good, UsageError, wrong, "numbers of partitions, 1 or more, by stream", 'write partitions={"clicks": 4}')
+    wrong = f"settings={settings!r}"
+    require(isinstance(settings, Settings), UsageError, wrong, "Settings", "write Settings(guarantee=...)")
 
 
 def check_not_empty(pipeline: Pipeline) -> None:

@@ -27,6 +27,12 @@ class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
 
     `key` and `value` name the types of what it emits; None where it has no key, or the type is not known.
     `reads` is the stream of a source; `writes` are the streams it fills. `details` are its options, as text.
+
+    >>> pipeline = Pipeline("copy")
+    >>> pipeline.stream("words", value=str).send_to("copies")
+    >>> source = plan(pipeline).operator("stream-1")
+    >>> source.kind, source.role, source.reads, source.value
+    ('stream', 'non-terminal', 'words', 'str')
     """
 
     id: str
@@ -45,7 +51,13 @@ class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
-    """One stream: a source, an output, or one the plan adds. `key` and `value` name serdes; None: not known."""
+    """One stream: a source, an output, or one the plan adds. `key` and `value` name serdes; None: not known.
+
+    >>> pipeline = Pipeline("copy")
+    >>> pipeline.stream("words", value=str).send_to("copies")
+    >>> [(stream.name, stream.kind, stream.partitions) for stream in plan(pipeline, partitions={"words": 4}).streams]
+    [('words', 'source', 4), ('copies', 'output', 4)]
+    """
 
     name: str
     kind: StreamKind
@@ -60,6 +72,11 @@ class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
     """The operators between two borders, in an order in which inputs come first; named after its first input stream.
 
     It runs as `tasks` tasks: task i reads partition i of every input that has it.
+
+    >>> pipeline = Pipeline("lengths")
+    >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int).send_to("sorted")
+    >>> [(stage.inputs, stage.outputs) for stage in plan(pipeline).stages]
+    [(('words',), ('lengths-by-length',)), (('lengths-by-length',), ('sorted',))]
     """
 
     id: str
@@ -70,7 +87,14 @@ class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):
-    """The keyed state of one operator, and the stream it can be rebuilt from."""
+    """The keyed state of one operator, and the stream it can be rebuilt from.
+
+    >>> pipeline = Pipeline("busy")
+    >>> clicks = pipeline.stream("clicks", key=str, value=str)
+    >>> clicks.window(tumbling(timedelta(minutes=1)), count(), id="per-minute").send_to("busy")
+    >>> [(store.operator, store.key, store.value) for store in plan(pipeline).stores]
+    [('per-minute', 'str', 'int')]
+    """
 
     operator: str
     stage: str
@@ -92,7 +116,16 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A pipeline cut into stages joined by intermediate streams. A value: it can be printed, compared and kept."""
+    """A pipeline cut into stages joined by intermediate streams. A value: it can be printed, compared and kept.
+
+    >>> pipeline = Pipeline("copy")
+    >>> pipeline.stream("words", value=str).send_to("copies")
+    >>> made = plan(pipeline)
+    >>> list(made.graph.edges())
+    [('stream-1', 'send_to-2')]
+    >>> Plan.from_json(made.to_json(), pipeline) == made
+    True
+    """
 
     pipeline: Pipeline
     operators: tuple[PlannedOperator, ...]
@@ -105,6 +138,7 @@ class Plan:
 
     @property
     def name(self) -> str:
+        """The pipeline's."""
         return self.pipeline.name
 
     def operator(self, id: str) -> PlannedOperator:
@@ -143,7 +177,10 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str, pipeline: Pipeline) -> "Plan":
-        """The plan that `to_json` wrote, with the functions of `pipeline`, which must be the one it was made of."""
+        """The plan that `to_json` wrote, with the functions of `pipeline`, which must be the one it was made of.
+
+        Raises `PlanError` for another text, and for a pipeline with other operators.
+        """
         try:
             document = msgspec.json.decode(text, type=_Document)
         except msgspec.DecodeError as error:

@@ -17,7 +17,8 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     """Turn a pipeline into stages joined by intermediate streams.
 
     `partitions` are the counts of the streams that exist; a source that is not among them is taken to have one.
-    Raises `PlanError` where the pipeline has no plan; the message names the user's line.
+    Raises `PlanError` where the pipeline has no plan; the message names the user's line. A wrong argument is a
+    `UsageError`.
 
     >>> from fluvial.dsl import Pipeline
     >>> words = Pipeline("words")
@@ -25,13 +26,15 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     >>> [stage.operators for stage in plan(words).stages]
     [('stream-1', 'flat_map-2', 'send_to-3')]
     """
-    settings = settings or Settings()
+    partitions = {} if partitions is None else partitions
+    settings = Settings() if settings is None else settings
+    checks.check_arguments(pipeline, partitions, settings)
     known = flows(pipeline)
     checks.check_not_empty(pipeline)
     checks.check_ends(pipeline)
     checks.check_streams(pipeline)
     checks.check_types(pipeline, known)
-    sizes = counts(pipeline, partitions or {}, settings)
+    sizes = counts(pipeline, partitions, settings)
     members = cut(pipeline)
     stages = tuple(_stage(pipeline, stage, sizes) for stage in members)
     operators = _operators(pipeline, stages, known)

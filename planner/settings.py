@@ -1,17 +1,25 @@
 """Settings: what a run may be told besides its pipeline."""
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
+from ..dsl.checks import require
 from ..dsl.errors import UsageError
 
 Guarantee = Literal["at_least_once", "exactly_once"]
+"""What a crash may do to what readers see."""
+
+Offset = Literal["earliest", "latest"]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Settings of a plan and of a run; every field has a default that suits most.
+    """Settings of a plan and of a run; every field has a default that suits most. A wrong one raises `UsageError`.
+
+    >>> Settings(commit_interval=timedelta(milliseconds=500)).guarantee
+    'at_least_once'
 
     guarantee                what a crash may do: `at_least_once` repeats outputs, `exactly_once` shows each once
     commit_interval          time between two checkpoints of a task
@@ -32,7 +40,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     commit_interval: timedelta = timedelta(seconds=1)
     intermediate_partitions: int | None = None
     output_partitions: int | None = None
-    offset_default: Literal["earliest", "latest"] = "earliest"
+    offset_default: Offset = "earliest"
     state_dir: str | None = None
     max_staged_bytes: int = 32 << 20
     cached_entries: int = 200_000
@@ -43,19 +51,32 @@ class Settings(Struct, frozen=True, kw_only=True):
     spark_trigger_interval: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
-        if self.guarantee not in ("at_least_once", "exactly_once"):
-            raise UsageError(f"guarantee={self.guarantee!r}\n  expected: 'at_least_once' or 'exactly_once'")
-        for name in (
-            "intermediate_partitions",
-            "output_partitions",
-            "spark_buckets",
-            "spark_shuffle_partitions",
-            "spark_batch_records",
-        ):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise UsageError(f"{name}={value!r}\n  expected: a whole number, 1 or more")
-        for name in ("commit_interval", "stall_timeout", "spark_trigger_interval"):
-            value = getattr(self, name)
-            if not isinstance(value, timedelta) or value < timedelta(0):
-                raise UsageError(f"{name}={value!r}\n  expected: a timedelta, not negative")
+        for names, holds, expected in _RULES:
+            for name in names:
+                value = getattr(self, name)
+                require(holds(value), UsageError, f"Settings: {name}={value!r}", expected)
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, int) and value >= 1
+
+
+_RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (("guarantee",), lambda value: value in get_args(Guarantee), "'at_least_once' or 'exactly_once'"),
+    (("offset_default",), lambda value: value in get_args(Offset), "'earliest' or 'latest'"),
+    (
+        ("max_staged_bytes", "cached_entries", "spark_buckets", "spark_batch_records"),
+        _counts,
+        "a whole number, 1 or more",
+    ),
+    (
+        ("intermediate_partitions", "output_partitions", "spark_shuffle_partitions"),
+        lambda value: value is None or _counts(value),
+        "a whole number, 1 or more, or None",
+    ),
+    (
+        ("commit_interval", "stall_timeout", "spark_trigger_interval"),
+        lambda value: isinstance(value, timedelta) and value >= timedelta(0),
+        "a timedelta, not negative",
+    ),
+)

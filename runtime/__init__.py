@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..planner.settings import Settings
-    from .launch import run
     from .report import Progress, Report
+    from .running import run
     from .systems import open_system
 
 __all__ = ["Progress", "Report", "Settings", "open_system", "run"]
@@ -18,7 +18,7 @@ _HOMES = {
     "Report": ".report",
     "Settings": "..planner.settings",
     "open_system": ".systems",
-    "run": ".launch",
+    "run": ".running",
 }
 
 

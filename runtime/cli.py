@@ -18,7 +18,7 @@ from .commands import checking, options, planning, streams
 from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
 from .display import showing, summary
 from .files import STANDARD, FormatName, Reading, ShownAs
-from .launch import EngineName, Until
+from .running import EngineName, Until
 from .target import load_pipeline
 
 app = typer.Typer(

@@ -12,6 +12,11 @@ class Progress(Struct, frozen=True, kw_only=True):
     messages are still to be read, None where nobody knows; `watermark` is the least of all tasks in ms since epoch,
     None before there is one; `in_flight` counts asynchronous calls under way, and on Spark the messages of the batch
     under way.
+
+    >>> def show(progress: Progress) -> None:
+    ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
+    >>> show(Progress(phase="running", seconds=2.0, read=3000, written=20))
+    running: 3000 read after 2 s
     """
 
     phase: str
@@ -27,8 +32,17 @@ OnProgress = Callable[[Progress], None]
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a run did. Counts are of messages, since the run started; `late` are those dropped by a window, by operator;
-    `failed` those skipped or set aside as dead letters, by operator."""
+    """What a run did. Counts are of messages, since the run started: `read` and `written` by stream; `late` are those
+    dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator.
+
+    >>> pipeline = Pipeline("copy")
+    >>> pipeline.stream("words", value=str).send_to("copies")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("words", "tea")
+    ...     report = driver.end()
+    >>> report.read, report.written
+    ({'words': 1}, {'copies': 1})
+    """
 
     pipeline: str
     engine: str

@@ -1,15 +1,14 @@
 """Fixtures and settings that every test shares."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from fluvial.runtime.needs import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,22 +32,11 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 """
 
 
-def why_no_spark() -> str | None:
-    """Say what Spark lacks here, None where it can start."""
-    if find_spec("pyspark") is None:
-        return "pyspark is missing: pip install 'fluvial[spark]'"
-    java_home = os.environ.get("JAVA_HOME")
-    java = str(Path(java_home, "bin", "java")) if java_home else "java"
-    if shutil.which(java) is None:
-        return "Java is missing: Spark needs a Java 17 or later on the PATH or under JAVA_HOME"
-    return None
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """Two Spark cores in this process, shared by all tests that ask."""
-    if lacking := why_no_spark():
-        pytest.skip(lacking)
+    if lacking := missing("spark"):
+        pytest.skip(f"{lacking.missing}: {lacking.remedy}")
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     folder = tmp_path_factory.mktemp("spark")

@@ -31,7 +31,7 @@ def test_words_load_neither_plan_nor_runtime() -> None:
     assert {name.split(".")[1] for name in ran.stdout.split()} == {"dsl"}
 
 
-def test_run_is_a_function_whatever_was_imported_before() -> None:
+def test_run_is_a_function_whoever_is_loaded_first() -> None:
     code = "import fluvial.runtime.cli; from fluvial.runtime import run; print(callable(run))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "True\n"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
+from ...dsl.checks import require
 from ...dsl.errors import UsageError
 from ..plan import Plan
 
@@ -49,12 +50,14 @@ def draw(plan: Plan, format: str = "text", *, view: str = "operators") -> str:
     >>> print(draw(plan(words), "mermaid").splitlines()[0])
     flowchart TB
     """
+    require(isinstance(plan, Plan), UsageError, f"draw got {plan!r}", "a Plan", "write draw(plan(pipeline))")
     _require("format", format, FORMATS)
     _require("view", view, VIEWS)
     return FORMATS[format](plan, view)
 
 
 def _picture(plan: Plan) -> str:
+    """How a notebook shows a plan."""
     return draw(plan, "svg")
 
 
@@ -62,5 +65,4 @@ Plan.picture = _picture
 
 
 def _require(what: str, given: str, choices: Iterable[str]) -> None:
-    if given not in choices:
-        raise UsageError(f"draw: {what}={given!r}\n  expected: {', '.join(choices)}")
+    require(given in choices, UsageError, f"draw: {what}={given!r}", f"one of {', '.join(choices)}")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from ...dsl import operators as ops
@@ -16,7 +15,8 @@ from ...planner.planner import plan
 from ...planner.types import flows
 from ..display import plural
 from ..gaps import gaps
-from ..launch import EngineName
+from ..needs import has_pyspark, missing
+from ..running import EngineName
 from ..systems import open_system
 from ..systems.contract import System
 from .types import foreign
@@ -154,15 +154,16 @@ def _engine(made: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
         yield Finding(
             f"engine: {engine} cannot run {gap.subject}; {gap.reason}", WRONG, "choose another engine or system"
         )
-    if engine == "spark" and find_spec("pyspark") is None:
-        yield Finding("engine: spark needs pyspark, which is not installed", WRONG, "pip install 'fluvial[spark]'")
+    need = missing(engine)
+    if need is not None:
+        yield Finding(f"engine: {engine} cannot start here: {need.missing}", WRONG, need.remedy)
     elif not found:
         yield Finding(f"engine: {engine} runs all of it")
 
 
 def _functions(pipeline: Pipeline) -> Iterator[Finding]:
     """Whether Spark's workers can be sent every operator."""
-    if find_spec("pyspark") is None:
+    if not has_pyspark():
         return
     # By name, for only the Spark engine may depend on pyspark; this asks its pickler and starts nothing.
     shipping = import_module("fluvial.runtime.spark.shipping")

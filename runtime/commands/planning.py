@@ -27,7 +27,12 @@ ENDINGS = {"svg": "svg", "html": "html", "mmd": "mermaid", "dot": "dot", "txt": 
 def planned(pipeline: Pipeline, system: str | None, partitions: Mapping[str, int]) -> Plan:
     """The plan, for the partition counts that a system holds, unless they are given."""
     existing = {} if system is None else open_system(system).admin().streams()
-    return plan(pipeline, partitions={**existing, **partitions})
+    made = plan(pipeline, partitions={**existing, **partitions})
+    known = [stream.name for stream in made.streams]
+    for name, count in partitions.items():
+        if name not in known:
+            raise refused("--partitions", f"{name}={count}", f"a stream of {made.name}: {', '.join(known)}")
+    return made
 
 
 def tables(made: Plan, system: str) -> RenderableType:

@@ -7,19 +7,19 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
 from ...dsl import operators as ops
 from ...dsl.checks import explain
-from ...dsl.errors import MissingExtraError, UsageError
+from ...dsl.errors import UsageError
 from ...dsl.pipeline import Pipeline
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ...planner.types import flows
 from ..files import STANDARD, Reading, Render, json_of_bytes, json_of_kind, open_output
-from ..launch import EngineName, Until, run
+from ..needs import require
 from ..report import OnProgress, Report
+from ..running import EngineName, Until, run
 from ..systems import LogSystem, open_system
 from ..systems.contract import System
 from .loading import Loaded, load
@@ -52,11 +52,7 @@ def run_pipeline(pipeline: Pipeline, options: RunOptions, progress: OnProgress |
     """Load the inputs, run the pipeline, write the outputs; says what was loaded, too."""
     _check_streams(pipeline, options)
     _spark_arguments(options)
-    if options.engine == "spark" and find_spec("pyspark") is None:
-        remedy = "pip install 'fluvial[spark]'"
-        raise MissingExtraError(
-            explain("pyspark is not installed", "the extra that brings it", remedy, "--engine spark")
-        )
+    require(options.engine, at=f"--engine {options.engine}")
     with _system(options) as system:
         loaded = _load_inputs(system, options)
         before = _ends(system, options.outputs)

@@ -9,8 +9,9 @@ import msgspec
 from ...dsl.checks import explain
 from ...dsl.errors import UsageError
 from ...dsl.message import Record
+from ..display import plural
 from ..files import Reading, Render, ShownAs, json_of_bytes, shown
-from ..launch import Until
+from ..running import Until
 from ..systems import open_system
 from ..systems.contract import System
 from .loading import Loaded, load
@@ -28,12 +29,11 @@ def produce(stream: str, path: str, system: str, reading: Reading, partitions: i
 
 def told(loaded: Loaded) -> str:
     """What `produce` did, for people."""
-    into = "1 partition" if loaded.partitions == 1 else f"{loaded.partitions} partitions"
-    text = f"{loaded.stream}: {loaded.records:,} records in {into}"
+    text = f"{loaded.stream}: {plural(loaded.records, 'record')} in {plural(loaded.partitions, 'partition')}"
     if loaded.first_malformed is None:
         return text
     first = loaded.first_malformed
-    return f"{text}, {loaded.malformed:,} malformed lines skipped; the first is line {first.line}: {first.why}"
+    return f"{text}, {plural(loaded.malformed, 'malformed line')} skipped; the first is line {first.line}: {first.why}"
 
 
 def consume(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.message import Headers, Message
-from ...dsl.serde import Serde, encode_key, key_serde, untyped_serde, value_serde
+from ...dsl.serde import Serde, encode_key, key_encoder, key_serde, untyped_serde, value_serde
 from ...dsl.windows import Session, Tumbling
 from ...planner.types import plain
 from .pool import Call, Pool
@@ -155,7 +155,7 @@ def _partition_by(task: "StageTask", operator: ops.PartitionBy, producer: int) -
     encode = value_serde(task.program.flows[operator.id].value).encode
     stamped = task.program.stamped
     bound = {"out": records.append, "list": records, "release": release if stamped else records.append}
-    return {**bound, "f": operator.fn, "encode": encode}
+    return {**bound, "f": operator.fn, "key": key_encoder(operator.key), "encode": encode}
 
 
 def _send_to(task: "StageTask", operator: ops.SendTo, _: int) -> dict[str, Any]:

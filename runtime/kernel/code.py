@@ -351,7 +351,7 @@ def _border_record(compiler: Compiler, part: Part, operator: ops.PartitionBy, na
     headers = names.headers
     if compiler.stamped and not part.cell:
         headers += f" + ((STAMP, pack_stamp(producer, {_watermark(compiler, part, operator)})),)"
-    key = f"encode_key(f_{n}({names.value}))"
+    key = f"key_{n}(f_{n}({names.value}))"
     return f"({key}, {_encoded(compiler, operator, names)}, {names.timestamp}, {headers})"
 
 

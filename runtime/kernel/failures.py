@@ -8,9 +8,10 @@ from typing import Any
 from ...dsl.checks import explain
 from ...dsl.errors import MessageError, SystemProblem
 from ...dsl.message import Headers, Pane, Record
-from ...dsl.operators import Operator
+from ...dsl.operators import Operator, Source
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
+from ...dsl.serde import type_name
 from .code import FILE_PREFIX, operator_at
 
 ERROR_HEADER = "fluvial-error"
@@ -69,8 +70,12 @@ class Failures:
         frame = _user_frame(error.__traceback__)
         raised = f", raised at {frame}" if frame else ""
         wrong = f"{operator.kind} {operator.id!r} failed on {what}: {type(error).__name__}: {error}{raised}"
-        remedy = "mend the function or the message, or set Pipeline(on_error=skip()) or dead_letter()"
-        return MessageError(explain(wrong, "a function that takes every message", remedy, operator.origin))
+        expected, remedy = "a function that takes every message", "mend the function or the message"
+        if isinstance(operator, Source) and isinstance(error, ValueError) and frame is None:  # it was not decoded
+            expected = f"a value of type {type_name(operator.value)}"
+            remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
+        remedy += ", or set Pipeline(on_error=skip()) or dead_letter()"
+        return MessageError(explain(wrong, expected, remedy, operator.origin))
 
     def _headers(self, error: BaseException, operator: Operator, at: dict[str, Any]) -> Headers:
         told = {

@@ -1,5 +1,6 @@
 """Where streams live: the embedded log and the memory, behind one contract."""
 
+from ...dsl.checks import explain, require
 from ...dsl.errors import UnsupportedError, UsageError
 from .contract import System
 from .log import LogSystem
@@ -17,18 +18,16 @@ def open_system(target: str | System) -> System:
     'log:.fluvial'
     """
     if not isinstance(target, str):
+        good = callable(getattr(target, "admin", None))
+        require(good, UsageError, f"{target!r} is no system", "log:DIR, memory:, or a System", "write log:.fluvial")
         return target
     scheme, _, rest = target.partition(":")
     if scheme == "kafka":
-        raise UnsupportedError(
-            f"{target!r} names a Kafka broker, which this version cannot reach yet. "
-            "Expected log:DIR or memory:. Use log:DIR until a version with Kafka is out."
-        )
+        wrong = f"{target!r} names a Kafka broker, which this version cannot reach yet"
+        raise UnsupportedError(explain(wrong, "log:DIR or memory:", "use log:DIR until a version with Kafka is out"))
     if scheme == "log" and rest:
         return LogSystem(rest)
     if target == "memory:":
         return MemorySystem()
-    raise UsageError(
-        f"{target!r} names no system. Expected log:DIR (a directory, made at first use), or memory: (gone at the end). "
-        "Write for example log:.fluvial."
-    )
+    expected = "log:DIR (a folder, made at first use), or memory: (gone at the end)"
+    raise UsageError(explain(f"{target!r} names no system", expected, "write for example log:.fluvial"))

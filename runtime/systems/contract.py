@@ -159,7 +159,7 @@ class System(Protocol):
 
     @property
     def url(self) -> str:
-        """How users name it: `log:DIR`, `memory:`, `kafka://host:port`."""
+        """How users name it: `log:DIR` or `memory:`."""
         ...
 
     def admin(self) -> Admin: ...

@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from ...dsl import operators as ops
-from ...dsl.checks import explain, millis
+from ...dsl.checks import explain, millis, require
 from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import key_serde, value_serde
+from ...planner.checks import check_arguments
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ..local.container import Container
@@ -63,6 +64,7 @@ class PipelineDriver:
     ) -> None:
         if commits not in ("always", "timed"):
             raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"'))
+        check_arguments(pipeline, {}, settings or Settings())
         self._always = commits == "always"
         self._gates = None if async_results is None else Gates(chooser(async_results))
         self._start = start
@@ -74,6 +76,7 @@ class PipelineDriver:
         for stream in [*self._sources, *(name for name in counts if name not in self._sources)]:
             self._admin.create(stream, counts.get(stream, 1))
         self.plan = plan(pipeline, partitions=self._admin.streams(), settings=self._settings)
+        _check_names(counts, [stream.name for stream in self.plan.streams])
         make_streams(self.plan, self._admin)
         self._decoder = Decoder(self.plan)
         self._taken: dict[str, int] = {}
@@ -223,6 +226,7 @@ class PipelineDriver:
 
     def restart(self) -> None:
         """Begin a new run from the last commits, crashing first if the last one has not ended."""
+        self._check_open()
         self.crash()
         self._ended = False
         self._resources = stack = ExitStack()
@@ -282,7 +286,12 @@ class PipelineDriver:
         consumer.assign(starts)
         return [record for batch in consumer.poll() for record in batch.records]
 
+    def _check_open(self) -> None:
+        if self._loop.is_closed():
+            raise UsageError(explain("the driver is closed", "a driver in use", "use it within its with block"))
+
     def _source(self, stream: str) -> ops.Source:
+        self._check_open()
         found = self._sources.get(stream)
         if found is None:
             wrong = f"the pipeline reads no stream {stream!r}"
@@ -290,6 +299,14 @@ class PipelineDriver:
         return found
 
     def _running(self) -> Container:
+        self._check_open()
         if self._container is None:
             raise UsageError(explain("the pipeline is crashed", "a pipeline that runs", "call restart() first"))
         return self._container
+
+
+def _check_names(counts: Mapping[str, int], streams: Sequence[str]) -> None:
+    """Refuse counts of partitions for streams that the pipeline does not have."""
+    unknown = [name for name in counts if name not in streams]
+    wrong = f"partitions= names {', '.join(map(repr, unknown))}"
+    require(not unknown, UsageError, wrong, f"streams of the pipeline: {', '.join(map(repr, streams))}")

@@ -12,7 +12,15 @@ from ..kernel.pool import Call
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A call of an `async_flat_map` that has ended, and whose results wait to be handed on: what it was given."""
+    """A call of an `async_flat_map` that has ended, and whose results wait to be handed on: what it was given.
+
+    A function given as `async_results` picks among them:
+
+    >>> def longest_first(calls: Sequence[Ended]) -> int:
+    ...     return max(range(len(calls)), key=lambda index: len(calls[index].value))
+    >>> longest_first([Ended(None, "tea"), Ended(None, "coffee")])
+    1
+    """
 
     key: bytes | None
     value: Any

@@ -14,6 +14,8 @@ except ModuleNotFoundError as missing:
     _WRONG = "fluvial.runtime.testing.strategies needs hypothesis, which is not installed"
     raise MissingExtraError(explain(_WRONG, "the extra that brings it", "pip install 'fluvial[testing]'")) from missing
 
+__all__ = ["batchings", "interleavings", "records", "timestamps"]
+
 T = TypeVar("T")
 K = TypeVar("K")
 
@@ -26,7 +28,10 @@ def records(kind: type[T], **fields: st.SearchStrategy[Any]) -> st.SearchStrateg
     ... class Click:
     ...     user: str
     ...     at: int
-    >>> clicks = records(Click, user=st.sampled_from(["ann", "bob"]), at=st.integers(0, 1000))
+    >>> @given(records(Click, user=st.sampled_from(["ann", "bob"]), at=st.integers(0, 1000)))
+    ... def known_users(click: Click) -> None:
+    ...     assert click.user in ("ann", "bob") and click.at <= 1000
+    >>> known_users()
     """
     return st.builds(kind, **fields) if fields else st.from_type(kind)
 
@@ -41,7 +46,13 @@ def timestamps(
     largest_step: timedelta = timedelta(minutes=1),
 ) -> list[int]:
     """Times of the messages of one partition, in ms since epoch: each at most `out_of_order` behind the latest before
-    it, so that none is late, and at most `largest_step` past it."""
+    it, so that none is late, and at most `largest_step` past it.
+
+    >>> @given(timestamps(count=3, start=1000))
+    ... def in_order(times: list[int]) -> None:
+    ...     assert len(times) == 3 and 1000 <= times[0] <= times[1] <= times[2]
+    >>> in_order()
+    """
     number = count if isinstance(count, int) else draw(count)
     behind, ahead = millis("out_of_order", out_of_order), millis("largest_step", largest_step)
     found: list[int] = []
@@ -54,7 +65,13 @@ def timestamps(
 
 @st.composite
 def batchings(draw: st.DrawFn, items: Sequence[T]) -> list[list[T]]:
-    """The items in order, cut into batches of random sizes."""
+    """The items in order, cut into batches of random sizes, none of them empty.
+
+    >>> @given(batchings([1, 2, 3]))
+    ... def all_there(batches: list[list[int]]) -> None:
+    ...     assert [item for batch in batches for item in batch] == [1, 2, 3]
+    >>> all_there()
+    """
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(items) - 1)))) & set(range(1, len(items))))
     edges = [0, *cuts, len(items)]
     return [list(items[begin:end]) for begin, end in pairwise(edges) if begin < end]
@@ -62,7 +79,13 @@ def batchings(draw: st.DrawFn, items: Sequence[T]) -> list[list[T]]:
 
 @st.composite
 def interleavings(draw: st.DrawFn, streams: Mapping[K, Sequence[T]]) -> list[tuple[K, T]]:
-    """All items of all streams, each stream's in its order, in a random order between the streams."""
+    """All items of all streams with the stream's name, each stream's in its order, in a random order between them.
+
+    >>> @given(interleavings({"clicks": [1, 2], "views": [3]}))
+    ... def clicks_in_order(items: list[tuple[str, int]]) -> None:
+    ...     assert [item for name, item in items if name == "clicks"] == [1, 2]
+    >>> clicks_in_order()
+    """
     rest = {name: list(items) for name, items in streams.items() if items}
     found: list[tuple[K, T]] = []
     while rest:

@@ -12,6 +12,7 @@ from fluvial.dsl import (
     Pipeline,
     PipelineError,
     Retry,
+    Serde,
     aggregate,
     count,
     session,
@@ -39,6 +40,13 @@ async def call(word: str) -> list[str]:
 
 anything_of: Any = Pipeline
 anything: Any = words  # what type checkers would not let through
+
+
+def anything_else(made: Any) -> Any:
+    """A class whose arguments no type checker looks at."""
+    return made
+
+
 CASES = [
     (
         lambda: anything().window(tumbling(HOUR), count(), id="w"),
@@ -46,7 +54,6 @@ CASES = [
         "a keyed",
         ".part",
     ),
-    (lambda: anything().join(None), "join on a stream without a key", "a keyed stream", ".partition_by"),
     (lambda: anything().map(3), "map got 3", "a function", "not its result"),
     (lambda: anything().filter("x"), "filter got 'x'", "a function", "not its result"),
     (lambda: anything().merge(), "merge got no streams", "one stream or more", "a.merge(b)"),
@@ -67,6 +74,11 @@ CASES = [
     (lambda: anything().async_flat_map(call, id="c", timeout=3), "timeout is 3", "a timedelta", "timedelta(seconds="),
     (lambda: anything().async_flat_map(call, id="c", retry=3), "retry=3", "a Retry", "Retry(attempts=3)"),
     (lambda: Retry(attempts=0), "attempts=0", "1 or more", ""),
+    (lambda: anything_else(Retry)(factor="x"), "factor='x'", "1.0 or more", ""),
+    (lambda: anything_else(Retry)(on=OSError), "on=<class 'OSError'>", "a tuple of classes", "on=(OSError,)"),
+    (lambda: anything_else(Retry)(on=("x",)), "on=('x',)", "a tuple of classes", "on=(OSError,)"),
+    (lambda: anything_else(Serde)("x", int, 1, bytes), "Serde 'x': encode got 1", "a function", "not its result"),
+    (lambda: anything_else(Serde)("x", int, bytes, 2), "Serde 'x': decode got 2", "a function", "not its result"),
     (lambda: tumbling(timedelta(0)), "tumbling: size is", "at least 1 ms", "timedelta(seconds="),
     (
         lambda: keyed().window(session(HOUR), aggregate(int, add), id="w"),
@@ -93,3 +105,15 @@ def test_a_stream_read_twice_names_both_lines() -> None:
     error = error_of(again, PipelineError)
     assert_explains(error, "stream 's' is read twice", again, "one handle", "keep the handle")
     assert f":{first.__code__.co_firstlineno}" in str(error).splitlines()[0]
+
+
+def test_a_name_that_is_almost_right_is_told() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'fitler'") as raised:
+        anything().fitler(len)
+    assert (raised.value.name, type(raised.value.obj)) == ("fitler", MessageStream)
+
+
+def test_what_a_keyed_stream_does_not_have_is_not_blamed_on_its_key() -> None:
+    keyed_anything: Any = keyed()
+    with pytest.raises(AttributeError, match="'KeyedStream' object has no attribute 'join'"):
+        keyed_anything.join(keyed_anything)

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from examples.demo import lacking_for_spark
 from fluvial.planner import Settings
 from fluvial.runtime.cli import main
+from fluvial.runtime.needs import missing
 
 ROOT = Path(__file__).parents[2]
 CLI = "import sys; from fluvial.runtime.cli import main; sys.exit(main())"
@@ -80,8 +80,8 @@ def run_apart(engine: str) -> Run:
     """`fluvial run examples/...` on an engine, in a process that starts its own Spark."""
     words = ["--engine", engine]
     if engine == "spark":
-        if lacking := lacking_for_spark():
-            pytest.skip(lacking)
+        if lacking := missing("spark"):
+            pytest.skip(lacking.missing)
         words += ["--master", "local[2]", "--spark-conf", "spark.ui.enabled=false"]
     return lambda example, *more, **env: python("-c", CLI, "run", f"examples/{example}", *words, *more, **env)
 

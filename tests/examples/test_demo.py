@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo import lacking_for_spark
 from fluvial.planner import draw, plan
+from fluvial.runtime.needs import missing
 from fluvial.runtime.target import load_pipeline
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -22,8 +22,8 @@ def test_the_demo_runs_and_draws(script: Callable[..., str], tmp_path: Path) -> 
 
 @pytest.mark.spark
 def test_the_engines_agree_in_the_demo(script: Callable[..., str], tmp_path: Path) -> None:
-    if lacking := lacking_for_spark():
-        pytest.skip(lacking)
+    if lacking := missing("spark"):
+        pytest.skip(lacking.missing)
     told = script("-m", "examples.demo", "--requests", "1000", "--drawings", str(tmp_path))
     assert "Both engines wrote the same sessions." in told
 

@@ -1,7 +1,9 @@
 """The command line as tests call it."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +17,11 @@ class Ended:
 
 Fluvial = Callable[..., Ended]
 """Runs `fluvial` with these words."""
+
+
+def forget_modules_of(folder: Path) -> None:
+    """Unload what a command has loaded from a folder: another test may have a file of the same name."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is not None and Path(file).is_relative_to(folder):
+            del sys.modules[name]

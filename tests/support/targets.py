@@ -14,7 +14,7 @@ from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.launch import EngineName
+from fluvial.runtime.running import EngineName
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.testing import PipelineDriver
 from oracle import Inputs, OutputMessage, Outputs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ended, Fluvial
+from command_line import Ended, Fluvial, forget_modules_of
 from fluvial.runtime.cli import main
 
 VISITS = '''"""Counts of words by their first letter."""
@@ -59,14 +59,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("COLUMNS", "120")
-    before = dict(sys.modules)
     tmp_path.joinpath("letters.py").write_text(VISITS)
     words = ["apple", "avocado", "banana", "3", "cherry", "apricot"]
     lines = (f'{{"text":"{word}","at":{100 * number}}}\n' for number, word in enumerate(words))
     tmp_path.joinpath("words.jsonl").write_text("".join(lines))
     yield tmp_path
-    for name in sys.modules.keys() - before.keys():
-        del sys.modules[name]
+    forget_modules_of(tmp_path)
 
 
 @pytest.fixture

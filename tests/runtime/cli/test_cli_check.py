@@ -125,11 +125,11 @@ def test_an_empty_source_has_no_first_record(fluvial: Fluvial, folder: Path) -> 
 
 
 def test_spark_without_pyspark(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fluvial.runtime.commands.checking.find_spec", lambda _: None)
+    monkeypatch.setattr("fluvial.runtime.needs.find_spec", lambda _: None)
     ended = fluvial("check", "letters.py", "--engine", "spark")
     assert ended.code == 3
     assert ended.out.endswith(
-        "✗ engine: spark needs pyspark, which is not installed\n  to do: pip install 'fluvial[spark]'\n"
+        "✗ engine: spark cannot start here: pyspark is not installed\n  to do: pip install 'fluvial[spark]'\n"
     )
 
 

@@ -133,3 +133,12 @@ def test_a_folder_that_is_missing(fluvial: Fluvial) -> None:
     ended = fluvial("draw", "letters.py", "-o", "no/dag.svg")
     assert ended.code == 2
     assert ended.err.startswith("the file cannot be written: No such file or directory\n  at no/dag.svg\n")
+
+
+def test_partitions_of_a_stream_that_is_not_there_are_refused(fluvial: Fluvial) -> None:
+    ended = fluvial("plan", "letters.py", "--partitions", "word=4")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "--partitions word=4\n  at the command line\n"
+        "  expected: a stream of letters: words, letters-by-letter, counts\n"
+    )

@@ -103,7 +103,7 @@ def test_other_formats(fluvial: Fluvial, folder: Path) -> None:
     assert ended.err.startswith("1 columns, the header has 2\n  at rows.csv:3\n")
     ended = fluvial(*words, "--skip-malformed")
     assert ended.out == '"x"\n"y"\n'
-    assert ended.err.startswith("rows: 2 records in 1 partition, 1 malformed lines skipped; the first is line 3: ")
+    assert ended.err.startswith("rows: 2 records in 1 partition, 1 malformed line skipped; the first is line 3: ")
     assert fluvial(*words, "--skip-malformed", "--raw", "--quiet").out == "x\ny\n"
 
 
@@ -232,13 +232,14 @@ def test_options_of_spark_are_for_spark(fluvial: Fluvial, words: list[str]) -> N
 
 
 def test_settings_of_spark_go_where_its_launcher_looks(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fluvial.runtime.commands.run.find_spec", lambda _: None)
+    monkeypatch.setattr("fluvial.runtime.needs.find_spec", lambda _: None)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     words = ["--engine", "spark", "--spark-conf", "spark.driver.memory=1g", "--spark-conf", "spark.app.name=a b"]
     ended = fluvial("run", "letters.py", *words)
     assert (ended.code, ended.err) == (
         2,
-        "pyspark is not installed\n  at --engine spark\n  expected: the extra that brings it\n"
+        "the engine 'spark' cannot start here: pyspark is not installed\n"
+        "  at --engine spark\n  expected: the extra that brings it\n"
         "  to do: pip install 'fluvial[spark]'\n",
     )
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == (

@@ -127,7 +127,7 @@ def test_a_missing_stream(fluvial: Fluvial) -> None:
 def test_a_system_that_is_none(fluvial: Fluvial) -> None:
     ended = fluvial("consume", "words", "--system", "file:x")
     assert ended.code == 2
-    assert ended.err.startswith("'file:x' names no system.")
+    assert ended.err.startswith("'file:x' names no system\n  at the command line\n")
 
 
 def test_a_system_out_of_reach(fluvial: Fluvial, folder: Path) -> None:

@@ -87,3 +87,13 @@ def test_what_lies_before_an_end_may_be_a_gap_alone() -> None:
         ([7], 9),
         ([7, 9], 10),
     ]
+
+
+def test_what_tells_the_time_across_a_border_is_not_counted() -> None:
+    system = MemorySystem()
+    write(system, {"in": [[(None, b"1", 0, ())], []]})
+    pipeline = Pipeline("counted")
+    pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str).send_to("out")
+    report = run(pipeline, system=system, until="end")
+    assert report.read == {"in": 1, "counted-by": 1}
+    assert report.written == {"counted-by": 1, "out": 1}

@@ -21,12 +21,10 @@ def windowed(pipeline: Pipeline) -> None:
     pipeline.stream("in", value=bytes, key=str).window(tumbling(HOUR), count(), id="w").send_to("out")
 
 
+no_time: Any = print
+
 CASES: list[tuple[Callable[[Pipeline], Any], int, str]] = [
-    (
-        lambda p: p.stream("in", value=int).send_to("out"),
-        0,
-        "stream 'stream-1' failed on the message at in, partition 1",
-    ),
+    (lambda p: p.stream("in", value=bytes, timestamp=no_time).send_to("out"), 0, "timestamp must return an int"),
     (lambda p: p.stream("in", value=bytes).map(int).send_to("out"), 0, "map 'map-2' failed"),
     (lambda p: p.stream("in", value=bytes).filter(lambda b: b[9]).send_to("out"), 0, "IndexError: index out of range"),
     (lambda p: p.stream("in", value=bytes, timestamp=lambda b: b[9]).send_to("out"), 0, "stream 'stream-1' failed"),
@@ -44,6 +42,17 @@ def test_a_message_that_fails_is_explained(place: Any, below: int, wrong: str) -
     error = error_of(lambda: run(pipeline, system=memory, until="end"), MessageError)
     assert_explains(error, wrong, place, "a function that takes every message", "on_error=skip()", below)
     assert "the message at in, partition 1, offset 0, key none" in str(error)
+
+
+def test_a_message_that_is_not_decoded_is_explained() -> None:
+    pipeline, memory = Pipeline("p"), MemorySystem()
+    place: Any = lambda: pipeline.stream("in", value=dict[str, int]).send_to("out")  # noqa: E731
+    place()
+    write(memory, {"in": [[(None, b"a,1", 7, ())]]})
+    error = error_of(lambda: run(pipeline, system=memory, until="end"), MessageError)
+    wrong = "stream 'stream-1' failed on the message at in, partition 0, offset 0, key none: DecodeError"
+    assert_explains(error, wrong, place, "a value of type dict[str, int]", "--input-format csv")
+    assert "on_error=skip()" in str(error)
 
 
 def divided(number: int) -> float:

@@ -13,12 +13,12 @@ from fluvial.runtime.spark import query
 def test_a_crash_while_a_checkpoint_is_named_leaves_none_without_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(file: Path, _: str) -> int:
+    def killed(file: Path, _: bytes) -> int:
         file.touch()
         raise KeyboardInterrupt
 
     named: Any = query._identity
-    monkeypatch.setattr(Path, "write_text", killed)
+    monkeypatch.setattr(Path, "write_bytes", killed)
     with pytest.raises(KeyboardInterrupt):
         named(tmp_path)
     monkeypatch.undo()

@@ -1,6 +1,7 @@
 """How the names of systems are read."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,5 +34,11 @@ def test_kafka_is_not_there_yet() -> None:
 
 @pytest.mark.parametrize("url", ["", "log", "log:", "memory", "memory:x", "redis://host", "/tmp/data"])
 def test_other_forms_are_refused_with_those_that_are_known(url: str) -> None:
-    with pytest.raises(UsageError, match=r"names no system. Expected log:DIR .*, or memory:"):
+    with pytest.raises(UsageError, match=r"names no system\n.*\n  expected: log:DIR .*, or memory:"):
         open_system(url)
+
+
+def test_what_is_no_system_is_refused() -> None:
+    folder: Any = Path("data")
+    with pytest.raises(UsageError, match="is no system"):
+        open_system(folder)

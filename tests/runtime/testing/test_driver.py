@@ -1,14 +1,13 @@
 """The pipeline driver: virtual time, commits, crashes, and the order in which calls end."""
 
 import asyncio
-import doctest
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from fluvial.dsl import NoProgressError, Pipeline, Retry, UsageError, dead_letter
-from fluvial.runtime.testing import PipelineDriver, driver
+from fluvial.runtime.testing import PipelineDriver
 
 SECOND = timedelta(seconds=1)
 
@@ -30,10 +29,6 @@ def calling(fn: Any, **options: Any) -> Pipeline:
 
 def values(driver: PipelineDriver, stream: str = "out") -> list[Any]:
     return [message.value for message in driver.read(stream)]
-
-
-def test_the_example_of_the_driver_runs() -> None:
-    assert doctest.testmod(driver, extraglobs={"Pipeline": Pipeline}).failed == 0
 
 
 def test_sleeping_takes_virtual_time() -> None:
@@ -129,3 +124,27 @@ def test_a_call_that_never_ends_stalls_the_run() -> None:
         driver.send("in", "a")
         with pytest.raises(NoProgressError, match="nothing has moved for 300 s"):
             driver.end()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda driver: driver.send("in", "x"),
+        lambda driver: driver.end(),
+        lambda driver: driver.advance(SECOND),
+        lambda driver: driver.restart(),
+    ],
+    ids=["send", "end", "advance", "restart"],
+)
+def test_a_closed_driver_says_so(use: Any) -> None:
+    driver = PipelineDriver(calling(half_a_minute))
+    driver.close()
+    with pytest.raises(UsageError, match="the driver is closed"):
+        use(driver)
+
+
+def test_partitions_of_a_stream_that_the_pipeline_does_not_have_are_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"partitions= names 'inn'\n.*\n  expected: streams of the pipeline: 'in', 'out'"
+    ):
+        PipelineDriver(calling(half_a_minute), partitions={"inn": 2})

@@ -11,6 +11,7 @@ from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from ..planner.planner import plan
 from ..planner.settings import Settings
+from .needs import require
 from .report import OnProgress, Report
 from .systems import open_system
 from .systems.contract import System
@@ -49,11 +50,24 @@ def run(
     SparkSession or a master's URL, for that engine. `progress` is called about once a second.
 
     Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
-    failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall.
+    failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall;
+    `UsageError` for a wrong argument, `MissingExtraError` for an engine that is not installed.
+
+    >>> streams = open_system("memory:")
+    >>> streams.admin().create("words", 1)
+    >>> writing = streams.producer().begin()
+    >>> writing.append("words", 0, [(None, b"tea", 1_700_000_000_000, ())])  # key, value, timestamp, headers
+    >>> writing.commit()
+    >>> pipeline = Pipeline("shout")
+    >>> pipeline.stream("words", value=str).map(str.upper).send_to("loud")
+    >>> run(pipeline, system=streams, until="end").written
+    {'loud': 1}
     """
-    settings = settings or Settings()
+    settings = Settings() if settings is None else settings
     if until not in ("stopped", "end"):
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
+    if spark is None or isinstance(spark, str):  # a session of the user's shows that all is there
+        require(engine)
     start = _engine(engine)
     streams = open_system(system)
     existing = streams.admin().streams()

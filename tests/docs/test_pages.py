@@ -1,0 +1,89 @@
+"""Pages: their blocks of Python and their commands run, one after the other, in a folder of their own."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import forget_modules_of
+from examples import traffic
+from fluvial.runtime.cli import main
+from pages import PAGES, ROOT, Block, blocks
+
+FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"
+
+
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The current folder of a reader: the examples, an access log, and the files that pages show."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    shutil.copy(ROOT / "README.md", tmp_path)
+    (tmp_path / "access.log").write_text("\n".join(traffic.lines(20)) + "\n")
+    for block in (block for page in PAGES for block in blocks(page)):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.code)
+    yield
+    forget_modules_of(tmp_path)
+
+
+def run_python(block: Block, names: dict[str, Any]) -> None:
+    """Run a block, and the tests that it defines."""
+    before = set(names)
+    exec(compile(block.code, f"line {block.line}", "exec"), names)
+    for name in names.keys() - before:
+        if name.startswith("test_"):
+            names[name]()
+
+
+def run_commands(block: Block, _: dict[str, Any]) -> None:
+    """Run the commands of a block, which are all ours."""
+    for line in block.code.splitlines():
+        words = shlex.split(line, comments=True)
+        assert words[0] == "fluvial", line
+        assert main(words[1:]) == 0, line
+    sys.stdout.flush()
+
+
+RUNNERS = {"python": run_python, "sh": run_commands}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_holds(page: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A block of text is what the block before it prints."""
+    names: dict[str, Any] = {"__name__": "page"}
+    if page != FIRST:  # other pages go on from the first one
+        run_python(blocks(FIRST)[0], names)
+        main(["produce", "clicks", "clicks.jsonl", "--quiet"])
+    printed = ""
+    for block in blocks(page):
+        if block.why is not None:
+            continue
+        if block.language == "text" and block.file is None:
+            assert printed == block.code, f"{named(page)}:{block.line}"
+        elif block.language in RUNNERS:
+            capfd.readouterr()
+            RUNNERS[block.language](block, names)
+            printed = capfd.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_block_of_a_page_is_seen(page: Path) -> None:
+    assert 2 * len(blocks(page)) == sum(line.startswith("```") for line in page.read_text().splitlines())
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_drawing_is_that_of_the_first_pipeline() -> None:
+    """After a wanted change, beside the file of the first page: fluvial draw visits.py -o docs/images/visits.svg"""
+    assert main(["draw", "visits.py", "-o", "visits.svg"]) == 0
+    assert Path("visits.svg").read_text() == (ROOT / "docs" / "images" / "visits.svg").read_text()
