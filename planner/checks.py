@@ -9,6 +9,7 @@ from ..dsl.annotations import UNKNOWN
 from ..dsl.checks import explain, require
 from ..dsl.errors import PlanError, UsageError
 from ..dsl.pipeline import Pipeline
+from .names import intermediate
 from .settings import Settings
 from .types import Flow, plain
 
@@ -97,7 +98,7 @@ def written_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[str, ...]:
     if isinstance(operator, ops.SendTo):
         return (operator.stream,)
     if isinstance(operator, ops.PartitionBy):
-        return (f"{pipeline.name}-{operator.id}",)
+        return (intermediate(pipeline.name, operator.id),)
     if isinstance(operator, ops.WindowBy) and operator.late_to is not None:
         return (operator.late_to,)
     return ()

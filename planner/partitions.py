@@ -11,6 +11,7 @@ from ..dsl.checks import explain
 from ..dsl.errors import PlanError
 from ..dsl.pipeline import Pipeline
 from .checks import written_by
+from .names import intermediate
 from .settings import Settings
 from .stages import border
 
@@ -27,7 +28,7 @@ def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> 
     default = settings.intermediate_partitions or most
     for operator in pipeline.operators:
         if isinstance(operator, ops.PartitionBy):
-            known.setdefault(f"{pipeline.name}-{operator.id}", default)
+            known.setdefault(intermediate(pipeline.name, operator.id), default)
             _spread(known, list(met.values()))
     for id, streams in met.items():
         _check(pipeline.operator(id), {name: known[name] for name in streams})
@@ -40,7 +41,7 @@ def _meetings(pipeline: Pipeline) -> dict[str, list[str]]:
     for operator in pipeline.operators:
         found: dict[str, None] = {operator.stream: None} if isinstance(operator, ops.Source) else {}
         for source in operator.inputs:
-            names = [f"{pipeline.name}-{source}"] if border(pipeline, source) else reach[source]
+            names = [intermediate(pipeline.name, source)] if border(pipeline, source) else reach[source]
             found.update(dict.fromkeys(names))
         reach[operator.id] = list(found)
     return {op.id: reach[op.id] for op in pipeline.operators if op.role == "both"}

@@ -6,6 +6,7 @@ from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
 from . import checks
 from .labels import details, label
+from .names import changelog, dead_letters
 from .partitions import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
 from .settings import Settings
@@ -127,7 +128,7 @@ def _streams(
                 read_by=tuple(readers.get(operator.id, ())) if isinstance(operator, ops.PartitionBy) else (),
             )
     if pipeline.on_error.action == "dead_letter":
-        name = f"{pipeline.name}-dead-letters"
+        name = dead_letters(pipeline.name)
         found[name] = PlannedStream(name=name, kind="dead-letters", partitions=sizes.get(name, 1), value="bytes")
     return tuple(found.values())
 
@@ -140,7 +141,7 @@ def _stores(
         PlannedStore(
             operator=operator.id,
             stage=home[operator.id],
-            changelog=f"{pipeline.name}-{operator.id}-changelog",
+            changelog=changelog(pipeline.name, operator.id),
             key=shown(known[operator.inputs[0]].key) or "bytes",
             value=shown(operator.aggregate.state(plain(known[operator.inputs[0]].value))) or "json",
         )

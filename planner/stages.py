@@ -2,6 +2,7 @@
 
 from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
+from .names import intermediate
 
 
 def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
@@ -41,5 +42,5 @@ def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:
             found.setdefault(operator.stream)
         for source in operator.inputs:
             if border(pipeline, source):
-                found.setdefault(f"{pipeline.name}-{source}")
+                found.setdefault(intermediate(pipeline.name, source))
     return list(found)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...dsl.message import Record
 from ...dsl.operators import SinkTo
+from ...planner.names import dead_letters
 from ..kernel.stage import DEAD_LETTERS, StageTask
 from ..kernel.times import START
 from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, message_blocks, messages_of
@@ -27,7 +28,7 @@ class Emitter:
         plan = cargo.plan
         members = plan.stage(stage).operators
         self._streams = {id: plan.operator(id).writes[0] for id in members if plan.operator(id).writes}
-        self._streams[DEAD_LETTERS] = f"{plan.name}-dead-letters"
+        self._streams[DEAD_LETTERS] = dead_letters(plan.name)
         self._borders = [id for id in members if plan.operator(id).kind == "partition_by"]
         self._sinks: dict[str, SinkTo] = {}
         for id in members:

@@ -12,6 +12,7 @@ from msgspec import structs
 from ...dsl.message import Record
 from ...dsl.operators import Source
 from ...dsl.serde import key_serde, value_serde
+from ...planner.names import dead_letters
 from ..kernel.failures import Failures, Where
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
@@ -158,7 +159,7 @@ class _Forward:
         counts = {"read": {self._stream: self._read}, "failed": failures.counts}
         tally = Tally(counts, _told(self._stream, self._partition, watermark))
         if failures.letters:
-            letters = f"{cargo.plan.name}-dead-letters"
+            letters = dead_letters(cargo.plan.name)
             tally.counts["written"] = {letters: len(failures.letters)}
             made = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
             rows.extend((OUTPUT, 0, block) for block in message_blocks(made))

@@ -15,6 +15,7 @@ from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import key_serde, value_serde
 from ...planner.checks import check_arguments
+from ...planner.names import dead_letters
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ..local.container import Container
@@ -195,7 +196,7 @@ class PipelineDriver:
     @property
     def dead_letters(self) -> list[Message[Any]]:
         """What `on_error=dead_letter()` has set aside: key and value as bytes, the error in the headers."""
-        name = f"{self.plan.name}-dead-letters"
+        name = dead_letters(self.plan.name)
         return self.read(name) if name in self._admin.streams() else []
 
     def report(self) -> Report:

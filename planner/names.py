@@ -1,0 +1,20 @@
+"""The names of the streams that a plan makes of its own accord."""
+
+
+def intermediate(pipeline: str, border: str) -> str:
+    """The stream that a `partition_by` writes, by its id.
+
+    >>> intermediate("visits", "by-user")
+    'visits-by-user'
+    """
+    return f"{pipeline}-{border}"
+
+
+def changelog(pipeline: str, operator: str) -> str:
+    """The stream that the state of an operator can be rebuilt from."""
+    return f"{pipeline}-{operator}-changelog"
+
+
+def dead_letters(pipeline: str) -> str:
+    """The stream of messages that failed."""
+    return f"{pipeline}-dead-letters"
