@@ -40,7 +40,7 @@ class LoneWindow:
 
     def __init__(
         self,
-        make: Callable[[Context], WindowOperator],
+        make: Callable[[Context], Any],
         *,
         lateness: int = 0,
         accumulate: bool = True,
@@ -55,7 +55,7 @@ class LoneWindow:
         self.late: list[int] = []
         self.firings: list[int] = []
         self.roused: list[int] = []
-        self.operator = make(
+        self.operator: WindowOperator = make(
             Context(
                 id="window",
                 below=self.below,

@@ -39,7 +39,7 @@ class Window:
 @given(STEPS)
 def test_where_lines_meet_time_is_the_least_of_them_however_they_alternate(steps: list[tuple[str, int]]) -> None:
     timeline = Timeline([*SOURCES, Line("meeting", (0, 1), "ab"), Line("meeting", (2, 3), "abc")], nothing_under_way)
-    model = dict.fromkeys(STREAMS, START)
+    model: dict[str, int] = dict.fromkeys(STREAMS, START)
     for stream, watermark in steps:
         timeline.set_stream(stream, watermark)
         model[stream] = max(model[stream], watermark)
@@ -50,7 +50,7 @@ def test_where_lines_meet_time_is_the_least_of_them_however_they_alternate(steps
 @given(STEPS)
 def test_what_was_told_leaves_out_the_ends(steps: list[tuple[str, int]]) -> None:
     timeline = Timeline([*SOURCES, Line("meeting", (0, 1, 2), "all")], nothing_under_way)
-    model = dict.fromkeys(STREAMS, START)
+    model: dict[str, int] = dict.fromkeys(STREAMS, START)
     for stream, watermark in steps:
         if timeline.stream(stream) != END:
             model[stream] = max(model[stream], watermark if watermark != END else START)
