@@ -135,6 +135,18 @@ def test_what_was_taken_back_is_not_there() -> None:
     assert window.panes == [Shown(0, 6, [0]), Shown(10, 16, [10])]
 
 
+@pytest.mark.parametrize(("watermark", "windows"), [(10, [(0, 6), (0, 12)]), (11, [(0, 6), (3, 12)])])
+def test_a_session_is_remembered_for_one_gap_more_than_its_lateness(
+    watermark: int, windows: list[tuple[int, int]]
+) -> None:
+    window = sessions()
+    window.add(0)
+    window.advance(watermark)
+    window.add(6, 3)  # not late, and 3 would join 6 to 0
+    window.advance(END)
+    assert [(pane.start, pane.end) for pane in window.panes] == windows
+
+
 def test_nothing_is_kept_of_a_session_that_is_over() -> None:
     window = sessions(lateness=3)
     window.add(0)
