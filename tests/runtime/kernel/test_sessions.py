@@ -80,6 +80,24 @@ def test_a_session_fires_when_time_is_at_its_end_and_once() -> None:
     assert (window.take(), window.operator.wake()) == ([], END)
 
 
+def test_a_session_that_has_grown_does_not_fire_at_the_time_that_was_set_for_it_before() -> None:
+    window = sessions()
+    window.add(0, 1)
+    window.advance(6)
+    assert window.take() == []
+    window.advance(7)
+    assert window.take() == [Shown(0, 7, [0, 1])]
+
+
+def test_a_session_that_one_message_could_join_to_the_next_stays_as_long_as_that() -> None:
+    window = sessions()
+    window.add(0, 10)
+    window.advance(15)
+    window.add(5)
+    window.advance(END)
+    assert window.panes == [Shown(0, 6, [0]), Shown(0, 16, [0, 10, 5], replaces=((0, 6),))]
+
+
 @pytest.mark.parametrize(("watermark", "late"), [(15, []), (16, [0])])
 def test_a_message_is_late_once_the_end_of_its_session_and_lateness_are_reached(
     watermark: int, late: list[int]

@@ -83,6 +83,17 @@ def test_what_was_deleted_is_not_found_below_before_the_commit_or_after() -> Non
     assert (state.fresh[b"a"], list(below.scan(b"p"))) == ([], [(b"b", b"\x91\x02")])
 
 
+def test_what_was_deleted_and_set_again_stays() -> None:
+    below = Counted(a=b"\x91\x01")
+    state = layer(below)
+    state.delete(b"a")
+    assert commit(state, below, room=10) == [b"a"]
+    state.fresh[b"a"] = [2]
+    assert commit(state, below, room=10) == [b"a"]
+    assert commit(state, below, room=10) == []
+    assert dict(layer(below).items()) == {b"a": [2]}
+
+
 def test_a_change_is_taken_back_though_the_value_itself_was_changed() -> None:
     below = Counted(a=b"\x91\x01")
     state = layer(below)
