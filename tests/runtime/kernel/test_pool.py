@@ -114,6 +114,20 @@ def test_no_more_calls_than_allowed_are_under_way_and_no_fewer_than_there_is_wor
     assert (most, now) == (min(in_flight, len(drawn)), 0)
 
 
+def test_a_call_that_comes_when_all_workers_are_at_one_waits() -> None:
+    under_way: list[int] = []
+
+    async def work() -> None:
+        calls = pool(asleep, lambda _: under_way.append(calls.in_flight), max_in_flight=2)
+        for _ in range(4):
+            calls.submit(Call(None, 3, None))
+            await asyncio.sleep(0.5)
+            under_way.append(calls.in_flight)
+
+    run(work())
+    assert under_way == [1, 2, 2, 2, 1, 1, 1, 0]
+
+
 def test_there_is_room_for_as_many_calls_again_as_may_be_under_way() -> None:
     rooms: list[int] = []
 

@@ -119,6 +119,17 @@ def test_the_timeline_wakes_when_the_first_window_has_work() -> None:
     assert timeline.wake == [15]
 
 
+def test_of_several_windows_the_one_with_work_first_wakes_the_timeline() -> None:
+    lines = [SOURCES[0], Line("window", (0,), "early"), Line("window", (0,), "late")]
+    timeline = Timeline(lines, nothing_under_way)
+    early, late = Window(timeline, 1), Window(timeline, 2)
+    early.next, late.next = 10, 40
+    timeline.attach("early", early)
+    timeline.attach("late", late)
+    timeline.set_stream("a", 12)
+    assert timeline.wake == [20]
+
+
 @given(st.dictionaries(st.sampled_from([*STREAMS, "gone"]), st.integers(0, 20)))
 def test_restored_time_is_the_same_at_every_place_for_all_due_by_it_has_fired(kept: dict[str, int]) -> None:
     lines = [*SOURCES, Line("meeting", (0, 1), "ab"), Line("window", (3,), "w"), Line("meeting", (2, 4), "abc")]
