@@ -69,7 +69,7 @@ class SessionOperator:
             self._context.late(key, value, timestamp, headers)
             return
         span = self._union(joined, value, timestamp, last)
-        if len(joined) != 1 or joined[0] is not span:
+        if len(joined) != 1:
             gone = {id(other) for other in joined}
             others = [other for other in sessions.spans if id(other) not in gone]
             sessions.spans = sorted([*others, span], key=_first)

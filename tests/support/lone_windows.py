@@ -29,6 +29,8 @@ def appended(numbers: list[int], number: int) -> list[int]:
 
 
 def joined(one: list[int], other: list[int]) -> list[int]:
+    assert one, "what holds no messages is not merged"
+    assert other, "what holds no messages is not merged"
     return [*one, *other]
 
 

@@ -75,7 +75,7 @@ def test_a_session_fires_when_time_is_at_its_end_and_once() -> None:
     window.advance(9)
     assert (window.take(), window.operator.wake() <= 10) == ([], True)
     window.advance(10)
-    assert window.take() == [Shown(0, 10, [0, 4])]
+    assert (window.take(), window.firings[-1]) == ([Shown(0, 10, [0, 4])], 10)
     window.advance(1000)
     assert (window.take(), window.operator.wake()) == ([], END)
 
@@ -135,6 +135,14 @@ def test_without_accumulation_a_late_pane_holds_what_is_new() -> None:
     window.advance(9)
     window.add(3)
     assert window.take() == [Shown(0, 6, [0]), Shown(0, 9, [3], "late", ((0, 6),))]
+
+
+def test_what_was_emitted_is_not_merged_again_without_accumulation() -> None:
+    window = sessions(lateness=20, accumulate=False)
+    window.add(0, 10)
+    window.advance(16)
+    window.add(5)
+    assert window.panes[-1] == Shown(0, 16, [5], "late", ((0, 6), (10, 16)))
 
 
 def test_a_message_without_key_is_refused() -> None:
