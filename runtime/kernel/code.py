@@ -142,7 +142,7 @@ class Compiler:
         if entry.clock == "source":
             self._advance(number, entry)
         if entry.clock == "source" and not self.shape.exact:
-            text.add(2, f"now[{part.line}] = w")
+            text.add(2, f"advance_{number}(w)")
         text.add(2, f"return {tells}")
 
     def _check_key(self, source: ops.Source, number: int) -> None:
@@ -179,7 +179,7 @@ class Compiler:
         if self.shape.exact:
             text.add(4, f"w = advance_{number}({behind})")
             return
-        # Only what fires a window needs more than this variable; `now` is brought up to date at the end of the batch.
+        # Only what fires a window needs more than this variable; the lines of time follow at the end of the batch.
         text.add(4, f"if {behind} > w:")
         text.add(5, f"w = {behind}")
         text.add(5, "if w >= wake[0]:")

@@ -1,6 +1,7 @@
 """Session windows: per key the spans of time in which it was active; timers tell when a span may be over.
 
-Two accepted messages are in one session iff a chain of gaps of at most `gap` joins them, whatever the order of arrival.
+Two accepted messages are in one session iff a chain of gaps of at most `gap` joins them, whatever the order of arrival,
+unless the session of one had been forgotten by then.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +45,8 @@ class SessionOperator:
     """Sessions of one gap.
 
     A span that has fired stays as long as a message that is not late may join it: until the watermark is at its end +
-    lateness + gap, and while the next span, that stays itself, is near enough for one message to join both.
+    lateness + gap, and while the next span, that stays itself, is near enough for one message to join both. Then it is
+    forgotten: later messages that are accepted, each a gap before the last, might lead back to any session of the past.
     """
 
     def __init__(self, context: Context, gap: int) -> None:
@@ -67,7 +69,7 @@ class SessionOperator:
             self._context.late(key, value, timestamp, headers)
             return
         span = self._union(joined, value, timestamp, last)
-        if len(joined) != 1 or joined[0] is not span:
+        if len(joined) != 1:
             gone = {id(other) for other in joined}
             others = [other for other in sessions.spans if id(other) not in gone]
             sessions.spans = sorted([*others, span], key=_first)

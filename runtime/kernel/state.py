@@ -232,8 +232,8 @@ class TimedState:
 
     def changes(self) -> Iterator[Change]:
         for layer in self._dropped:
-            kept = {*layer.clean} if layer.complete else {key for key, _ in layer.items()} | {*layer._gone}
-            for key in kept | layer._gone:
+            held = {*layer.clean} if layer.complete else {key for key, _ in layer.items()}
+            for key in held | layer._gone:
                 yield layer.prefix, key, None
         for layer in self.at.values():
             yield from layer.changes()

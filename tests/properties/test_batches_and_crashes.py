@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cases import Case, cases, expected
+from cases import Case, cases, expected, pieces_of
 from comparing import assert_same
 from descriptions import Async, WindowStep, build
 from faults import Killed, dying_after
@@ -37,12 +37,8 @@ def driver_for(case: Case, guarantee: Guarantee, data: st.DataObject) -> Pipelin
 
 def feed(driver: PipelineDriver, case: Case, data: st.DataObject, steps: tuple[str, ...]) -> None:
     """Send the inputs in random pieces, with random steps between them."""
-    rest = {(name, number): list(part) for name, parts in case.inputs.items() for number, part in enumerate(parts)}
-    while rest := {place: records for place, records in rest.items() if records}:
-        stream, partition = data.draw(st.sampled_from(sorted(rest)), label="partition")
-        count = data.draw(st.integers(1, len(rest[stream, partition])), label="records")
-        batch, rest[stream, partition] = rest[stream, partition][:count], rest[stream, partition][count:]
-        driver.send_records(stream, batch, partition=partition)
+    for (stream, partition), records in data.draw(pieces_of(case.inputs), label="pieces"):
+        driver.send_records(stream, records, partition=partition)
         take(driver, data.draw(st.sampled_from(steps), label="step"))
 
 

@@ -64,7 +64,12 @@ def cases(
     negative: bool = True,
 ) -> Case:
     """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store."""
-    description = draw(pipelines(mode, max_steps, max_borders, on_error))
+    return draw(cases_of(draw(pipelines(mode, max_steps, max_borders, on_error)), max_records, negative))
+
+
+@st.composite
+def cases_of(draw: st.DrawFn, description: Description, max_records: int = 30, negative: bool = True) -> Case:
+    """One pipeline with inputs."""
     partitions = draw(partitions_for(description))
     return Case(description, draw(inputs_for(description, partitions, max_records, negative)), partitions)
 
@@ -81,6 +86,23 @@ def partitions_for(draw: st.DrawFn, description: Description) -> dict[str, int]:
     except PlanError:
         return dict.fromkeys(streams, draw(st.integers(1, 4)))
     return {stream: draw(st.integers(1, 4)) for stream in streams}
+
+
+Pieces = list[tuple[tuple[str, int], list[Record]]]
+"""Records in the order they come: a stream and partition, and what comes of it at once."""
+
+
+@st.composite
+def pieces_of(draw: st.DrawFn, inputs: Inputs) -> Pieces:
+    """The inputs in pieces of any size, each partition's in its order, any order between partitions."""
+    rest = {(name, number): list(part) for name, parts in inputs.items() for number, part in enumerate(parts)}
+    found: Pieces = []
+    while rest := {place: records for place, records in rest.items() if records}:
+        place = draw(st.sampled_from(sorted(rest)), label="partition")
+        count = draw(st.integers(1, len(rest[place])), label="records")
+        found.append((place, rest[place][:count]))
+        rest[place] = rest[place][count:]
+    return found
 
 
 @st.composite
@@ -131,7 +153,10 @@ def _records(
     behind = source.out_of_order if mode == "on_time" else 70
     # Ties come first, for they are the simplest; then the disorder that is allowed, and gaps that end sessions.
     nearly = st.integers(-min(behind, 12), 0)
-    steps = st.just(0) | st.integers(0, 8) | nearly | st.integers(-behind, 0) | st.sampled_from((11, 25, 60, 200))
+    # Steps of the sizes, gaps and latenesses that windows have, so that much is due to the millisecond.
+    sizes = (1, 5, 6, 10, 11, 50, 60, 61)
+    exact = st.sampled_from([*sizes, *(-size for size in sizes if size <= behind)])
+    steps = st.just(0) | st.integers(0, 8) | nearly | st.integers(-behind, 0) | exact | st.sampled_from((25, 200))
     drawn = st.builds(
         _Drawn,
         k=st.sampled_from("abc"),

@@ -36,8 +36,10 @@ class Kept:
 class KeptWindows:
     """The windows of one operator over all keys, and the watermark that the operator has seen.
 
-    With `remember`, no session is ever forgotten: then sessions are exact even for a message that comes after the
-    session it belongs to has outlived its lateness, but is not late itself.
+    With `remember`, a session is kept for a gap longer than its lateness, and as long as a message could join it to one
+    that is kept: then sessions are exact for every message that is not late itself and joins what is there when it
+    comes. Beyond that exactness would have no end: messages that are accepted, each a gap before the last, may lead
+    back to any session of the past.
     """
 
     def __init__(self, operator: WindowBy, remember: bool) -> None:
@@ -83,11 +85,20 @@ class KeptWindows:
     def advance(self, watermark: float) -> None:
         """Count the watermark as seen, and forget the windows that no message can enter any more."""
         self.watermark = watermark
-        if self._remember:
-            return
-        lateness = self._operator.lateness
         for encoded, (key, windows) in self._kept.items():
-            self._kept[encoded] = key, [w for w in windows if w.window.end + lateness > watermark]
+            self._kept[encoded] = key, self._staying(windows, watermark)
+
+    def _staying(self, windows: list[Kept], watermark: float) -> list[Kept]:
+        assigner, lateness = self._operator.assigner, self._operator.lateness
+        gap = assigner.gap if self._remember and isinstance(assigner, Session) else 0
+        stay: list[Kept] = []
+        for window in sorted(windows, key=lambda w: w.window, reverse=True):
+            over = window.window.end + lateness + gap <= watermark
+            # Two sessions at most two gaps apart are at most one gap apart from a message between them.
+            near = gap > 0 and bool(stay) and stay[-1].window.start - (window.window.end - gap - 1) <= 2 * gap
+            if window.changed or not over or near:
+                stay.append(window)
+        return stay
 
     def _window_of(self, time: int) -> Window:
         assigner = self._operator.assigner

@@ -59,7 +59,7 @@ def _sources(draw: st.DrawFn, stream: str, failing: bool) -> Source:
     times = ("record", "at", "at_if_good") if failing else ("record", "at")
     return Source(
         stream,
-        key=draw(st.sampled_from((None, "str", "int"))),
+        key=draw(st.sampled_from((None, "str", "str", "int"))),
         time=draw(st.sampled_from(times)),
         out_of_order=draw(st.sampled_from((0, 1, 5, 20))),
     )
@@ -106,7 +106,8 @@ class _Draft:
         }
         possible = {name: found for name in makers if (found := self._possible(name))}
         # Windows and borders are what there is most to get wrong in.
-        names = [name for name in makers if name in possible for _ in range(3 if name in ("window", "border") else 1)]
+        often = {"window": 5, "border": 3}
+        names = [name for name in makers if name in possible for _ in range(often.get(name, 1))]
         name = self._pick(names)
         of = self._pick(possible[name])
         makers[name](of, self._nodes[of])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck
 
-from cases import Case, expected
+from cases import Case, Pieces, expected
 from descriptions import build
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
@@ -35,6 +35,30 @@ def on_driver(case: Case) -> Outputs:
     """The driver, fed one batch a partition."""
     with PipelineDriver(build(case.description), partitions=case.partitions, commits="timed") as driver:
         feed_whole(driver, case.inputs)
+        driver.end()
+        return driver_outputs(driver)
+
+
+def on_driver_in_pieces(case: Case, pieces: Pieces) -> Outputs:
+    """The driver, fed piece by piece."""
+    with PipelineDriver(build(case.description), partitions=case.partitions, commits="timed") as driver:
+        for (stream, partition), records in pieces:
+            driver.send_records(stream, records, partition=partition)
+        driver.end()
+        return driver_outputs(driver)
+
+
+def on_driver_with_restarts(case: Case, pieces: Pieces) -> Outputs:
+    """The driver, which commits after each piece, and after every second one begins anew from what it kept; in memory
+    there is room for little."""
+    settings = Settings(guarantee="exactly_once", cached_entries=2)
+    partitions = case.partitions
+    with PipelineDriver(build(case.description), partitions=partitions, settings=settings, commits="timed") as driver:
+        for number, ((stream, partition), records) in enumerate(pieces):
+            driver.send_records(stream, records, partition=partition)
+            driver.commit()
+            if number % 2:
+                driver.restart()
         driver.end()
         return driver_outputs(driver)
 

@@ -358,3 +358,11 @@ def test_the_difference_names_what_is_missing_and_what_is_unexpected() -> None:
     assert "unexpected  b'a': b'1' @5" in text
     with pytest.raises(AssertionError, match="outputs differ"):
         assert_same({"out": []}, {"out": [one]})
+
+
+@pytest.mark.parametrize(("watermark", "windows"), [(20, [(0, 11), (0, 22)]), (21, [(0, 11), (5, 22)])])
+def test_a_session_is_remembered_for_one_gap_more(watermark: int, windows: list[tuple[int, int]]) -> None:
+    # The message at 11 is not late, and the one at 5 joins it to the one at 0 if that is not forgotten.
+    given = [("a", 1, 0), ("b", 0, watermark), ("a", 2, 11), ("a", 3, 5)]
+    found = panes(windowed(given, session(ms(10))))
+    assert [window for key, window, *_ in found if key == "a"] == windows

@@ -178,6 +178,17 @@ def test_time_behind_a_border_does_not_wait_for_tasks_that_read_nothing_for_it()
         assert panes(driver, "out") == [(10, "on_time", 2), (60, "on_time", 1), (100, "on_time", 1)]
 
 
+def test_time_passes_a_window_that_has_nothing_to_fire() -> None:
+    pipeline = Pipeline("p")
+    first = keyed(pipeline).filter(bool).window(TEN, count(), id="first").map(counted)
+    crossed = first.partition_by(str, id="by-count", key_type=str)
+    crossed.window(tumbling(timedelta(milliseconds=100)), count(), id="second").send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        for value, time in ((1, 0), (0, 15), (0, 1000)):
+            driver.send("in", value, key="a", timestamp=time)
+        assert panes(driver, "out") == [(100, "on_time", 1)]
+
+
 def test_a_message_from_the_end_of_time_does_not_end_the_input() -> None:
     pipeline = Pipeline("p", on_error=skip())
     keyed(pipeline).window(TEN, count(), id="window").send_to("out")

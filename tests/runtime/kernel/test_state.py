@@ -1,15 +1,157 @@
-"""Values in memory over bytes below."""
+"""Layers of state: a value is decoded once, encoded once a commit, and read below only where it may be.
 
-from fluvial.runtime.kernel.state import KeyedState
+What state holds over changes, commits and restarts, `tests/properties/test_state.py` tells.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fluvial.runtime.kernel.state import Codec, KeyedState, Layer, TimedState
 from fluvial.runtime.state import MemoryStore
 
 
+class Counted(MemoryStore):
+    """Notes what is asked of it."""
+
+    def __init__(self, **entries: bytes) -> None:
+        super().__init__()
+        self.asked: list[Any] = []
+        self.write((b"p", key.encode(), value) for key, value in entries.items())
+
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        self.asked.append(key)
+        return super().get(prefix, key)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        self.asked.append("scan")
+        return super().scan(prefix)
+
+
+def layer(below: MemoryStore, complete: bool = False) -> Layer:
+    return Layer(b"p", below, Codec(list[int]), list, complete)
+
+
+def commit(one: Layer, below: MemoryStore, room: int) -> list[bytes]:
+    """Write the changes; the keys that changed."""
+    changes = list(one.changes())
+    below.write(changes)
+    one.settle(room)
+    return sorted(key for _, key, _ in changes)
+
+
+def test_a_value_is_read_once_and_only_what_was_set_is_written() -> None:
+    below = Counted(a=b"\x91\x01", b=b"\x91\x02")
+    state = layer(below)
+    state.fresh[b"a"] = [*state.fresh[b"a"], 5]
+    assert (state.fresh[b"a"], state.fresh[b"b"]) == ([1, 5], [2])
+    assert commit(state, below, room=10) == [b"a"]
+    assert state.fresh[b"a"] == [1, 5]
+    assert below.asked == [b"a", b"b"]
+    assert below.get(b"p", b"a") == b"\x92\x01\x05"
+
+
+def test_a_layer_that_is_complete_reads_nothing_below() -> None:
+    below = Counted()
+    state = layer(below, complete=True)
+    for room in (5, 5):
+        state.fresh[b"a"] = [*state.fresh[b"a"], room]
+        commit(state, below, room)
+        assert (state.fresh[b"a"], state.fresh[b"b"]) == (dict(state.items())[b"a"], [])
+    assert below.asked == []
+
+
+@pytest.mark.parametrize(("room", "kept"), [(3, 3), (2, 0)])
+def test_more_than_there_is_room_for_is_kept_below_alone(room: int, kept: int) -> None:
+    below = Counted()
+    state = layer(below, complete=True)
+    for key in (b"a", b"b", b"c"):
+        state.fresh[key] = [1]
+    below.write(state.changes())
+    assert state.settle(room) == len(state.clean) == kept
+    assert dict(state.items()) == {b"a": [1], b"b": [1], b"c": [1]}
+    assert below.asked == ([] if kept else ["scan"])
+
+
+def test_what_was_deleted_is_not_found_below_before_the_commit_or_after() -> None:
+    below = Counted(a=b"\x91\x01", b=b"\x91\x02")
+    state = layer(below)
+    state.delete(b"a")
+    assert (state.fresh[b"a"], dict(state.items())) == ([], {b"b": [2]})
+    assert commit(state, below, room=10) == [b"a"]
+    assert (state.fresh[b"a"], list(below.scan(b"p"))) == ([], [(b"b", b"\x91\x02")])
+
+
 def test_a_deletion_that_is_taken_back_leaves_the_value_below() -> None:
-    store = MemoryStore()
-    store.write([(b"w\0k", b"key", b"\x07")])
-    state = KeyedState("w", store, int, int, complete=False)
+    below = MemoryStore()
+    below.write([(b"w\0k", b"key", b"\x07")])
+    state = KeyedState("w", below, int, int, complete=False)
     take_back = state.layer.undo(b"key")
     state.delete(b"key")
     take_back()
     assert state.layer.fresh[b"key"] == 7
     assert list(state.changes()) == []
+
+
+def test_what_was_deleted_and_set_again_stays() -> None:
+    below = Counted(a=b"\x91\x01")
+    state = layer(below)
+    state.delete(b"a")
+    assert commit(state, below, room=10) == [b"a"]
+    state.fresh[b"a"] = [2]
+    assert commit(state, below, room=10) == [b"a"]
+    assert commit(state, below, room=10) == []
+    assert dict(layer(below).items()) == {b"a": [2]}
+
+
+def test_a_change_is_taken_back_though_the_value_itself_was_changed() -> None:
+    below = Counted(a=b"\x91\x01")
+    state = layer(below)
+    state.fresh[b"a"] = state.fresh[b"a"]
+    take_back = state.undo(b"a")
+    state.fresh[b"a"].append(2)
+    take_back()
+    assert state.fresh[b"a"] == [1]
+
+
+def test_times_below_zero_come_before_those_above() -> None:
+    below = MemoryStore()
+    written = timed(below, [])
+    for time in (5, -5, 2**62, -(2**62)):
+        written.fresh(time)[b"k"] = [time]
+    below.write(written.changes())
+    heard: list[int] = []
+    assert timed(below, heard).first() == heard[0] == -(2**62)
+    assert heard == [-(2**62), -5, 5, 2**62]
+
+
+def test_a_time_used_again_after_it_was_dropped_holds_nothing() -> None:
+    below = MemoryStore()
+    heard: list[int] = []
+    state = timed(below, heard)
+    state.fresh(5)[b"k"] = [1]
+    below.write(state.changes())
+    state.settle(0)
+    state.drop(5)
+    assert state.fresh(5)[b"k"] == []
+    state.fresh(5)[b"other"] = [2]
+    below.write(state.changes())
+    assert heard == [5, 5]
+    assert dict(timed(below, []).at[5].items()) == {b"other": [2]}
+
+
+def test_operators_do_not_see_each_other_s_state() -> None:
+    below = MemoryStore()
+    names = ("a", "ab", "a-b")
+    for number, name in enumerate(names):
+        one = KeyedState(name, below, int, int, complete=True)
+        one.layer.fresh[b"k"] = number
+        one.layer.fresh[b"bk"] = number
+        below.write([*one.changes()])
+    found = [dict(KeyedState(name, below, int, int, complete=False).layer.items()) for name in names]
+    assert found == [{b"k": number, b"bk": number} for number in range(3)]
+
+
+def timed(below: MemoryStore, heard: list[int]) -> TimedState:
+    return TimedState("op", below, list[int], list, complete=False, on_new=heard.append)

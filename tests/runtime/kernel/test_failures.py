@@ -1,0 +1,84 @@
+"""What becomes of a message that failed: the run stops with all that is known, or it is counted and set aside."""
+
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import ErrorPolicy, Pane, Pipeline, Window, dead_letter, fail, skip
+from fluvial.dsl.errors import MessageError
+from fluvial.runtime.kernel.failures import Failures, Where, operator_of
+
+WHERE = Where("in", 3, 17, (b"k", b"1", 7, (("h", b"x"),)))
+
+
+def failures(policy: ErrorPolicy) -> Failures:
+    pipeline = Pipeline("p", on_error=policy)
+    pipeline.stream("in", value=int).map(abs).send_to("out")
+    return Failures(pipeline)
+
+
+def raised() -> Exception:
+    try:
+        int("x")
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+def test_a_failure_tells_operator_message_error_and_the_line_in_the_user_s_file() -> None:
+    with pytest.raises(MessageError) as found:
+        failures(fail()).message(WHERE, raised(), "map-2")
+    text = str(found.value)
+    assert "map 'map-2' failed on the message at in, partition 3, offset 17, key 'k': ValueError: invalid" in text
+    assert text.count("test_failures.py:") == 2  # where it was raised, and where the operator was written
+    assert isinstance(found.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [(None, "key none"), (b"\xff", r"key b'\xff'"), (b"a\n", r"key b'a\n'"), ("\u00e9".encode(), "'\u00e9'")],
+)
+def test_a_key_is_shown_as_text_where_it_is_some(key: bytes | None, shown: str) -> None:
+    with pytest.raises(MessageError) as found:
+        failures(fail()).message(Where("in", 0, 0, (key, None, 0, ())), raised())
+    assert f"{shown}: ValueError" in str(found.value)
+
+
+def test_a_skipped_message_is_counted_for_its_operator() -> None:
+    found = failures(skip())
+    for operator in ("map-2", "map-2", None):
+        found.message(WHERE, raised(), operator)
+    assert (found.counts, found.letters) == ({"map-2": 2, "stream-1": 1}, [])
+
+
+def test_a_dead_letter_is_the_record_as_it_came_with_the_error_in_its_headers() -> None:
+    found = failures(dead_letter())
+    found.message(WHERE, raised(), "map-2")
+    ((key, value, timestamp, headers),) = found.letters
+    assert (key, value, timestamp, headers[0]) == (b"k", b"1", 7, ("h", b"x"))
+    told: dict[str, Any] = dict(headers)
+    assert told["fluvial-error"].startswith(b"ValueError: invalid literal")
+    assert b"test_failures.py:" in told["fluvial-written-at"]
+    place = [told[f"fluvial-{name}"] for name in ("operator", "stream", "partition", "offset")]
+    assert place == [b"map-2", b"in", b"3", b"17"]
+    assert found.counts == {"map-2": 1}
+
+
+def test_a_firing_that_failed_is_told_by_its_window() -> None:
+    found = failures(dead_letter())
+    found.pane("map-2", b"k", Pane("k", Window(0, 10), 3), raised())
+    ((key, value, timestamp, headers),) = found.letters
+    told = dict(headers)
+    assert (key, value, timestamp) == (b"k", None, 9)
+    assert (told["fluvial-firing"], told["fluvial-window"]) == (b"map-2", b"[0, 10)")
+
+
+@pytest.mark.parametrize("policy", [fail(), skip(), dead_letter()])
+def test_an_error_that_was_told_already_is_told_as_it_is(policy: ErrorPolicy) -> None:
+    told = MessageError("said")
+    with pytest.raises(MessageError, match=r"^said$"):
+        failures(policy).message(WHERE, told)
+
+
+def test_an_error_from_outside_of_compiled_code_is_nobody_s() -> None:
+    assert operator_of(raised()) is None

@@ -1,0 +1,121 @@
+"""How far the inputs have come: the least of the producers once all have told theirs, and never backward."""
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluvial.dsl import Pipeline
+from fluvial.runtime.kernel.inputs import Inputs
+from fluvial.runtime.kernel.program import Position
+from fluvial.runtime.kernel.shape import Entry
+from fluvial.runtime.kernel.stamps import Control, control_record, pack_stamp
+from fluvial.runtime.kernel.timeline import Line, Timeline
+from fluvial.runtime.kernel.times import END, START
+
+WRITERS = 3
+TOLD = st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 30)), max_size=30)
+
+
+def inputs(*streams: str, position: Position | None = None) -> Inputs:
+    """Inputs by these names: "source" may be 5 ms out of order, the others are written by three tasks."""
+    stream = Pipeline("p").stream("source", value=int, out_of_order=timedelta(milliseconds=5))
+    source: Any = stream.operator
+    entries = {
+        name: Entry(name, "source" if name == "source" else "stamps", source if name == "source" else None, name, ())
+        for name in streams
+    }
+    timeline = Timeline([Line("stream", (), name) for name in streams], lambda _: None)
+    expected = dict.fromkeys(streams, WRITERS)
+    return Inputs(entries, timeline, position or Position(), expected, lambda control: control.run == "ours" * 8)
+
+
+def control(producer: int, watermark: int = 0, *, ended: bool = True, run: str = "ours") -> bytes:
+    told = Control(run * 8, 0, producer, WRITERS, watermark, ended)
+    return control_record(told, 0)[3][-1][1]
+
+
+@given(TOLD)
+def test_time_is_the_least_of_the_producers_once_all_have_told_theirs(told: list[tuple[int, int]]) -> None:
+    found, model = inputs("mid"), dict.fromkeys(range(WRITERS), START)
+    for producer, watermark in told:
+        model[producer] = max(model[producer], watermark)
+        assert found.observe("mid", pack_stamp(producer, watermark)) == min(model.values())
+
+
+@given(TOLD, st.integers(0, 30))
+def test_a_restart_goes_on_where_the_producers_were(told: list[tuple[int, int]], cut: int) -> None:
+    whole, before = inputs("mid"), inputs("mid")
+    for one in told[:cut]:
+        before.tell("mid", *one)
+    after = inputs("mid", position=before.position(lambda _: None))
+    assert after.watermark() == before.watermark()
+    for one in told[cut:]:
+        after.tell("mid", *one)
+    for one in told:
+        whole.tell("mid", *one)
+    assert after.watermark() == whole.watermark()
+
+
+def test_a_control_message_tells_time_in_idle_hours() -> None:
+    found = inputs("mid")
+    assert [found.observe("mid", control(n, 7 + n, ended=False)) for n in (2, 1, 0)] == [START, START, 7]
+
+
+def test_an_input_ends_when_each_producer_has_said_so() -> None:
+    found = inputs("mid")
+    for producer in (0, 1, 1, 0):
+        found.observe("mid", control(producer, 7))
+        assert not found.ended("mid")
+    found.observe("mid", control(2, 9))
+    assert found.ended("mid")
+    assert found.observe("mid", pack_stamp(0, 8)) == END
+
+
+def test_another_run_ends_nothing_though_it_tells_time() -> None:
+    found = inputs("mid")
+    for producer in range(WRITERS):
+        found.observe("mid", control(producer, 7, run="past"))
+    assert (found.ended("mid"), found.watermark()) == (False, 7)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=20))
+def test_the_watermark_of_a_task_is_the_least_of_its_inputs(steps: list[tuple[str, int]]) -> None:
+    found, model = inputs("a", "b"), {"a": START, "b": START}
+    for stream, watermark in steps:
+        model[stream] = max(model[stream], watermark)
+        assert found.advance(stream, watermark) == model[stream]
+        assert found.watermark() == min(model.values())
+
+
+def test_a_source_goes_on_from_its_largest_timestamp_less_what_may_be_out_of_order() -> None:
+    assert inputs("source", position=Position({"source": 20})).watermark() == 15
+    assert inputs("source").watermark() == START
+
+
+def test_an_end_is_not_remembered() -> None:
+    found = inputs("source", "mid", position=Position({"source": 20}, {"mid": dict.fromkeys(range(WRITERS), 7)}))
+    found.end("source")
+    found.end("mid")
+    kept = found.position(lambda _: None)
+    assert inputs("source", "mid", position=kept).watermark() == 7
+    assert kept.highs == {"source": 20}
+
+
+@given(st.integers(0, 30), st.integers(-10, 30), TOLD)
+def test_what_is_read_again_after_a_crash_meets_no_later_time(high: int, floor: int, told: Any) -> None:
+    """The oldest message under way met the watermark `floor`."""
+    found = inputs("source", "mid", position=Position({"source": high}))
+    for one in told:
+        found.tell("mid", *one)
+    before = {stream: found.advance(stream, START) for stream in ("source", "mid")}
+    again = inputs("source", "mid", position=found.position(lambda _: floor))
+    assert {stream: again.advance(stream, START) for stream in before} == {
+        stream: min(mark, floor) for stream, mark in before.items()
+    }
+
+
+def test_a_first_message_under_way_leaves_nothing_to_remember() -> None:
+    found = inputs("source", position=Position({"source": 20}))
+    assert found.position(lambda _: START).highs == {}

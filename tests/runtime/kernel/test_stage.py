@@ -1,0 +1,178 @@
+"""A stage at work: what it is fed, what it gives, what of it has landed, and what a commit must keep."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import KeyedStream, Pipeline, count, dead_letter, skip, tumbling
+from fluvial.dsl.errors import MessageError
+from fluvial.runtime.kernel.program import Position
+from fluvial.runtime.kernel.stage import DEAD_LETTERS, StageTask
+from fluvial.runtime.kernel.stamps import Control, control_record
+from fluvial.runtime.kernel.times import END
+from fluvial.runtime.state import MemoryStore
+from stages import feed, program_of, task_of
+
+TEN = tumbling(timedelta(milliseconds=10))
+
+
+def keyed(pipeline: Pipeline) -> KeyedStream[str, int]:
+    return pipeline.stream("in", value=int, key=str)
+
+
+def counting(pipeline: Pipeline | None = None) -> Pipeline:
+    pipeline = pipeline or Pipeline("p")
+    keyed(pipeline).window(TEN, count(), id="window").map(lambda pane: pane.value).send_to("out", value=int)
+    return pipeline
+
+
+def at(*times: int) -> list[Any]:
+    return [(b"a", b"1", time, ()) for time in times]
+
+
+async def as_long_as_it_says(value: int) -> list[int]:
+    await asyncio.sleep(0)
+    for _ in range(value):
+        await asyncio.sleep(0)
+    return [10 // value]
+
+
+def calling(**options: Any) -> Pipeline:
+    pipeline = Pipeline("p", on_error=options.pop("on_error", skip()))
+    source = pipeline.stream("in", value=int)
+    source.async_flat_map(as_long_as_it_says, id="call", order="none", **options).send_to("out", value=int)
+    return pipeline
+
+
+async def until_idle(task: StageTask) -> None:
+    while task.busy:
+        await asyncio.sleep(0)
+
+
+def test_a_part_of_a_batch_is_fed_as_such() -> None:
+    pipeline = Pipeline("p", on_error=dead_letter())
+    pipeline.stream("in", value=int).map(lambda value: 1 // value).send_to("out", value=int)
+    task = task_of(pipeline)
+    records = [(None, b"%d" % value, 0, ()) for value in (1, 1, 0, 1)]
+    task.feed("in", 0, [5, 6, 8, 9], records, 1, 3)
+    made = dict(task.take())
+    assert made["send_to-3"] == [records[1]]
+    ((_, _, _, headers),) = made[DEAD_LETTERS]
+    assert dict(headers)["fluvial-offset"] == b"8"
+
+
+def test_what_was_taken_is_not_given_again() -> None:
+    task = task_of(counting())
+    feed(task, "in", *at(0, 10))
+    assert dict(task.take()) == {}
+
+
+def test_a_task_goes_on_from_its_changes_and_position() -> None:
+    program, below = program_of(counting()), MemoryStore()
+    before = StageTask(program, below, empty=True)
+    assert feed(before, "in", *at(0, 12, 15)) == {"send_to-4": [(b"a", b"1", 9, ())]}
+    below.write(before.changes())
+    before.settle(10)
+    after = StageTask(program, below, position=before.position())
+    for task in (before, after):
+        # A window before the restored time is over, and one behind it is whole.
+        assert feed(task, "in", *at(9, 19, 20)) == {"send_to-4": [(b"a", b"3", 19, ())]}
+        assert task.late == {"window": 1}
+
+
+def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -> None:
+    task = task_of(counting())
+    feed(task, "in", *at(3))
+    task.inputs.end("in")
+    assert dict(task.take()) == {"send_to-4": [(b"a", b"1", 9, ())]}
+    assert (task.watermark_of("map-3"), task.told_watermark_of("map-3")) == (END, 3)
+    assert task.position() == Position({"in": 3})
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_failure_stops_the_task_where_the_policy_says_so(asynchronous: bool) -> None:
+    async def fail(value: int) -> list[int]:
+        return [1 // value]
+
+    pipeline = Pipeline("p")
+    source = pipeline.stream("in", value=int)
+    source = source.async_flat_map(fail, id="call") if asynchronous else source.map(lambda value: 1 // value)
+    source.send_to("out")
+
+    async def work() -> None:
+        task = task_of(pipeline)
+        feed(task, "in", (None, b"0", 0, ()))
+        await until_idle(task)
+        task.check()
+
+    with pytest.raises(MessageError, match="ZeroDivisionError"):
+        asyncio.run(work())
+
+
+def test_messages_land_as_they_end_whatever_becomes_of_them() -> None:
+    landed: list[tuple[str, int]] = []
+
+    def land(stream: str, offsets: Sequence[int], index: int) -> None:
+        landed.append((stream, offsets[index]))
+
+    async def work() -> dict[str, list[Any]]:
+        task = task_of(calling(), landed=land)
+        values = (b"3", b"0", b"1", b"garbage")
+        task.feed("in", 0, [5, 6, 8, 9], [(None, value, 0, ()) for value in values])
+        assert landed == [("in", 9)]
+        await until_idle(task)
+        assert task.failures.counts == {"call": 1, "stream-1": 1}
+        return dict(task.take())
+
+    made = asyncio.run(work())
+    assert landed == [("in", offset) for offset in (9, 6, 8, 5)]
+    assert made == {"send_to-3": [(None, b"10", 0, ()), (None, b"3", 0, ())]}
+
+
+def test_a_control_message_lands_at_once() -> None:
+    async def call(value: int) -> list[int]:
+        return [value]
+
+    pipeline = Pipeline("p")
+    crossed = pipeline.stream("in", value=int).partition_by(str, id="by", key_type=str)
+    crossed.async_flat_map(call, id="call").send_to("out")
+    landed: list[int] = []
+    task = task_of(pipeline, 1, landed=lambda _, offsets, index: landed.append(offsets[index]))
+    feed(task, "p-by", control_record(Control("r" * 32, 0, 0, 1, 8, False), 0))
+    assert (landed, task.busy) == ([0], False)
+
+
+def test_a_task_tells_how_much_is_under_way_and_how_much_more_it_takes() -> None:
+    async def work() -> list[tuple[int, int, bool]]:
+        task = task_of(calling(max_in_flight=2))
+        told = [(task.room, task.in_flight, task.busy)]
+        feed(task, "in", *((None, b"1", 0, ()) for _ in range(3)))
+        await asyncio.sleep(0)  # one worker for the first call, which starts another
+        await asyncio.sleep(0)
+        told.append((task.room, task.in_flight, task.busy))
+        await until_idle(task)
+        return [*told, (task.room, task.in_flight, task.busy)]
+
+    assert asyncio.run(work()) == [(4, 0, False), (1, 2, True), (4, 0, False)]
+
+
+def test_a_task_without_calls_takes_whatever_comes() -> None:
+    task = task_of(counting())
+    assert (task.room > 1_000_000, task.in_flight, task.busy) == (True, 0, False)
+
+
+def test_a_task_that_gives_up_delivers_nothing_more() -> None:
+    async def work() -> StageTask:
+        task = task_of(calling())
+        feed(task, "in", (None, b"1", 0, ()))
+        await asyncio.sleep(0)
+        task.cancel()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        return task
+
+    task = asyncio.run(work())
+    assert (dict(task.take()), task.in_flight) == ({}, 0)

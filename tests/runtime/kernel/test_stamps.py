@@ -1,0 +1,26 @@
+"""Stamps and control messages come back as they were written, and are told from each other."""
+
+from uuid import uuid4
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluvial.runtime.kernel.stamps import STAMP, Control, control_record, pack_stamp, read_control, unpack_stamp
+from fluvial.runtime.kernel.times import END, START
+
+PRODUCERS = st.integers(0, 2**32 - 1)
+WATERMARKS = st.integers(START, END)
+
+
+@given(PRODUCERS, WATERMARKS)
+def test_a_stamp_comes_back_and_is_no_control_message(producer: int, watermark: int) -> None:
+    stamp = pack_stamp(producer, watermark)
+    assert unpack_stamp(stamp) == (producer, watermark)
+    assert read_control(stamp) is None
+
+
+@given(st.builds(Control, st.just(uuid4().hex), st.integers(0, 9), PRODUCERS, PRODUCERS, WATERMARKS, st.booleans()))
+def test_a_control_message_comes_back_from_the_last_header_of_its_record(control: Control) -> None:
+    key, value, timestamp, headers = control_record(control, 7)
+    assert (key, value, timestamp, [name for name, _ in headers]) == (None, None, 7, [STAMP])
+    assert read_control(headers[-1][1]) == control

@@ -1,0 +1,33 @@
+"""One stage on its own, without an engine around it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fluvial.dsl import Pipeline
+from fluvial.dsl.message import Record
+from fluvial.planner import plan
+from fluvial.runtime.kernel.program import Program, compile_stage
+from fluvial.runtime.kernel.shape import Clock
+from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.state import MemoryStore
+
+
+def program_of(pipeline: Pipeline, stage: int = 0, clocks: Mapping[str, Clock] | None = None) -> Program:
+    """The program of a stage; its inputs tell time as under the local engine, but for those in `clocks`."""
+    made = plan(pipeline)
+    planned = made.stages[stage]
+    usual: dict[str, Clock] = {
+        name: "source" if made.stream(name).kind == "source" else "stamps" for name in planned.inputs
+    }
+    return compile_stage(made, planned.id, {**usual, **(clocks or {})}, stamped=True)
+
+
+def task_of(pipeline: Pipeline, stage: int = 0, **options: Any) -> StageTask:
+    """A task of a stage that begins with nothing."""
+    return StageTask(program_of(pipeline, stage), MemoryStore(), empty=True, **options)
+
+
+def feed(task: StageTask, stream: str, *records: Record) -> dict[str, list[Any]]:
+    """Feed records, as one batch of offsets from 0; returns what was made, by operator."""
+    task.feed(stream, 0, range(len(records)), records)
+    return dict(task.take())
