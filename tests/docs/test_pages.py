@@ -11,7 +11,9 @@ import pytest
 
 from command_line import forget_modules_of
 from examples import traffic
+from fluvial.planner import draw, plan
 from fluvial.runtime.cli import main
+from fluvial.runtime.target import load_pipeline
 from pages import PAGES, ROOT, Block, blocks
 
 FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"
@@ -87,3 +89,9 @@ def test_the_drawing_is_that_of_the_first_pipeline() -> None:
     """After a wanted change, beside the file of the first page: fluvial draw visits.py -o docs/images/visits.svg"""
     assert main(["draw", "visits.py", "-o", "visits.svg"]) == 0
     assert Path("visits.svg").read_text() == (ROOT / "docs" / "images" / "visits.svg").read_text()
+
+
+def test_the_drawing_of_the_readme_is_that_of_the_visitor_sessions() -> None:
+    """After a wanted change: fluvial draw examples/visitor_sessions.py -o docs/images/visitor-sessions.svg"""
+    made = plan(load_pipeline(str(ROOT / "examples" / "visitor_sessions.py")))
+    assert draw(made, "svg") == (ROOT / "docs" / "images" / "visitor-sessions.svg").read_text()
