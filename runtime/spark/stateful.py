@@ -69,30 +69,31 @@ class LevelProcessor(StatefulProcessor):
 
 @dataclass(slots=True)
 class _Inbox:
-    """The blocks of one bucket in one batch. A shuffle keeps no order, so each producer's messages are sorted."""
+    """The blocks of one bucket in one batch, each producer's messages in its order."""
 
     messages: list[Messages] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     ended: bool = False
 
-    @classmethod
-    def of(cls, blocks: Iterable[bytes]) -> "_Inbox":
-        inbox = cls()
-        for block in map(decode, blocks):
-            if isinstance(block, Messages):
-                inbox.messages.append(block)
-            elif isinstance(block, Watermark):
-                inbox.watermarks.append(block)
-            elif isinstance(block, Ended):
-                inbox.ended = True
-        inbox.messages.sort(key=lambda found: (found.producer, found.positions[0]))
-        return inbox
+
+def _inbox(blocks: Iterable[bytes]) -> _Inbox:
+    inbox = _Inbox()
+    for block in map(decode, blocks):
+        if isinstance(block, Messages):
+            inbox.messages.append(block)
+        elif isinstance(block, Watermark):
+            inbox.watermarks.append(block)
+        elif isinstance(block, Ended):
+            inbox.ended = True
+    # A shuffle keeps no order.
+    inbox.messages.sort(key=lambda found: (found.producer, found.positions[0]))
+    return inbox
 
 
 def process_bucket(shipment: Shipment, level: int, bucket: int, blocks: Iterable[bytes], blobs: Blobs) -> list[Row]:
     """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`."""
     cargo, _ = unpack(shipment)
-    inbox = _Inbox.of(blocks)
+    inbox = _inbox(blocks)
     pages = Pages(blobs)
     made: list[Row] = []
     changes: list[Change] = []

@@ -5,6 +5,7 @@ cases.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cases import Case
@@ -60,7 +61,7 @@ class Query:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
         rows = end_of_input(self.shipment) if end else []
         for found in ranges:
-            for made in level_zero(self.shipment, found.stream, found.partition, [found]):
+            for made in level_zero(self.shipment, found.stream, found.partition, _pieces(found)):
                 rows += made
         for level in range(1, self.count):
             rows = self._level(level, rows)
@@ -83,6 +84,13 @@ class Query:
             # A shuffle keeps no order between the tasks that feed it.
             passed += process_bucket(self.shipment, level, bucket, blocks[::-1], self.state[(level, bucket)])
         return passed
+
+
+def _pieces(batch: Batch) -> Iterator[Batch]:
+    """A reader gives what it reads in pieces, here of two messages."""
+    for at in range(0, len(batch.records), 2):
+        part = slice(at, at + 2)
+        yield Batch(batch.stream, batch.partition, batch.offsets[part], batch.records[part])
 
 
 def queries(made: Plan) -> list[Query]:

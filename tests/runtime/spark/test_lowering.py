@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is installed")
 
 from cases import Case, cases, judge
-from fluvial.dsl import Pipeline, count, skip, tumbling
+from fluvial.dsl import Pane, Pipeline, collect, count, skip, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
+from fluvial.runtime.spark import stateful
 from fluvial.runtime.systems.contract import Batch
+from mutants import Mutant, planted
 from spark_in_process import lowered, queries
 
 TEN = tumbling(timedelta(milliseconds=10))
@@ -64,3 +66,41 @@ def test_messages_are_counted_once_and_time_is_told() -> None:
     assert query.tally.counts["read"] == {"in": 3, "other": 1, "p-by-value": 3}
     assert query.tally.counts["written"] == {"p-by-value": 3, "again": 3, "both": 4}
     assert query.tally.watermarks == {"in/0": 48, "other/0": 7}
+
+
+def collected() -> list[list[bytes]]:
+    """The values of the windows that have fired after each of two batches and the end, each in its order."""
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=int, key=str).window(TEN, collect(), id="window").map(in_order).send_to("out")
+    (query,) = queries(plan(pipeline, partitions={"in": 1}))
+    found = []
+    for first in (0, 9):
+        records: list[Record] = [(b"a", b"%d" % time, time, ()) for time in range(first, first + 9)]
+        query.batch([Batch("in", 0, range(first, first + 9), records)])
+        found.append([message.value or b"" for message in query.written.get("out", ())])
+    query.batch([], end=True)
+    return [*found, [message.value or b"" for message in query.written["out"]]]
+
+
+def in_order(pane: Pane[str, list[int]]) -> list[int]:
+    return pane.value
+
+
+WINDOWS = [b"[0,1,2,3,4,5,6,7,8,9]", b"[10,11,12,13,14,15,16,17]"]
+
+
+def test_a_window_holds_messages_in_their_order_and_fires_in_its_batch() -> None:
+    assert collected() == [[], WINDOWS[:1], WINDOWS]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "inbox.messages.sort(key=lambda found: (found.producer, found.positions[0]))",
+        "inbox.watermarks.append(block)",
+        "inbox.ended = True",
+    ],
+)
+def test_what_a_bucket_forgets_is_seen(lost: str) -> None:
+    with planted(Mutant(stateful, "_inbox", lost, "pass")):
+        assert collected() != [[], WINDOWS[:1], WINDOWS]
