@@ -45,7 +45,7 @@ def table(runs: Sequence[Run]) -> Table:
     made = Table(title="from log to log, none with fsync")
     for name in ("workload", "engine"):
         made.add_column(name)
-    for name in ("messages/s", "ratio", "peak MB", "output"):
+    for name in ("messages/s", "of loop", "of PySpark", "peak MB", "output"):
         made.add_column(name, justify="right")
     before = None
     for run in runs:
@@ -59,6 +59,7 @@ def table(runs: Sequence[Run]) -> Table:
             run.engine,
             f"{run.messages_per_second:,}",
             f"{run.ratio:.2f}",
+            "" if run.ratio_to_pyspark is None else f"{run.ratio_to_pyspark:.2f}",
             f"{run.peak_rss_mb:,}",
             output,
         )

@@ -22,8 +22,8 @@ Tell = Callable[[str], None]
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """Medians of a contender's runs; `ratio` is that of its speed to the loop's in the same round. The peak of
-    memory is that of all its processes."""
+    """Medians of a contender's runs; `ratio` is that of its speed to the loop's in the same round, `ratio_to_pyspark`
+    to that of PySpark by hand. The peak of memory is that of all its processes."""
 
     engine: str
     workload: str
@@ -31,6 +31,7 @@ class Run(Struct, frozen=True, kw_only=True):
     ratio: float
     peak_rss_mb: int
     output_correct: bool
+    ratio_to_pyspark: float | None = None
 
 
 def compare(workload: Workload, contenders: Sequence[str], messages: int, rounds: int, tell: Tell) -> list[Run]:
@@ -69,16 +70,22 @@ def _link_segments(source: str, target: str) -> None:
 
 
 def _summed_up(workload: Workload, runs: dict[str, list[Measured]], messages: int) -> Iterator[Run]:
-    base = runs[BASELINE]
+    base, by_hand = runs[BASELINE], runs.get("pyspark", [])
     for name, found in runs.items():
         failed = not all(run.seconds for run in found)
         speeds = [0 if failed else messages / run.seconds for run in found]
-        ratios = [0 if failed else of_loop.seconds / run.seconds for of_loop, run in zip(base, found, strict=True)]
         yield Run(
             engine=name,
             workload=workload.name,
             messages_per_second=round(median(speeds)),
-            ratio=round(median(ratios), 3),
+            ratio=_ratio(base, found),
+            ratio_to_pyspark=_ratio(by_hand, found) if by_hand and name == "spark" else None,
             peak_rss_mb=round(median(run.peak_mb for run in found)),
             output_correct={run.digest for run in found} == {base[0].digest},
         )
+
+
+def _ratio(base: Sequence[Measured], found: Sequence[Measured]) -> float:
+    """How fast something is beside something else, round by round; 0 where it failed."""
+    pairs = zip(base, found, strict=True)
+    return round(median(of.seconds / run.seconds if run.seconds else 0.0 for of, run in pairs), 3)
