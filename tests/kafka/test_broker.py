@@ -34,6 +34,7 @@ def read(broker: Broker, topic: str, *, offset: int = 0, isolation: str = "read_
             "group.id": "reader",  # the client wants one, also where it joins none
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # the end is told after it
             "isolation.level": isolation,
         }
     )
@@ -121,13 +122,14 @@ def test_a_broker_that_ends_at_its_start_shows_the_end_of_its_output(tmp_path: P
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()
     (tmp_path / "server.properties").write_text("listeners=PLAINTEXT://127.0.0.1:0\nprocess.roles=waiter\n")
-    with pytest.raises(BrokerProblem, match=r"(?s)ended with 1 instead of answering; the end of .*waiter"):
-        Broker(tmp_path).start()
+    told = r"(?s)ended with 1 instead of answering; the end of .*waiter"
+    with pytest.raises(BrokerProblem, match=told), Broker(tmp_path):
+        pass
 
 
 def test_a_second_broker_on_a_folder_is_refused(broker: Broker) -> None:
-    with pytest.raises(BrokerProblem, match="is taken"):
-        Broker(broker.output.parent).start()
+    with pytest.raises(BrokerProblem, match="is taken"), Broker(broker.output.parent):
+        pass
 
 
 @pytest.mark.parametrize("partitions", [3, 8])

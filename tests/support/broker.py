@@ -94,10 +94,10 @@ class Broker:
             self._process.wait()
             self._process = None
 
-    def wait(self) -> None:
-        """Return when it has ended by itself."""
+    def watch(self) -> None:
+        """Wait for as long as it runs; that it ended by itself is a problem."""
         if self._process is not None:
-            self._process.wait()
+            raise BrokerProblem(self._with_tail(f"the broker ended with {self._process.wait()}"))
 
     def make_topic(self, partitions: int = 1, **config: str) -> str:
         """A new topic, by a name that no other has; settings are written with `_` for `.`."""
@@ -163,7 +163,7 @@ def serve(folder: Path) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Broker(folder) as broker:
         print(f"bootstrap.servers={broker.address}  (data and output in {folder}; Ctrl-C ends it)", flush=True)
-        broker.wait()
+        broker.watch()
 
 
 if __name__ == "__main__":
