@@ -92,6 +92,7 @@ def test_an_aborted_transaction_is_not_read_and_a_committed_one_is(broker: Broke
     assert values(read(broker, name, isolation="read_uncommitted")) == [b"dropped", b"kept"]
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_outlives_a_crash(tmp_path: Path) -> None:
     acknowledged: dict[int, bytes | None] = {}
 
