@@ -44,12 +44,20 @@ $(LINKS)/%:
 	@ln -sfn ../../$* $@
 
 .PHONY: test
-test: setup ## run every test, with branch coverage
+test: setup broker-jars ## run every test, with branch coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=94
 
 .PHONY: test-quick
-test-quick: setup ## run the tests that need neither Spark nor patience
-	$(BIN)/python -m pytest -m "not spark and not slow"
+test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
+	$(BIN)/python -m pytest -m "not spark and not kafka and not slow"
+
+.PHONY: broker
+broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address; Ctrl-C ends it
+	@$(BIN)/python tests/support/broker.py .kafka/broker
+
+.PHONY: broker-jars
+broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothing where that is done
+	$(BIN)/python tests/support/broker_jars.py
 
 LINTERS := style format-check mypy pyright arrows
 .PHONY: lint $(LINTERS)
@@ -89,6 +97,6 @@ docs-serve: setup ## serve the documentation and follow changes
 
 .PHONY: clean
 clean: ## remove what is made, the virtual environment too
-	rm -rf $(VENV) .links build dist site *.egg-info .fluvial spark-warehouse metastore_db artifacts derby.log
+	rm -rf $(VENV) .links build dist site *.egg-info .fluvial .kafka spark-warehouse metastore_db artifacts derby.log
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,12 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from broker import Broker
+from broker_jars import lacking
 from fluvial.runtime.needs import missing
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """Two Spark cores in this process, shared by all tests that ask."""
-    if lacking := missing("spark"):
-        pytest.skip(f"{lacking.missing}: {lacking.remedy}")
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     folder = tmp_path_factory.mktemp("spark")
@@ -64,3 +66,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker, shared by all tests that ask."""
+    if reason := lacking():
+        pytest.skip(reason)
+    with Broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker) -> Callable[..., str]:
+    """Makes a topic of so many partitions, 1 unless told; gives its name, which no other has."""
+    return broker.make_topic

@@ -1,0 +1,175 @@
+"""A real Kafka broker, alone on this machine: for tests, benchmarks, and `make broker`."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from base64 import urlsafe_b64encode
+from contextlib import ExitStack
+from pathlib import Path
+from random import SystemRandom
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker_jars import JARS, BrokerProblem, fetch_jars, java
+
+PROPERTIES = Path(__file__).parents[1] / "kafka" / "server.properties"
+
+SECONDS_TO_START = 60.0
+SECONDS_TO_STOP = 30.0
+CLUSTER = urlsafe_b64encode(b"fluvial-broker-1").decode().rstrip("=")
+MEMORY = ("-Xms256m", "-Xmx512m")
+
+
+def free_ports(wanted: int) -> list[int]:
+    """Ports of loopback that nobody listens on.
+
+    They lie below those that systems give to connections: else, while the broker is down, a client that tries to
+    reach it can be given that very port, and be connected to itself.
+    """
+    found: list[int] = []
+    with ExitStack() as held:
+        while len(found) < wanted:
+            port = SystemRandom().randrange(20_000, 32_000)
+            listener = held.enter_context(socket.socket())
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found.append(port)
+    return found
+
+
+class Broker:
+    """A broker that keeps all it has in a folder: started again on the folder, it has the same data and address."""
+
+    def __init__(self, folder: Path) -> None:
+        self.output = folder / "output.txt"
+        self._properties = folder / "server.properties"
+        self._data = folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients find it: their `bootstrap.servers`."""
+        lines = self._properties.read_text().splitlines()
+        listeners = next(line for line in lines if line.startswith("listeners="))
+        return listeners.removeprefix("listeners=PLAINTEXT://").partition(",")[0]
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        fetch_jars()
+        if not (self._data / "meta.properties").exists():
+            self._format()
+        self._refuse_a_second()
+        with self.output.open("ab") as output:
+            command = self._java("kafka.Kafka", str(self._properties))
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            self._wait_for_answer(self._process)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Let it end well; as hard as needed where it does not."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(SECONDS_TO_STOP)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._process = None
+
+    def kill(self) -> None:
+        """Take it away without a warning, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def watch(self) -> None:
+        """Wait for as long as it runs; that it ended by itself is a problem."""
+        if self._process is not None:
+            raise BrokerProblem(self._with_tail(f"the broker ended with {self._process.wait()}"))
+
+    def make_topic(self, partitions: int = 1, **config: str) -> str:
+        """A new topic, by a name that no other has; settings are written with `_` for `.`."""
+        name = f"topic-{uuid4().hex[:12]}"
+        settings = {setting.replace("_", "."): value for setting, value in config.items()}
+        topic = NewTopic(name, partitions, replication_factor=1, config=settings)
+        admin = AdminClient({"bootstrap.servers": self.address})  # held: what it was asked for ends with it
+        admin.create_topics([topic])[name].result()
+        return name
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _format(self) -> None:
+        self._data.mkdir(parents=True, exist_ok=True)
+        clients, controller = free_ports(2)
+        filled = PROPERTIES.read_text().format(clients=clients, controller=controller, data=self._data)
+        self._properties.write_text(filled)
+        words = ("kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self._properties))
+        with self.output.open("ab") as output:
+            done = subprocess.run(self._java(*words), stdout=output, stderr=output, check=False)
+        if done.returncode:
+            raise BrokerProblem(self._with_tail("the broker's folder could not be formatted"))
+
+    def _refuse_a_second(self) -> None:
+        host, _, port = self.address.partition(":")
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended do not count
+            try:
+                probe.bind((host, int(port)))
+            except OSError as error:
+                raise BrokerProblem(f"{self.address} is taken: is there a broker on this folder already?") from error
+
+    def _java(self, *words: str) -> list[str]:
+        return [java(), *MEMORY, "-Dlog4j2.level=INFO", "-cp", f"{JARS}/*", *words]
+
+    def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
+        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "reconnect.backoff.max.ms": 200})
+        deadline = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise BrokerProblem(self._with_tail(f"the broker ended with {process.returncode} instead of answering"))
+            try:
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            except KafkaException:
+                continue
+        raise BrokerProblem(self._with_tail(f"the broker did not answer in {SECONDS_TO_START:.0f} s"))
+
+    def _with_tail(self, wrong: str) -> str:
+        tail = self.output.read_text(errors="replace").splitlines()[-40:]
+        return "\n".join([f"{wrong}; the end of {self.output}:", *tail])
+
+
+def serve(folder: Path) -> None:
+    """A broker for a developer, until Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with Broker(folder) as broker:
+        print(f"bootstrap.servers={broker.address}  (data and output in {folder}; Ctrl-C ends it)", flush=True)
+        broker.watch()
+
+
+if __name__ == "__main__":
+    try:
+        serve(Path(sys.argv[1]).resolve())
+    except KeyboardInterrupt:
+        pass
+    except BrokerProblem as problem:
+        sys.exit(str(problem))
