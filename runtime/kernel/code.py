@@ -14,7 +14,7 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.operators import Operator
 from .shape import Entry, Shape
-from .times import LATEST
+from .times import EARLIEST, LATEST
 
 FILE_PREFIX = "<fluvial stage "
 _OPERATORS: dict[str, dict[int, str]] = {}
@@ -131,7 +131,7 @@ class Compiler:
             text.add(5, "raise wrong_time(t)", entry.writer)
         if entry.clock == "source":
             # One message from the end of time would end the input, in this run and all later ones.
-            text.add(4, f"if t > {LATEST}:", entry.writer)
+            text.add(4, f"if not {EARLIEST} <= t <= {LATEST}:", entry.writer)
             text.add(5, "raise wrong_time(t)", entry.writer)
         text.add(3, "except Exception as error:")
         text.add(4, f"failed_{number}(first + len(records) - rest.__length_hint__() - 1, error, {entry.writer!r})")

@@ -9,7 +9,7 @@ from fluvial.dsl import Message, Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.code import FILE_PREFIX, operator_at
 from fluvial.runtime.kernel.stamps import STAMP, Control, control_record, pack_stamp
-from fluvial.runtime.kernel.times import LATEST, START
+from fluvial.runtime.kernel.times import EARLIEST, LATEST, START
 from stages import feed, program_of, task_of
 
 
@@ -79,7 +79,7 @@ def test_a_record_from_a_border_tells_time_and_loses_its_stamp() -> None:
     assert task.inputs.watermark() == 8
 
 
-@pytest.mark.parametrize("time", [LATEST + 1, "noon", 1.0, True])
+@pytest.mark.parametrize("time", [EARLIEST - 1, LATEST + 1, "noon", 1.0, True])
 def test_a_time_that_is_none_fails_at_its_source(time: Any) -> None:
     pipeline = Pipeline("p", on_error=skip())
     pipeline.stream("in", value=int, timestamp=lambda _: time).send_to("out")
