@@ -293,6 +293,11 @@ def _map_messages(compiler: Compiler, part: Part, operator: Operator, names: Nam
     key = f"None if {names.key} is None else key_{n}({names.key})"
     text.add(depth, f"m_{n} = f_{n}(Message({key}, {names.value}, {names.timestamp}, {names.headers}))", operator.id)
     text.add(depth, f"{out} = encode_key(m_{n}.key), m_{n}.value, m_{n}.timestamp, m_{n}.headers", operator.id)
+    # Systems take records as they come, and find what cannot be read back when it is too late.
+    text.add(depth, f"if t_{n}.__class__ is not int or not {EARLIEST} <= t_{n} <= {LATEST}:", operator.id)
+    text.add(depth + 1, f"raise wrong_time(t_{n})", operator.id)
+    text.add(depth, f"if h_{n} != ():", operator.id)
+    text.add(depth + 1, f"check_headers(h_{n})", operator.id)
     compiler.follow(part, operator.id, out, depth)
 
 

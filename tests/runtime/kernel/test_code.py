@@ -49,6 +49,24 @@ def test_a_function_of_whole_messages_may_change_all_of_them() -> None:
     }
 
 
+@pytest.mark.parametrize("time", [EARLIEST - 1, LATEST + 1, "noon", None])
+def test_a_whole_message_with_a_time_that_is_none_fails(time: Any) -> None:
+    assert made_by(lambda message: Message(message.key, message.value, time)) == ({}, {"map_messages-2": 1})
+
+
+@pytest.mark.parametrize("headers", [None, ["n", b"1"], (("n", 1),), (("n", "1"),), (("n",),), ((b"n", b"1"),), (1,)])
+def test_a_whole_message_with_headers_that_are_none_fails(headers: Any) -> None:
+    assert made_by(lambda message: Message(message.key, message.value, 7, headers)) == ({}, {"map_messages-2": 1})
+
+
+def made_by(fn: Any) -> tuple[Any, dict[str, int]]:
+    """What a function of whole messages makes of one, and the failures."""
+    pipeline = Pipeline("p", on_error=skip())
+    pipeline.stream("in", value=int).map_messages(fn).send_to("out", value=int)
+    task = task_of(pipeline)
+    return feed(task, "in", (b"a", b"1", 7, ())), task.failures.counts
+
+
 def test_a_message_without_value_has_none() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=int).map(lambda value: value).send_to("out", value=int)
