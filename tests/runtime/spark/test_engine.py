@@ -112,6 +112,16 @@ def test_a_run_stopped_between_batches_is_gone_on_with(tmp_path: Path, spark: "S
     assert last.in_flight <= last.lag <= len(LINES)
 
 
+def test_functions_may_hold_more_than_spark_sends_at_once(tmp_path: Path, spark: "SparkSession") -> None:
+    names = os.urandom(2 << 20)
+    pipeline = Pipeline("heavy")
+    lines = pipeline.stream("lines", value=str).map(lambda line: f"{line} of {len(names)}")
+    lines.partition_by(key_of, id="by-name", key_type=str, value=str).map(str).send_to("out")
+    system = written(tmp_path / "log", ["a 1"])
+    run(pipeline, engine="spark", system=system, settings=SMALL, until="end", spark=spark)
+    assert outputs(system) == [(b"a", b"a 1 of 2097152")]
+
+
 def test_a_session_may_have_other_settings_of_arrow_and_gets_them_back(tmp_path: Path, spark: "SparkSession") -> None:
     prefix = "spark.sql.execution.arrow"
     others = {f"{prefix}.maxRecordsPerBatch": "0", f"{prefix}.useLargeVarTypes": "true"}
