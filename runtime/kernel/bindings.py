@@ -49,6 +49,7 @@ def bind(
         "failed_pane": task.failures.pane,
         "open_pane": lambda id, key, pane, watermark: task.cells.open(watermark, (id, key, pane)),
         "wrong_time": wrong_time,
+        "check_headers": check_headers,
     }
     _bind_entries(task, env)
     for number, operator in enumerate(task.program.shape.operators.values()):
@@ -58,6 +59,16 @@ def bind(
     exec(task.program.code, env)
     _bind_stateful(task, env, below, empty, make_pool)
     return {stream: env[f"read_{number}"] for number, stream in enumerate(task.program.shape.entries)}
+
+
+def check_headers(headers: Any) -> None:
+    """Raise TypeError for what are not the headers of a message."""
+    try:
+        good = headers.__class__ is tuple and all(type(name) is str and type(value) is bytes for name, value in headers)
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise TypeError(f"headers must be a tuple of pairs of str and bytes, not {headers!r}")
 
 
 def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.operators import Operator
 from .shape import Entry, Shape
-from .times import LATEST
+from .times import EARLIEST, LATEST
 
 FILE_PREFIX = "<fluvial stage "
 _OPERATORS: dict[str, dict[int, str]] = {}
@@ -131,7 +131,7 @@ class Compiler:
             text.add(5, "raise wrong_time(t)", entry.writer)
         if entry.clock == "source":
             # One message from the end of time would end the input, in this run and all later ones.
-            text.add(4, f"if t > {LATEST}:", entry.writer)
+            text.add(4, f"if not {EARLIEST} <= t <= {LATEST}:", entry.writer)
             text.add(5, "raise wrong_time(t)", entry.writer)
         text.add(3, "except Exception as error:")
         text.add(4, f"failed_{number}(first + len(records) - rest.__length_hint__() - 1, error, {entry.writer!r})")
@@ -293,6 +293,11 @@ def _map_messages(compiler: Compiler, part: Part, operator: Operator, names: Nam
     key = f"None if {names.key} is None else key_{n}({names.key})"
     text.add(depth, f"m_{n} = f_{n}(Message({key}, {names.value}, {names.timestamp}, {names.headers}))", operator.id)
     text.add(depth, f"{out} = encode_key(m_{n}.key), m_{n}.value, m_{n}.timestamp, m_{n}.headers", operator.id)
+    # Systems take records as they come, and find what cannot be read back when it is too late.
+    text.add(depth, f"if t_{n}.__class__ is not int or not {EARLIEST} <= t_{n} <= {LATEST}:", operator.id)
+    text.add(depth + 1, f"raise wrong_time(t_{n})", operator.id)
+    text.add(depth, f"if h_{n} != ():", operator.id)
+    text.add(depth + 1, f"check_headers(h_{n})", operator.id)
     compiler.follow(part, operator.id, out, depth)
 
 

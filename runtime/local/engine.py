@@ -5,6 +5,8 @@ import uuid
 from contextlib import ExitStack
 from typing import Any
 
+from ...dsl.checks import explain
+from ...dsl.errors import PlanError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..kernel.program import compile_stage
@@ -44,6 +46,8 @@ def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list
     """The tasks of a plan, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
     kept = admin.checkpoints(plan.name)
+    if not kept:
+        _refuse_others(plan, admin)
     made = []
     for stage in plan.stages:
         program = compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True)
@@ -62,6 +66,16 @@ def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list
                 task.commit()
             made.append(task)
     return made
+
+
+def _refuse_others(plan: Plan, admin: Admin) -> None:
+    """Refuse to begin where a stream between the stages holds messages: each is published with a checkpoint of its
+    writer, so another pipeline wrote them."""
+    for stream in plan.streams:
+        if stream.kind == "intermediate" and any(admin.ends(stream.name)):
+            wrong = f"the stream {stream.name!r} between stages of pipeline {plan.name!r} holds another's messages"
+            expected = "names of pipelines and partition_by that together name streams of their own"
+            raise PlanError(explain(wrong, expected, "give one of the two another name", plan.pipeline.origin))
 
 
 def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, Clock]:

@@ -11,7 +11,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...dsl.checks import explain
-from ...dsl.errors import FluvialError, MessageError, SystemProblem, UnsupportedError
+from ...dsl.errors import (
+    FluvialError,
+    MessageError,
+    PipelineError,
+    SystemProblem,
+    UnsupportedError,
+    UsageError,
+)
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..report import OnProgress, Report
@@ -87,15 +94,21 @@ def _raise_any(queries: Sequence[StreamingQuery]) -> None:
             raise _problem(query.exception())
 
 
-_MESSAGE = re.compile(
-    r"fluvial\.dsl\.errors\.(\w+): (.*?)(?=\n\s*(?:\n|at org\.|SQLSTATE|JVM stack|Driver stack)|\Z)", re.DOTALL
+_RAISED = re.compile(
+    r"^fluvial\.dsl\.errors\.(\w+): (.*?)"
+    r"(?=\n\s*(?:at org\.|SQLSTATE|JVM stack|Driver stack|The above exception was|During handling of the above)|\Z)",
+    re.DOTALL | re.MULTILINE,
 )
+_KINDS: dict[str, type[FluvialError]] = {
+    kind.__name__: kind for kind in (MessageError, PipelineError, SystemProblem, UsageError)
+}
 
 
 def _problem(error: Exception | None) -> FluvialError:
-    """Spark's error as ours: a message that failed in a worker comes back as the text of a traceback."""
+    """Spark's error as ours: what was raised in a worker comes back as the text of a traceback."""
     text = str(error)
-    found = [match for match in _MESSAGE.finditer(text) if match[1] == "MessageError"]
+    found = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
     if found:
-        return MessageError(found[-1][2].strip())
+        kind, told = found[-1]
+        return kind(told.strip())
     return SystemProblem(f"the query on Spark has failed: {text.strip()}")

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ..systems.log.reader import LogReader
+from ..systems.problems import outside
 from .rows import SPARK_SCHEMA, arrow_batch
 from .shipping import Shipment
 from .sources import end_of_input, level_zero
@@ -96,11 +97,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = _offsets(start)
         target = self._target or self._ends()
         most = self._told.batch_records
+        self._check(begun, target)
         streams = {stream: _step(begun.streams[stream], ends, most) for stream, ends in target.items()}
         if self._last_end is None:
             self._last_end = begun.ends + self._told.closing
         reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
         return _plain(LogOffsets(streams, self._last_end if reached else begun.ends))
+
+    def _check(self, begun: LogOffsets, target: dict[str, list[int]]) -> None:
+        for stream, ends in target.items():
+            for number, (at, end) in enumerate(zip(begun.streams[stream], ends, strict=True)):
+                if at > end:
+                    raise outside(stream, number, at, 0, end, f"log:{self._told.directory}")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begun, reached = _offsets(start), _offsets(end)
@@ -124,7 +132,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _step(start: list[int], ends: list[int], most: int) -> list[int]:
-    return [max(first, min(first + most, last)) for first, last in zip(start, ends, strict=True)]
+    return [min(first + most, last) for first, last in zip(start, ends, strict=True)]
 
 
 def _offsets(found: dict[str, Any]) -> LogOffsets:

@@ -13,12 +13,13 @@ from ...dsl.errors import PlanError
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ..systems.log import LogSystem
+from .files import write
 from .levels import Levels
 from .log_sink import SinkOptions
 from .log_source import LogOptions
 from .lowering import levels
 from .rows import SPARK_SCHEMA
-from .shipping import Cargo, Shipment, pack
+from .shipping import Cargo, Shipment, laid_down, pack
 from .stateful import LevelProcessor
 
 
@@ -44,8 +45,9 @@ class Part:
 def prepare(plan: Plan, stages: list[PlannedStage], system: LogSystem, settings: Settings, root: Path) -> Part:
     """Make a part ready to start: its levels, its functions as bytes, and its checkpoint's folder."""
     found = levels(plan, stages, settings.spark_buckets)
-    shipment = pack(Cargo(plan, found, settings.spark_buckets))
+    packed = pack(Cargo(plan, found, settings.spark_buckets))
     folder = _folder(plan, stages, settings, root)
+    shipment = laid_down(packed, folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, system, settings)
@@ -71,7 +73,7 @@ def _identity(folder: Path) -> str:
     file = folder / "identity"
     if not file.exists():
         # Checkpoints that a crash has left without a name would take each other's batches for their own.
-        _write(file, uuid.uuid4().hex.encode())
+        write(file, uuid.uuid4().hex.encode())
     return file.read_text()
 
 
@@ -82,15 +84,8 @@ def _starts(folder: Path, sources: tuple[str, ...], system: LogSystem, settings:
     if not file.exists():
         admin = system.admin()
         begin = admin.ends if settings.offset_default == "latest" else admin.starts
-        _write(file, msgspec.json.encode({name: begin(name) for name in sources}))
+        write(file, msgspec.json.encode({name: begin(name) for name in sources}))
     return msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write a file at one stroke: a crash leaves all of it or nothing."""
-    fresh = file.with_suffix(".new")
-    fresh.write_bytes(data)
-    fresh.replace(file)
 
 
 def start(part: Part, session: SparkSession, settings: Settings, ends: dict[str, list[int]] | None) -> StreamingQuery:

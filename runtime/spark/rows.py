@@ -34,6 +34,9 @@ BLOCK_BYTES = 1 << 20
 ARROW_BYTES = 64 << 20
 """Most bytes of rows that Spark hands to Python at once."""
 
+ARROW_RECORDS = 10_000
+"""Most rows of those. Spark's sources take no session that sets no limit."""
+
 
 class Messages(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     """Messages of one producer in its order, by columns. `positions` tell their order among all of that producer's;

@@ -15,7 +15,7 @@ from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
 from .log_sink import LogSinkDataSource
 from .log_source import LogDataSource
-from .rows import ARROW_BYTES
+from .rows import ARROW_BYTES, ARROW_RECORDS
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -83,6 +83,7 @@ def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.stateStore.encodingFormat": "avro",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
     }
 
 

@@ -9,27 +9,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pyspark.cloudpickle
 
 from ...dsl.checks import explain
-from ...dsl.errors import UnsupportedError
+from ...dsl.errors import SystemProblem, UnsupportedError
 from ...dsl.pipeline import Pipeline
 from ...planner.plan import Plan
 from ..kernel.program import Program, compile_stage
 from ..kernel.shape import Clock
 from . import structs
+from .files import write
 from .levels import Levels
 
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """A plan and its levels as bytes; `digest` tells workers whether they have it already."""
+    """A plan and its levels as bytes, or the file of them; `digest` tells workers whether they have it already."""
 
     digest: str
     data: bytes
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,32 @@ def pack(cargo: Cargo) -> Shipment:
     return Shipment(hashlib.sha256(data).hexdigest(), data)
 
 
+def laid_down(shipment: Shipment, folder: Path) -> Shipment:
+    """The same shipment, with its bytes in a folder that workers see: Spark sends large ones as broadcasts, which not
+    all processes that need them can load."""
+    file = folder / "shipment"
+    write(file, shipment.data)
+    return Shipment(shipment.digest, b"", str(file.absolute()))
+
+
+def _read(shipment: Shipment) -> bytes:
+    if not shipment.file:
+        return shipment.data
+    try:
+        data = Path(shipment.file).read_bytes()
+    except OSError as error:
+        raise SystemProblem(
+            f"a Spark worker cannot read {shipment.file}: {error}\n"
+            "  expected: a folder that every worker sees\n  to do: set state_dir to one, on a disk that they share"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != shipment.digest:
+        raise SystemProblem(
+            f"{shipment.file} has changed since the run began\n"
+            "  expected: one run of a pipeline at a time\n  to do: stop the other run, and start again"
+        )
+    return data
+
+
 @contextmanager
 def by_value(pipeline: Pipeline) -> Iterator[None]:
     """Meanwhile, the modules that the pipeline's functions come from are pickled with their code, unless installed."""
@@ -85,7 +114,7 @@ def unpack(shipment: Shipment) -> tuple[Cargo, dict[str, Program]]:
     """The plan in this worker process, and its programs as far as they are compiled."""
     found = _UNPACKED.get(shipment.digest)
     if found is None:
-        found = _UNPACKED[shipment.digest] = (_cloudpickle.loads(shipment.data), {})
+        found = _UNPACKED[shipment.digest] = (_cloudpickle.loads(_read(shipment)), {})
     return found
 
 

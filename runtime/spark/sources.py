@@ -16,7 +16,7 @@ from ...planner.names import dead_letters
 from ..kernel.failures import Failures, Where
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
-from ..kernel.times import LATEST, START, wrong_time
+from ..kernel.times import EARLIEST, LATEST, START, wrong_time
 from ..state.memory import MemoryStore
 from ..systems.contract import Batch
 from .emitting import Emitter, watermarks
@@ -148,7 +148,7 @@ class _Forward:
                     decode_key(key)
         times = list(found.times) if timestamp is None else [timestamp(value) for value in decoded]
         for time in times:
-            if type(time) is not int or time > LATEST:
+            if type(time) is not int or not EARLIEST <= time <= LATEST:
                 raise wrong_time(time)
         return times
 

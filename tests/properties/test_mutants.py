@@ -141,7 +141,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.
         Mutant(Landing, "land_all", "offsets[stop - 1] + 1", "offsets[stop - 1] + 2"),
-        Mutant(StageTask, "changes", "self.windows.values()", "[*self.windows.values()][1:]"),
+        Mutant(StageTask, "changes", "self.windows.items()", "[*self.windows.items()][1:]"),
         Mutant(SessionOperator, "changes", "self._timers.changes()", "()"),
         Mutant(TimedState, "changes", "yield from layer.changes()", "yield from [*layer.changes()][1:]"),
         Mutant(Layer, "settle", "self.complete = False", "pass"),

@@ -9,7 +9,7 @@ from fluvial.dsl import Message, Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.code import FILE_PREFIX, operator_at
 from fluvial.runtime.kernel.stamps import STAMP, Control, control_record, pack_stamp
-from fluvial.runtime.kernel.times import LATEST, START
+from fluvial.runtime.kernel.times import EARLIEST, LATEST, START
 from stages import feed, program_of, task_of
 
 
@@ -49,6 +49,24 @@ def test_a_function_of_whole_messages_may_change_all_of_them() -> None:
     }
 
 
+@pytest.mark.parametrize("time", [EARLIEST - 1, LATEST + 1, "noon", None])
+def test_a_whole_message_with_a_time_that_is_none_fails(time: Any) -> None:
+    assert made_by(lambda message: Message(message.key, message.value, time)) == ({}, {"map_messages-2": 1})
+
+
+@pytest.mark.parametrize("headers", [None, ["n", b"1"], (("n", 1),), (("n", "1"),), (("n",),), ((b"n", b"1"),), (1,)])
+def test_a_whole_message_with_headers_that_are_none_fails(headers: Any) -> None:
+    assert made_by(lambda message: Message(message.key, message.value, 7, headers)) == ({}, {"map_messages-2": 1})
+
+
+def made_by(fn: Any) -> tuple[Any, dict[str, int]]:
+    """What a function of whole messages makes of one, and the failures."""
+    pipeline = Pipeline("p", on_error=skip())
+    pipeline.stream("in", value=int).map_messages(fn).send_to("out", value=int)
+    task = task_of(pipeline)
+    return feed(task, "in", (b"a", b"1", 7, ())), task.failures.counts
+
+
 def test_a_message_without_value_has_none() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=int).map(lambda value: value).send_to("out", value=int)
@@ -79,7 +97,7 @@ def test_a_record_from_a_border_tells_time_and_loses_its_stamp() -> None:
     assert task.inputs.watermark() == 8
 
 
-@pytest.mark.parametrize("time", [LATEST + 1, "noon", 1.0, True])
+@pytest.mark.parametrize("time", [EARLIEST - 1, LATEST + 1, "noon", 1.0, True])
 def test_a_time_that_is_none_fails_at_its_source(time: Any) -> None:
     pipeline = Pipeline("p", on_error=skip())
     pipeline.stream("in", value=int, timestamp=lambda _: time).send_to("out")

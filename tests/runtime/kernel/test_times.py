@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fluvial.runtime.kernel.times import END, LATEST, START, wrong_time
+from fluvial.runtime.kernel.times import EARLIEST, END, LATEST, START, wrong_time
 
 LONGEST = timedelta.max // timedelta(milliseconds=1)
 
@@ -14,10 +14,15 @@ def test_the_latest_message_leaves_room_for_all_that_a_window_adds() -> None:
     assert START < LATEST + size + lateness + gap + 1 < END
 
 
+def test_the_earliest_message_leaves_room_for_a_watermark_that_lags_behind() -> None:
+    assert START < EARLIEST - LONGEST
+
+
 @pytest.mark.parametrize(
     ("timestamp", "kind", "text"),
     [
-        (LATEST + 1, ValueError, f"must be ms since epoch, {LATEST} at most, not {LATEST + 1}"),
+        (LATEST + 1, ValueError, f"must be ms since epoch, {EARLIEST} to {LATEST}, not {LATEST + 1}"),
+        (EARLIEST - 1, ValueError, f"must be ms since epoch, {EARLIEST} to {LATEST}, not {EARLIEST - 1}"),
         (1.5, TypeError, "must return an int, ms since epoch, not float: 1.5"),
         (None, TypeError, "must return an int, ms since epoch, not NoneType: None"),
     ],

@@ -112,6 +112,32 @@ def test_a_run_stopped_between_batches_is_gone_on_with(tmp_path: Path, spark: "S
     assert last.in_flight <= last.lag <= len(LINES)
 
 
+def test_functions_may_hold_more_than_spark_sends_at_once(tmp_path: Path, spark: "SparkSession") -> None:
+    names = os.urandom(2 << 20)
+    pipeline = Pipeline("heavy")
+    lines = pipeline.stream("lines", value=str).map(lambda line: f"{line} of {len(names)}")
+    lines.partition_by(key_of, id="by-name", key_type=str, value=str).map(str).send_to("out")
+    system = written(tmp_path / "log", ["a 1"])
+    run(pipeline, engine="spark", system=system, settings=SMALL, until="end", spark=spark)
+    assert outputs(system) == [(b"a", b"a 1 of 2097152")]
+
+
+def test_a_session_may_have_other_settings_of_arrow_and_gets_them_back(tmp_path: Path, spark: "SparkSession") -> None:
+    prefix = "spark.sql.execution.arrow"
+    others = {f"{prefix}.maxRecordsPerBatch": "0", f"{prefix}.useLargeVarTypes": "true"}
+    before = {name: str(spark.conf.get(name)) for name in others}
+    for name, value in others.items():
+        spark.conf.set(name, value)
+    try:
+        system = written(tmp_path / "log", LINES)
+        run(visits(), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
+        assert {name: spark.conf.get(name) for name in others} == others
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, old)
+    assert outputs(system) == on_local(tmp_path / "local")
+
+
 def test_a_later_run_goes_on_where_the_end_of_input_was(tmp_path: Path, spark: "SparkSession") -> None:
     system = written(tmp_path / "log", ["a 1", "b 1", "a 3", "b 3"])
     run(visits(), engine="spark", system=system, until="end", spark=spark)

@@ -8,7 +8,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from pyspark.errors import StreamingQueryException
 
-from fluvial.dsl import SystemProblem
+from fluvial.dsl import FluvialError, MessageError, PipelineError, SystemProblem
 from fluvial.runtime.spark import engine
 
 
@@ -60,3 +60,36 @@ def test_a_query_that_does_not_start_ends_those_that_have() -> None:
     with pytest.raises(OSError, match="no room"):
         run_all([lambda: going_on, refuse], Watch())
     assert not going_on.isActive
+
+
+def traceback_of(error: Exception) -> str:
+    """What a query says that fails of an error in a worker."""
+    return (
+        "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+        '  File "worker.py", line 1, in main\n'
+        f"fluvial.dsl.errors.{type(error).__name__}: {error}\n"
+        " SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: p"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MessageError("map 'm' failed: ValueError: first\n\nand last\n  at p.py:3\n  to do: mend it"),
+        PipelineError("the state of window 'w' cannot be encoded\n  at p.py:3"),
+        SystemProblem("x.seg is damaged at byte 0"),
+    ],
+)
+def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError) -> None:
+    run_all: Any = engine._run_all
+    with pytest.raises(FluvialError) as raised:
+        run_all([lambda: Query(StreamingQueryException(traceback_of(error)))], Watch())
+    assert (type(raised.value), str(raised.value)) == (type(error), str(error))
+
+
+def test_the_error_that_was_raised_last_comes_back() -> None:
+    first = "fluvial.dsl.errors.SystemProblem: no disk\n\nThe above exception was the direct cause of the following "
+    text = f"{first}exception:\n\n{traceback_of(MessageError('map failed'))}"
+    run_all: Any = engine._run_all
+    with pytest.raises(MessageError, match=r"\Amap failed\Z"):
+        run_all([lambda: Query(StreamingQueryException(text))], Watch())

@@ -43,7 +43,15 @@ def test_time_behind_a_border_does_not_wait_for_sources_that_do_not_lead_there()
     assert [message.timestamp for message in query.written["out"]] == [9]
 
 
-@pytest.mark.parametrize("bad", [(b"a", b"no number", 99, ()), (b"\xff", b"1", 99, ()), (b"a", b"1", 2**63 - 1, ())])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (b"a", b"no number", 99, ()),
+        (b"\xff", b"1", 99, ()),
+        (b"a", b"1", 2**63 - 1, ()),
+        (b"a", b"1", -(2**63), ()),
+    ],
+)
 def test_a_message_that_fails_at_its_source_does_not_move_time(bad: Record) -> None:
     pipeline = Pipeline("p", on_error=skip())
     pipeline.stream("in", value=int, key=str).window(TEN, count(), id="window").send_to("out")

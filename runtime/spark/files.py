@@ -1,0 +1,10 @@
+"""The files that lie beside Spark's checkpoint of a query."""
+
+from pathlib import Path
+
+
+def write(file: Path, data: bytes) -> None:
+    """Write a file at one stroke: a crash leaves all of it or nothing."""
+    fresh = file.with_suffix(".new")
+    fresh.write_bytes(data)
+    fresh.replace(file)
