@@ -47,7 +47,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     stall_timeout: timedelta = timedelta(minutes=5)
     spark_buckets: int = 8
     spark_shuffle_partitions: int | None = None
-    spark_batch_records: int = 1_000_000
+    spark_batch_records: int = 300_000
     spark_trigger_interval: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
