@@ -33,7 +33,8 @@ OnProgress = Callable[[Progress], None]
 
 class Report(Struct, frozen=True, kw_only=True):
     """What a run did. Counts are of messages, since the run started: `read` and `written` by stream; `late` are those
-    dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator.
+    dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator. `checkpoints`
+    counts the commits of tasks, on Spark the batches.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")

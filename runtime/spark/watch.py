@@ -21,7 +21,7 @@ class Watch:
         self, plan: Plan, parts: Sequence[Part], started: float, progress: OnProgress | None, stop: Callable[[], bool]
     ) -> None:
         self._plan, self._parts, self._started, self._progress = plan, parts, started, progress
-        self._before = self._tally()
+        self._before, self._batches_before = self._tally(), self._batches()
         self._next = started + PROGRESS_SECONDS
         self.stop = stop
 
@@ -50,9 +50,11 @@ class Watch:
     def report(self) -> Report:
         """What was done since the start."""
         counts = self._tally().since(self._before)
+        names = [stream.name for stream in self._plan.streams] + [operator.id for operator in self._plan.operators]
+        order = {name: index for index, name in reversed(list(enumerate(names)))}
         read, written, late, failed = (
-            {name: number for name, number in counts.get(kind, {}).items() if number}
-            for kind in ("read", "written", "late", "failed")
+            {name: found[name] for name in sorted(found, key=lambda name: order.get(name, len(order))) if found[name]}
+            for found in (counts.get(kind, {}) for kind in ("read", "written", "late", "failed"))
         )
         return Report(
             pipeline=self._plan.name,
@@ -62,7 +64,12 @@ class Watch:
             written=written,
             late=late,
             failed=failed,
+            checkpoints=self._batches() - self._batches_before,
         )
+
+    def _batches(self) -> int:
+        """How many batches are done, in all runs."""
+        return sum(max(_numbers(part, "commits"), default=-1) + 1 for part in self._parts)
 
     def _tally(self) -> Tally:
         found = Tally()
@@ -73,10 +80,13 @@ class Watch:
 
 def _reached(part: Part, kind: str) -> int:
     """How many messages of the sources lie behind the last batch that is planned ("offsets") or done ("commits")."""
-    folder = part.folder / "spark"
-    batches = [int(file.name) for file in (folder / kind).glob("[0-9]*")]
+    batches = _numbers(part, kind)
     if not batches:
         return sum(map(sum, part.starts.values()))
     # Spark's offset log: a version, a line of metadata, and a line for each source, of which there is one.
-    told = (folder / "offsets" / str(max(batches))).read_text().splitlines()[-1]
+    told = (part.folder / "spark" / "offsets" / str(max(batches))).read_text().splitlines()[-1]
     return sum(map(sum, msgspec.json.decode(told, type=LogOffsets).streams.values()))
+
+
+def _numbers(part: Part, kind: str) -> list[int]:
+    return [int(file.name) for file in (part.folder / "spark" / kind).glob("[0-9]*")]

@@ -88,7 +88,9 @@ def test_several_batches_and_processes_give_what_the_local_engine_does(tmp_path:
     system = written(tmp_path / "log", LINES)
     report = run(visits(seen), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
     assert outputs(system) == on_local(tmp_path / "local")
-    assert report.read["lines"] == len(LINES)
+    assert report.read == {"lines": len(LINES), "visits-by-name": len(LINES)}
+    assert list(report.written) == ["visits-by-name", "out"]
+    assert report.checkpoints == 3
     assert len(list(seen.iterdir())) >= 2
 
 
