@@ -75,6 +75,14 @@ def messages_of(stream: str, producer: int, positions: Sequence[int], records: S
     return Messages(stream, producer, list(positions), keys, values, times, headers if any(headers) else None)
 
 
+class Head(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
+    """What `Messages` begin with, to be read without the rest."""
+
+    stream: str
+    producer: int
+    positions: list[int]
+
+
 class Watermark(msgspec.Struct, array_like=True, frozen=True, tag=1):
     """How far a producer of a stream has come, in ms since epoch."""
 
@@ -97,6 +105,8 @@ Block = Messages | Watermark | Ended | Counts
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Block).decode
+decode_messages = msgspec.msgpack.Decoder(Messages).decode
+decode_head = msgspec.msgpack.Decoder(Head | Watermark | Ended | Counts).decode
 
 
 def message_blocks(found: Messages) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from ..kernel.state import Change
 from .emitting import Emitter
 from .feeding import Feeder
 from .pages import Blobs, Pages
-from .rows import NAMES, Ended, Messages, Row, Watermark, decode
+from .rows import NAMES, Ended, Head, Row, Watermark, decode_head, decode_messages
 from .shipping import Shipment, program, unpack
 
 if TYPE_CHECKING:
@@ -69,24 +69,26 @@ class LevelProcessor(StatefulProcessor):
 
 @dataclass(slots=True)
 class _Inbox:
-    """The blocks of one bucket in one batch, each producer's messages in its order."""
+    """The blocks of one bucket in one batch. Messages stay packed until their turn: unpacked they are several times as
+    large. `messages` are (producer, first position, stream, block), each producer's in its order."""
 
-    messages: list[Messages] = field(default_factory=list)
+    messages: list[tuple[int, int, str, bytes]] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     ended: bool = False
 
 
 def _inbox(blocks: Iterable[bytes]) -> _Inbox:
     inbox = _Inbox()
-    for block in map(decode, blocks):
-        if isinstance(block, Messages):
-            inbox.messages.append(block)
-        elif isinstance(block, Watermark):
-            inbox.watermarks.append(block)
-        elif isinstance(block, Ended):
+    for block in blocks:
+        head = decode_head(block)
+        if isinstance(head, Head):
+            inbox.messages.append((head.producer, head.positions[0], head.stream, block))
+        elif isinstance(head, Watermark):
+            inbox.watermarks.append(head)
+        elif isinstance(head, Ended):
             inbox.ended = True
     # A shuffle keeps no order.
-    inbox.messages.sort(key=lambda found: (found.producer, found.positions[0]))
+    inbox.messages.sort()
     return inbox
 
 
@@ -123,11 +125,13 @@ class _StageAtWork:
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
         for stream in self._stage.inputs:
-            for found in inbox.messages:
-                if found.stream == stream:
-                    feeder.feed(self.task, stream, found.producer, found.positions, found.records())
+            for producer, _, of, block in inbox.messages:
+                if of == stream:
+                    found = decode_messages(block)
+                    feeder.feed(self.task, stream, producer, found.positions, found.records())
                     if stream not in self._counted:
                         read[stream] = read.get(stream, 0) + len(found.positions)
+                    self._emitter.take(self.task, made)
         feeder.run(self.task, lambda: self._tell(inbox))
         if inbox.ended:
             feeder.run(self.task, self._end)
