@@ -1,10 +1,12 @@
 """From what a stage makes to rows: which level and bucket each message goes to."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from ...dsl.message import Record
 from ...dsl.operators import SinkTo
+from ...dsl.sink import Sink
 from ...planner.names import dead_letters
 from ..kernel.stage import DEAD_LETTERS, StageTask
 from ..kernel.times import START
@@ -17,10 +19,10 @@ class Emitter:
     """Turns what the tasks of one stage make into rows.
 
     `producer` is who makes it, to those who sort it or tell time by it; `bucket` is where rows that leave the
-    query lie.
+    query lie; `stack` closes the sinks that were opened.
     """
 
-    def __init__(self, cargo: Cargo, stage: str, producer: int, bucket: int) -> None:
+    def __init__(self, cargo: Cargo, stage: str, producer: int, bucket: int, stack: ExitStack) -> None:
         self._cargo = cargo
         self._producer = producer
         self._bucket = bucket
@@ -30,6 +32,8 @@ class Emitter:
         self._streams = {id: plan.operator(id).writes[0] for id in members if plan.operator(id).writes}
         self._streams[DEAD_LETTERS] = dead_letters(plan.name)
         self._borders = [id for id in members if plan.operator(id).kind == "partition_by"]
+        self._stack = stack
+        self._open: dict[str, Sink[Any]] = {}
         self._sinks: dict[str, SinkTo] = {}
         for id in members:
             operator = plan.pipeline.operator(id)
@@ -58,13 +62,17 @@ class Emitter:
             rows.extend(by_bucket(level, cargo.buckets, found))
 
     def _sink(self, id: str, messages: list[Any]) -> None:
-        sink = self._sinks[id].sink
-        sink.open()
-        try:
-            sink.write(messages)
+        if id not in self._open:
+            sink = self._sinks[id].sink
+            sink.open()
+            self._stack.callback(sink.close)
+            self._open[id] = sink
+        self._open[id].write(messages)
+
+    def flush(self) -> None:
+        """Return once all that sinks were given is safe."""
+        for sink in self._open.values():
             sink.flush()
-        finally:
-            sink.close()
 
     def tell(self, task: StageTask, rows: list[Row]) -> None:
         """Tell every bucket behind a border how far time has come here."""

@@ -46,7 +46,7 @@ def run(
         root = Path(settings.state_dir or log.directory / "spark") / plan.name
         parts = [prepare(plan, stages, log, settings, root) for stages in components(plan)]
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
-        watch = Watch(plan, parts, started, progress, stop)
+        watch = Watch(plan, parts, admin, started, progress, stop)
         _run_all([partial(start, part, session, settings, ends) for part in parts], watch)
         return watch.report()
 

@@ -5,6 +5,7 @@ their bucket, with their time; and it tells every bucket how far each source par
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Protocol
 
 from msgspec import structs
@@ -53,15 +54,17 @@ def level_zero(shipment: Shipment, stream: str, partition: int, batches: Iterabl
     """Bring what a batch of Spark's holds of one source partition through level 0."""
     cargo, _ = unpack(shipment)
     forwarded = stream in cargo.levels.forwarded
-    part: _Part = _Forward(cargo, stream, partition) if forwarded else _Stage(shipment, cargo, stream, partition)
-    with Feeder() as feeder:
+    with Feeder() as feeder, ExitStack() as stack:
+        part: _Part = (
+            _Forward(cargo, stream, partition) if forwarded else _Stage(shipment, cargo, stream, partition, stack)
+        )
         for batch in batches:
             rows: list[Row] = []
             part.take_in(feeder, batch.offsets, batch.records, rows)
             yield rows
-    rest: list[Row] = []
-    part.finish(rest)
-    yield rest
+        rest: list[Row] = []
+        part.finish(rest)
+        yield rest
 
 
 def end_of_input(shipment: Shipment) -> list[Row]:
@@ -78,7 +81,7 @@ def _told(stream: str, partition: int, watermark: int) -> dict[str, int]:
 class _Stage:
     """A partition whose messages a stage without state processes."""
 
-    def __init__(self, shipment: Shipment, cargo: Cargo, stream: str, partition: int) -> None:
+    def __init__(self, shipment: Shipment, cargo: Cargo, stream: str, partition: int, stack: ExitStack) -> None:
         stage = next(stage for stage in cargo.plan.stages if stream in stage.inputs)
         producer = producer_number(cargo.plan, stage, stream, partition)
         self._stream, self._partition, self._read = stream, partition, 0
@@ -86,7 +89,7 @@ class _Stage:
         for other in stage.inputs:
             if other != stream:  # its partitions are on their own ways, and tell their own time
                 self._task.inputs.end(other)
-        self._emitter = Emitter(cargo, stage.id, producer, producer % cargo.buckets)
+        self._emitter = Emitter(cargo, stage.id, producer, producer % cargo.buckets, stack)
 
     def take_in(self, feeder: Feeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
@@ -94,6 +97,7 @@ class _Stage:
         self._emitter.take(self._task, rows)
 
     def finish(self, rows: list[Row]) -> None:
+        self._emitter.flush()
         self._emitter.tell(self._task, rows)
         told = _told(self._stream, self._partition, self._task.inputs.watermark())
         self._emitter.count(self._task, {self._stream: self._read}, rows, told)

@@ -5,6 +5,7 @@ every source partition that moves tells all of them.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +100,9 @@ def process_bucket(shipment: Shipment, level: int, bucket: int, blocks: Iterable
     pages = Pages(blobs)
     made: list[Row] = []
     changes: list[Change] = []
-    with Feeder() as feeder:
+    with Feeder() as feeder, ExitStack() as stack:
         for stage in cargo.levels.stages_at(level):
-            at_work = _StageAtWork(shipment, stage, bucket, pages)
+            at_work = _StageAtWork(shipment, stage, bucket, pages, stack)
             at_work.process(feeder, inbox, made)
             changes.extend(at_work.task.changes())
     pages.write(changes)
@@ -111,7 +112,7 @@ def process_bucket(shipment: Shipment, level: int, bucket: int, blocks: Iterable
 class _StageAtWork:
     """One stage, on one bucket, in one batch."""
 
-    def __init__(self, shipment: Shipment, stage: str, bucket: int, pages: Pages) -> None:
+    def __init__(self, shipment: Shipment, stage: str, bucket: int, pages: Pages, stack: ExitStack) -> None:
         cargo, _ = unpack(shipment)
         self._stage, self._pages = cargo.plan.stage(stage), pages
         told = {stream: dict(found) for stream, found in pages.index.producers.get(stage, {}).items()}
@@ -119,7 +120,7 @@ class _StageAtWork:
         position = Position(producers=told)
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
-        self._emitter = Emitter(cargo, stage, bucket, bucket)
+        self._emitter = Emitter(cargo, stage, bucket, bucket, stack)
         self._counted = cargo.levels.forwarded
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
@@ -136,6 +137,7 @@ class _StageAtWork:
         if inbox.ended:
             feeder.run(self.task, self._end)
         self._emitter.take(self.task, made)
+        self._emitter.flush()
         self._emitter.tell(self.task, made)
         self._emitter.count(self.task, read, made)
         self._pages.index.producers[self._stage.id] = self.task.position().producers

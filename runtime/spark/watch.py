@@ -7,6 +7,7 @@ import msgspec
 
 from ...planner.plan import Plan
 from ..report import OnProgress, Progress, Report
+from ..systems.contract import Admin
 from .log_source import LogOffsets
 from .query import Part
 from .tally import Tally, tally_of
@@ -18,9 +19,16 @@ class Watch:
     """Tells progress about once a second, and hears the wish to stop."""
 
     def __init__(
-        self, plan: Plan, parts: Sequence[Part], started: float, progress: OnProgress | None, stop: Callable[[], bool]
+        self,
+        plan: Plan,
+        parts: Sequence[Part],
+        admin: Admin,
+        started: float,
+        progress: OnProgress | None,
+        stop: Callable[[], bool],
     ) -> None:
-        self._plan, self._parts, self._started, self._progress = plan, parts, started, progress
+        self._plan, self._parts, self._admin = plan, parts, admin
+        self._started, self._progress = started, progress
         self._before, self._batches_before = self._tally(), self._batches()
         self._next = started + PROGRESS_SECONDS
         self.stop = stop
@@ -35,7 +43,7 @@ class Watch:
     def _look(self, now: float) -> Progress:
         tally = self._tally()
         counts = tally.since(self._before)
-        ends = sum(sum(part.system.admin().ends(name)) for part in self._parts for name in part.sources)
+        ends = sum(sum(self._admin.ends(name)) for part in self._parts for name in part.sources)
         done, planned = (sum(_reached(part, kind) for part in self._parts) for kind in ("commits", "offsets"))
         return Progress(
             phase="running",
@@ -74,7 +82,7 @@ class Watch:
     def _tally(self) -> Tally:
         found = Tally()
         for part in self._parts:
-            found.add(tally_of(part.system.admin().checkpoints(part.group)))
+            found.add(tally_of(self._admin.checkpoints(part.group)))
         return found
 
 

@@ -1,5 +1,6 @@
 """The lowering to Spark, judged in process by random pipelines: see `spark_in_process`."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is i
 
 from cases import Case, cases, judge
 from fluvial.dsl import Pane, Pipeline, collect, count, skip, tumbling
-from fluvial.dsl.message import Record
+from fluvial.dsl.message import Message, Record
 from fluvial.planner import plan
 from fluvial.runtime.spark import stateful
 from fluvial.runtime.systems.contract import Batch
@@ -112,3 +113,44 @@ def test_a_window_holds_messages_in_their_order_and_fires_in_its_batch() -> None
 def test_what_a_bucket_forgets_is_seen(lost: str) -> None:
     with planted(Mutant(stateful, "_inbox", lost, "pass")):
         assert collected() != [[], WINDOWS[:1], WINDOWS]
+
+
+class Noting:
+    """A sink that notes what is done to it."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self._calls = calls
+
+    def open(self) -> None:
+        self._calls.append("open")
+
+    def write(self, messages: Sequence[Message[int]]) -> None:
+        self._calls += [str(message.value) for message in messages]
+
+    def flush(self) -> None:
+        self._calls.append("flush")
+
+    def close(self) -> None:
+        self._calls.append("close")
+
+    def __reduce__(self) -> str:
+        return "NOTING"
+
+
+CALLS: list[str] = []
+NOTING = Noting(CALLS)
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+def test_a_sink_is_opened_once_for_all_pieces_of_a_batch(crosses: bool) -> None:
+    CALLS.clear()
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", value=int, key=str)
+    (numbers.partition_by(in_one, id="by", key_type=str) if crosses else numbers).sink(NOTING, id="sink")
+    (query,) = queries(plan(pipeline, partitions={"in": 1}))
+    query.batch([Batch("in", 0, range(5), [(b"a", b"%d" % time, time, ()) for time in range(5)])])
+    assert ["open", *"01234", "flush", "close"] == CALLS
+
+
+def in_one(_: int) -> str:
+    return "one"
