@@ -18,3 +18,13 @@ def changelog(pipeline: str, operator: str) -> str:
 def dead_letters(pipeline: str) -> str:
     """The stream of messages that failed."""
     return f"{pipeline}-dead-letters"
+
+
+def checkpoints(pipeline: str) -> str:
+    """The stream of a pipeline's checkpoints, in systems that keep them in one."""
+    return f"{pipeline}-checkpoints"
+
+
+def coordinator(pipeline: str) -> str:
+    """The stream that says which container runs which task."""
+    return f"{pipeline}-coordinator"

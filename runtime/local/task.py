@@ -15,7 +15,7 @@ from ..kernel.stage import StageTask
 from ..kernel.stamps import Control, control_record
 from ..kernel.times import END, START
 from ..state.contract import TaskStore
-from ..systems.contract import Batch, Producer, StreamPartition
+from ..systems.contract import Batch, Publisher, StreamPartition
 from . import checkpoint as checkpoints
 from .checkpoint import Checkpoint
 from .landing import Landing
@@ -34,7 +34,7 @@ class Run:
     id: str
     plan: Plan
     settings: Settings
-    producer: Producer
+    producer: Publisher
     sleep: Sleep
     gate: Gate | None = None
 

@@ -5,15 +5,19 @@ Engines know systems by these contracts alone; the clients behind them are impor
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from ...dsl.message import Record
 
 StreamPartition = tuple[str, int]
 """A partition of a stream: (stream, partition number from 0)."""
+
+StreamUse = Literal["messages", "intermediate", "changelog", "checkpoints"]
+"""What a stream is made for. Readers of `messages` are not known; what an `intermediate` stream holds goes once its only
+reader has passed it; of a `changelog` and of `checkpoints` the last record of each key is kept."""
 
 
 @dataclass(slots=True)
@@ -54,7 +58,7 @@ class Admin(Protocol):
         """The partition count of a stream, None where there is no such stream."""
         ...
 
-    def create(self, stream: str, partitions: int) -> None:
+    def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
         """Make a stream. Nothing happens if it exists with this count; another count raises `SystemProblem`.
 
         Raises `UsageError` for a name with other characters than `A-Z a-z 0-9 . _ -`, and for a count below 1.
@@ -104,9 +108,8 @@ class Consumer(Protocol):
 class Transaction(Protocol):
     """Records that become visible together.
 
-    `append` any number of times, then `commit`; or `prepare`, keep the token where it survives a crash, and hand it to
-    `Producer.publish`, as often as need be: a token takes effect once. One that is dropped leaves nothing to read.
-    After `commit` or `prepare` it is over: `append`, `prepare` and `commit` raise `UsageError`.
+    `append` any number of times, then `commit`. One that is dropped leaves nothing to read. After `commit` it is over:
+    `append` and `commit` raise `UsageError`.
     """
 
     @property
@@ -118,12 +121,17 @@ class Transaction(Protocol):
         """Stage records in order; raises `SystemProblem` where the stream or partition does not exist."""
         ...
 
-    def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
-        """Make what is staged durable, not yet visible; the token names it and the checkpoints that go with it."""
-        ...
-
     def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
         """Make everything visible, and write the checkpoints by task name, at once or not at all."""
+        ...
+
+
+class DurableTransaction(Transaction, Protocol):
+    """A transaction that can also be prepared: `prepare`, keep the token where it survives a crash, and hand it to
+    `Publisher.publish`, as often as need be: a token takes effect once. After `prepare` the transaction is over."""
+
+    def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
+        """Make what is staged durable, not yet visible; the token names it and the checkpoints that go with it."""
         ...
 
 
@@ -132,13 +140,6 @@ class Producer(Protocol):
 
     def begin(self) -> Transaction:
         """A new transaction; several may be open at once."""
-        ...
-
-    def publish(self, token: bytes) -> None:
-        """Make a prepared transaction visible, also one of another producer; nothing happens if it is visible already.
-
-        Raises `SystemProblem` for bytes that are no token of this system, and for a transaction that is gone.
-        """
         ...
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
@@ -154,12 +155,64 @@ class Producer(Protocol):
         ...
 
 
+class Publisher(Producer, Protocol):
+    """A producer whose transactions can be prepared, and published later: by itself, or by another after a crash."""
+
+    def begin(self) -> DurableTransaction: ...
+
+    def publish(self, token: bytes) -> None:
+        """Make a prepared transaction visible, also one of another producer; nothing happens if it is visible already.
+
+        Raises `SystemProblem` for bytes that are no token of this system, and for a transaction that is gone.
+        """
+        ...
+
+
+class Sender(Protocol):
+    """Writes records as they come, without waiting: those of one partition arrive in their order, each once, also where
+    the connection is lost in between. Not for use by two threads at once.
+
+    With a transactional id, all that is sent between `begin` and `commit` becomes visible together, or not at all; to
+    make one with an id takes the right to write from all senders with that id before it, and drops what they had not
+    committed. Every method raises `SystemProblem` where the brokers stay out of reach, where they refused something
+    that was sent before, and where another sender has taken the id.
+    """
+
+    def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        """Hand over records; may wait for room."""
+        ...
+
+    def flush(self) -> None:
+        """Return once all that was sent is safe."""
+        ...
+
+    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        """The offset that the next record will have, after all that was flushed, committed or not."""
+        ...
+
+    def begin(self) -> None:
+        """Start a transaction; with an id, nothing can be sent outside of one."""
+        ...
+
+    def commit(self) -> None:
+        """Flush, and make visible what was sent since `begin`."""
+        ...
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Nobody reads these partitions before these offsets any more: what lies there may be removed."""
+        ...
+
+    def close(self) -> None:
+        """Drop what was sent in a transaction that is not committed, and what is not flushed."""
+        ...
+
+
 class System(Protocol):
     """One place where streams live."""
 
     @property
     def url(self) -> str:
-        """How users name it: `log:DIR` or `memory:`."""
+        """How users name it: `log:DIR`, `memory:` or `kafka://HOST:PORT`; it never holds a secret."""
         ...
 
     def admin(self) -> Admin: ...
@@ -177,3 +230,27 @@ class System(Protocol):
         the process however that ends.
         """
         ...
+
+
+@runtime_checkable
+class PublishingSystem(System, Protocol):
+    """A system that keeps prepared transactions: what a task commits becomes visible at one stroke with its state."""
+
+    def producer(self) -> Publisher: ...
+
+
+class SendingAdmin(Admin, Protocol):
+    """The admin of a system to which records are sent."""
+
+    def identity(self, stream: str) -> str:
+        """A name that no other stream ever had, nor one of this name that was deleted and made anew."""
+        ...
+
+
+@runtime_checkable
+class SendingSystem(System, Protocol):
+    """A system to which records are sent as they come: state has changelogs there, and checkpoints are records."""
+
+    def admin(self) -> SendingAdmin: ...
+
+    def sender(self, transactional_id: str | None = None) -> Sender: ...

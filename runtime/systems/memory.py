@@ -7,7 +7,7 @@ from itertools import count
 from threading import Condition
 
 from ...dsl.message import Record
-from .contract import Batch, StreamPartition
+from .contract import Batch, StreamPartition, StreamUse
 from .problems import (
     check_stream,
     claimed,
@@ -83,7 +83,8 @@ class MemoryAdmin:
     def partitions(self, stream: str) -> int | None:
         return self.streams().get(stream)
 
-    def create(self, stream: str, partitions: int) -> None:
+    def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
+        del use
         check_stream(stream, partitions)
         with self._memory.changed:
             found = len(self._memory.streams.setdefault(stream, [[] for _ in range(partitions)]))

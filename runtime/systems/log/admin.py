@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..contract import StreamUse
 from ..problems import check_stream, other_count
 from .disk import explained, sync_directory
 from .index import Created, Extents
@@ -26,11 +27,12 @@ class LogAdmin:
         partitions = self._journal.refresh().streams.get(stream)
         return None if partitions is None else len(partitions)
 
-    def create(self, stream: str, partitions: int) -> None:
+    def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
         """Make a stream. Nothing happens if it exists with this count; another count raises SystemProblem.
 
         Raises UsageError for a name with other characters than `A-Z a-z 0-9 . _ -`, and for a count below 1.
         """
+        del use  # whatever it is: a log keeps all records, and lets go of what readers have passed
         check_stream(stream, partitions)
         with self._journal.exclusive() as index:
             found = index.streams.get(stream)
