@@ -1,5 +1,6 @@
 """Writing to topics as records come."""
 
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -63,12 +64,12 @@ class KafkaSender:
                 self._wait_for_room(stream, partition, (key, value, timestamp, headers))
             except KafkaException as caught:
                 raise self._fail(self._problem(f"take a record for {stream!r}", caught.args[0])) from None
-        self._client.poll(0)
+        self._serve(self._client.poll, 0)
 
     def flush(self) -> None:
         """Return once all that was sent is written and acknowledged by the brokers."""
         self._check()
-        while self._client.flush(_SLICE):
+        while self._serve(self._client.flush, _SLICE):
             self._check()
         self._check()
 
@@ -110,8 +111,7 @@ class KafkaSender:
                 self._client.abort_transaction(_TO_CLOSE)
             except KafkaException:
                 pass  # the broker does it, when another takes the id or the time of the transaction is over
-        self._client.flush(0)
-        self._client.close()
+        del self._client  # its own close() would wait for brokers that are away
 
     def _check(self) -> None:
         if self._closed:
@@ -131,7 +131,7 @@ class KafkaSender:
     def _wait_for_room(self, stream: str, partition: int, record: Record) -> None:
         key, value, timestamp, headers = record
         while True:
-            self._client.poll(_PAUSE)
+            self._serve(self._client.poll, _PAUSE)
             self._check()
             try:
                 self._client.produce(
@@ -141,13 +141,23 @@ class KafkaSender:
             except BufferError:
                 continue
 
+    def _serve(self, act: Callable[[float], int], seconds: float) -> int:
+        """Let the client tell what became of records; 0 where it cannot go on."""
+        try:
+            return act(seconds)
+        except SystemError:  # it broke off, for a fatal error
+            error = self._watch.fatal or KafkaError(KafkaError._FATAL, "a fatal error")
+        except:  # noqa: E722 - it raises a fatal error itself, which is no exception at all
+            error = sys.exc_info()[1]
+            if not isinstance(error, KafkaError):
+                raise
+        self._fail(self._problem("take what was sent", error))
+        return 0
+
     def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called for each record that could not be written; the first says why."""
-        if error is None or self._failed is not None or self._closed:
-            return
-        if self._watch.fatal is not None:
-            error = self._watch.fatal
-        self._failed = self._problem(f"take a record for {message.topic()!r}", error)
+        if error is not None and not self._closed:
+            self._fail(self._problem(f"take a record for {message.topic()!r}", error))
 
     def _insist(self, what: str, act: Callable[[float], object]) -> None:
         """Do something with a transaction; again while the brokers are away, up to `give_up_after`."""
