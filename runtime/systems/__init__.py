@@ -22,7 +22,13 @@ def open_system(target: str | System) -> System:
     """
     if not isinstance(target, str):
         good = callable(getattr(target, "admin", None))
-        require(good, UsageError, f"{target!r} is no system", "log:DIR, memory:, kafka://HOST:PORT, or a System", "write log:.fluvial")
+        require(
+            good,
+            UsageError,
+            f"{target!r} is no system",
+            "log:DIR, memory:, kafka://HOST:PORT, or a System",
+            "write log:.fluvial",
+        )
         return target
     scheme, _, rest = target.partition(":")
     if scheme == "kafka":

@@ -5,13 +5,14 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, TopicDescription
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ....planner import names
 from ..contract import StreamPartition, StreamUse
 from ..problems import check_stream, other_count
-from .cluster import Cluster, described, logged
+from .clients import admin_api
+from .cluster import Cluster, Topic, described, logged
 from .consumer import KafkaConsumer
 from .settings import KafkaSettings
 from .topics import check_settings, settings_for
@@ -33,7 +34,7 @@ class KafkaAdmin:
     def partitions(self, stream: str) -> int | None:
         """The partition count of a topic, None where there is no such topic."""
         found = self._cluster.describe(stream)
-        return None if found is None else len(found.partitions)
+        return None if found is None else found.partitions
 
     def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
         """Make a topic with the settings of its use. Nothing happens if it exists with this count.
@@ -48,8 +49,8 @@ class KafkaAdmin:
             found = self._cluster.ask(
                 f"tell of the new topic {stream!r}", lambda client, seconds: _led(client, stream, seconds)
             )
-        if len(found.partitions) != partitions:
-            raise other_count(stream, len(found.partitions), partitions, self._settings.url)
+        if found.partitions != partitions:
+            raise other_count(stream, found.partitions, partitions, self._settings.url)
         if use != "messages":
             check_settings(stream, use, self._settings_of(stream), self._settings.url)
 
@@ -85,7 +86,7 @@ class KafkaAdmin:
 
     def identity(self, stream: str) -> str:
         """The ids of the cluster and of the topic: no other topic ever has them."""
-        topic = self._cluster.found(stream).topic_id
+        topic = self._cluster.found(stream).id
         cluster = self._cluster.ask(
             "tell its id", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result()
         )
@@ -124,16 +125,16 @@ class KafkaAdmin:
 
     def _settings_of(self, stream: str) -> dict[str, str | None]:
         def send(client: AdminClient, seconds: float) -> dict[str, str | None]:
-            resource = ConfigResource(ResourceType.TOPIC, stream)
+            resource = admin_api.ConfigResource(admin_api.ResourceType.TOPIC, stream)
             (answer,) = client.describe_configs([resource], request_timeout=seconds).values()
             return {name: entry.value for name, entry in answer.result().items()}
 
         return self._cluster.ask(f"tell the settings of the topic {stream!r}", send)
 
 
-def _led(client: AdminClient, stream: str, seconds: float) -> TopicDescription:
+def _led(client: AdminClient, stream: str, seconds: float) -> Topic:
     """A topic that was just made, once it is known and has leaders."""
     found = described(client, stream, seconds)
-    if found is None or any(partition.leader is None for partition in found.partitions):
+    if found is None or not found.led:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     return found

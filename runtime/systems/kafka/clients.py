@@ -2,15 +2,21 @@
 
 import logging
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+import confluent_kafka.admin
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from ....dsl.checks import explain
 from ....dsl.errors import UsageError
 from .settings import KafkaSettings
+
+T = TypeVar("T")
+
+admin_api: Any = confluent_kafka.admin
+"""The library's names for requests, most of which it forgets to mark as exported."""
 
 LOG = logging.getLogger("fluvial.kafka")
 """Where the lines go that the client would print. Silent unless the application says otherwise."""
@@ -68,14 +74,14 @@ class Watch:
 
 def admin_client(settings: KafkaSettings, watch: Watch) -> AdminClient:
     """A client that makes and measures topics. Raises UsageError for settings that it refuses."""
-    conf = {**_COMMON, **settings.conf, **_said(settings, watch)}
-    return _made(AdminClient, settings, conf)
+    conf: dict[str, Any] = {**_COMMON, **settings.conf, **_said(settings, watch)}
+    return _made(AdminClient, conf, settings)
 
 
 def consumer_client(settings: KafkaSettings, watch: Watch) -> Consumer:
     """A client that reads."""
-    conf = {**_COMMON, **_CONSUMER, **settings.conf, **_CONSUMER_ALWAYS, **_said(settings, watch)}
-    return _made(Consumer, settings, conf)
+    conf: dict[str, Any] = {**_COMMON, **_CONSUMER, **settings.conf, **_CONSUMER_ALWAYS, **_said(settings, watch)}
+    return _made(Consumer, conf, settings)
 
 
 def producer_client(
@@ -92,14 +98,14 @@ def producer_client(
         conf["delivery.timeout.ms"] = min(patience, longest)
     # The client wants no message to expire while it lingers.
     conf["linger.ms"] = min(float(conf["linger.ms"]), conf["delivery.timeout.ms"] - 1)
-    return _made(Producer, settings, conf)
+    return _made(Producer, conf, settings)
 
 
 def _said(settings: KafkaSettings, watch: Watch) -> dict[str, Any]:
     return {"bootstrap.servers": settings.servers, "error_cb": watch, "logger": LOG}
 
 
-def _made(kind: Any, settings: KafkaSettings, conf: Mapping[str, Any]) -> Any:
+def _made(kind: Callable[[dict[str, Any]], T], conf: dict[str, Any], settings: KafkaSettings) -> T:
     try:
         return kind(conf)
     except KafkaException as error:

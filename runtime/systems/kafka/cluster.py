@@ -2,18 +2,28 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+from confluent_kafka.admin import AdminClient
 
 from ..contract import StreamPartition
 from ..problems import unknown_partition, unknown_stream
 from .asking import Asking
-from .clients import LOG
+from .clients import LOG, admin_api
 from .settings import KafkaSettings
 
 Offsets = dict[StreamPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic: its id, which no other ever has; how many partitions it has, and whether all of them have a leader."""
+
+    id: str
+    partitions: int
+    led: bool
 
 
 class Cluster:
@@ -29,11 +39,11 @@ class Cluster:
         found = self.ask("list its topics", lambda client, seconds: client.list_topics(timeout=seconds))
         return {name: len(topic.partitions) for name, topic in found.topics.items() if not name.startswith("__")}
 
-    def describe(self, stream: str) -> TopicDescription | None:
+    def describe(self, stream: str) -> Topic | None:
         """A topic, None where there is no such topic."""
         return self.ask(f"tell of the topic {stream!r}", lambda client, seconds: described(client, stream, seconds))
 
-    def found(self, stream: str) -> TopicDescription:
+    def found(self, stream: str) -> Topic:
         """A topic; raises SystemProblem where there is none of this name."""
         topic = self.describe(stream)
         if topic is None:
@@ -42,7 +52,7 @@ class Cluster:
 
     def count(self, stream: str) -> int:
         """The partition count of a topic; raises SystemProblem where there is none of this name."""
-        return len(self.found(stream).partitions)
+        return self.found(stream).partitions
 
     def check(self, places: Iterable[StreamPartition]) -> None:
         """Raise SystemProblem for a topic or partition that does not exist."""
@@ -54,15 +64,15 @@ class Cluster:
 
     def starts(self, places: Collection[StreamPartition]) -> Offsets:
         """The first offset that is kept."""
-        return self._offsets(places, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(places, admin_api.OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
 
     def ends(self, places: Collection[StreamPartition]) -> Offsets:
         """The offset behind all that readers can see: nothing of a transaction that is open, nor what lies behind."""
-        return self._offsets(places, OffsetSpec.latest(), _ISOLATION[self._settings.isolation])
+        return self._offsets(places, admin_api.OffsetSpec.latest(), _ISOLATION[self._settings.isolation])
 
     def log_ends(self, places: Collection[StreamPartition]) -> Offsets:
         """The offset that the next record will have, committed or not."""
-        return self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(places, admin_api.OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Have what lies before these offsets removed, without waiting; what goes wrong is logged."""
@@ -78,7 +88,7 @@ class Cluster:
         """Return once a broker answers; raises SystemProblem where none does in time."""
         self.ask("answer", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result())
 
-    def _offsets(self, places: Collection[StreamPartition], which: OffsetSpec, isolation: IsolationLevel) -> Offsets:
+    def _offsets(self, places: Collection[StreamPartition], which: Any, isolation: IsolationLevel) -> Offsets:
         wanted = {TopicPartition(stream, partition): which for stream, partition in places}
 
         def send(client: AdminClient, seconds: float) -> Offsets:
@@ -88,10 +98,12 @@ class Cluster:
         return self.ask("tell the offsets of its topics", send) if wanted else {}
 
 
-def described(client: AdminClient, stream: str, seconds: float) -> TopicDescription | None:
+def described(client: AdminClient, stream: str, seconds: float) -> Topic | None:
     """A topic, None where there is no such topic."""
     try:
-        return client.describe_topics(TopicCollection([stream]), request_timeout=seconds)[stream].result()
+        found = client.describe_topics(TopicCollection([stream]), request_timeout=seconds)[stream].result()
+        led = all(partition.leader is not None for partition in found.partitions)
+        return Topic(str(found.topic_id), len(found.partitions), led)
     except KafkaException as caught:
         if caught.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None

@@ -1,6 +1,7 @@
 """Records as Kafka's messages, and back."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from confluent_kafka import Message
 
@@ -21,14 +22,15 @@ def records_of(messages: Sequence[Message]) -> list[Record]:
 
 
 def _whole(message: Message) -> Record:
-    headers = [(name, b"" if value is None else value) for name, value in message.headers() or ()]
+    pairs = cast("list[tuple[str, bytes | None]]", message.headers())
+    headers = [(name, value or b"") for name, value in pairs]
     timestamp = message.timestamp()[1]
     if headers and headers[-1][0] == TIME_HEADER:
         timestamp = int(headers.pop()[1])
     return message.key(), message.value(), timestamp, tuple(headers)
 
 
-def headers_for(timestamp: int, headers: Headers) -> list[tuple[str, bytes]] | None:
+def headers_for(timestamp: int, headers: Headers) -> list[tuple[str, str | bytes | None]] | None:
     """The headers to write with a message; None for none."""
     if timestamp == 0 or (headers and headers[-1][0] == TIME_HEADER):
         return [*headers, (TIME_HEADER, b"%d" % timestamp)]

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -107,10 +108,9 @@ class KafkaSender:
         self._closed = True
         self._client.purge()
         if self._in_transaction and not self._failed:
-            try:
+            # Else the broker does it, when another takes the id or the time of the transaction is over.
+            with suppress(KafkaException):
                 self._client.abort_transaction(_TO_CLOSE)
-            except KafkaException:
-                pass  # the broker does it, when another takes the id or the time of the transaction is over
         del self._client  # its own close() would wait for brokers that are away
 
     def _check(self) -> None:
@@ -148,9 +148,10 @@ class KafkaSender:
         except SystemError:  # it broke off, for a fatal error
             error = self._watch.fatal or KafkaError(KafkaError._FATAL, "a fatal error")
         except:  # noqa: E722 - it raises a fatal error itself, which is no exception at all
-            error = sys.exc_info()[1]
-            if not isinstance(error, KafkaError):
+            raised: object = sys.exc_info()[1]
+            if not isinstance(raised, KafkaError):
                 raise
+            error = raised
         self._fail(self._problem("take what was sent", error))
         return 0
 

@@ -58,9 +58,7 @@ def settings_for(use: StreamUse, given: Mapping[str, str]) -> dict[str, str]:
 
 def check_settings(stream: str, use: StreamUse, found: Mapping[str, str | None], where: str) -> None:
     """Raise SystemProblem unless a topic that exists keeps what is needed of it."""
-    wrong = {
-        name: (found[name], value) for name, value in USES[use].needed.items() if found.get(name, value) != value
-    }
+    wrong = {name: (found[name], value) for name, value in USES[use].needed.items() if found.get(name, value) != value}
     if wrong:
         has = ", ".join(f"{name}={value}" for name, (value, _) in wrong.items())
         expected = ",".join(f"{name}={value}" for name, (_, value) in wrong.items())
