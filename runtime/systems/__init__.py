@@ -4,7 +4,6 @@ from ...dsl.checks import explain, require
 from ...dsl.errors import UsageError
 from .contract import System
 from .kafka import KafkaSystem
-from .kafka.settings import servers_of
 from .log import LogSystem
 from .memory import MemorySystem
 
@@ -32,7 +31,7 @@ def open_system(target: str | System) -> System:
         return target
     scheme, _, rest = target.partition(":")
     if scheme == "kafka":
-        return KafkaSystem(servers_of(target))
+        return KafkaSystem.named(target)
     if scheme == "log" and rest:
         return LogSystem(rest)
     if target == "memory:":

@@ -44,18 +44,23 @@ class KafkaProducer:
         self, staged: Mapping[StreamPartition, list[Record]], group: str, checkpoints: Mapping[str, bytes]
     ) -> None:
         """Make records and checkpoints visible together."""
-        if not staged and not checkpoints:
-            return
-        stream = names.checkpoints(group)
+        staged = dict(staged)
         if checkpoints:
+            stream = names.checkpoints(group)
             self._admin.create(stream, 1, "checkpoints")
+            staged[stream, 0] = [(task.encode(), value, -1, ()) for task, value in checkpoints.items()]
+        if not staged:
+            return
         if self._sender is None:
             self._sender = KafkaSender(self._settings, f"fluvial-{uuid4().hex}")
-        self._sender.begin()
-        for place, records in staged.items():
-            self._sender.send(*place, records)
-        self._sender.send(stream, 0, [(task.encode(), value, -1, ()) for task, value in checkpoints.items()])
-        self._sender.commit()
+        try:
+            self._sender.begin()
+            for place, records in staged.items():
+                self._sender.send(*place, records)
+            self._sender.commit()
+        except BaseException:
+            self.close()  # what was sent is dropped with its sender
+            raise
 
 
 class KafkaTransaction:

@@ -54,6 +54,13 @@ class KafkaSystem:
         if conf:
             admin_client(self.settings, Watch())  # which is refused where a setting is
 
+    @classmethod
+    def named(
+        cls, url: str, *, conf: Mapping[str, Setting] | None = None, topics: Mapping[str, str | int] | None = None
+    ) -> "KafkaSystem":
+        """The system of a URL, `kafka://HOST:PORT`, more hosts after commas."""
+        return cls(servers_of(url), conf=conf, topics=topics)
+
     def __repr__(self) -> str:
         return f"KafkaSystem({self.url!r})"
 
