@@ -116,7 +116,7 @@ class KafkaConsumer:
 
     def _sort(self, messages: list[Message], wanted: frozenset[StreamPartition] | None) -> None:
         """Put messages into their lanes, and hear what the client has to say among them."""
-        self._watch.down_since = None
+        self._watch.well()
         if not any(map(Message.error, messages)):
             self._put(messages, wanted)
             return
@@ -161,8 +161,8 @@ class KafkaConsumer:
 
     def _look(self, now: float) -> None:
         """Raise SystemProblem where no broker has been there for too long, or a topic is gone."""
-        since, patience = self._watch.down_since, self._settings.give_up_after
-        away = since is not None and now - since > patience
+        patience = self._settings.give_up_after
+        away = self._watch.seconds_down > patience
         if self._client is None or not (away or now > self._next_look):
             return
         self._next_look = now + _LOOK_AFTER
@@ -173,7 +173,7 @@ class KafkaConsumer:
             if away:
                 raise out_of_reach(self._settings, patience, self._watch.last or caught.args[0].str()) from None
             return
-        self._watch.down_since = None
+        self._watch.well()
         for stream, _ in self._lanes:
             if stream not in known:
                 raise unknown_stream(stream, known, self._settings.url)
