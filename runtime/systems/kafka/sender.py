@@ -162,10 +162,11 @@ class KafkaSender:
         """The fatal error; the client tells it again to those who ask for something with a transaction."""
         try:
             if self._id is not None:
-                self._client.abort_transaction(0)
+                self._client.abort_transaction(_TO_CLOSE)
         except KafkaException as caught:
             error: KafkaError = caught.args[0]
-            return error
+            if error.fatal():
+                return error
         return KafkaError(KafkaError._FATAL, "a fatal error")
 
     def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
