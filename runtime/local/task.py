@@ -53,6 +53,7 @@ class LocalTask:
         self.stage = stage
         self.stateful = home.stateful
         self.changelogs = home.changelogs
+        found = found.within(run.id)
         self._run = run
         self._program = program
         self._store = home.store
@@ -224,6 +225,8 @@ class LocalTask:
             highs=position.highs,
             producers=position.producers,
             changelogs=self._last.changelogs,
+            run=self._run.id if position.ended else "",
+            ended=position.ended,
         )
         if now == self._last and not told and not self._router.unflushed:
             return None
