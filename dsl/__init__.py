@@ -9,6 +9,7 @@ from .errors import (
     PipelineError,
     PlanError,
     SystemProblem,
+    TakenOver,
     UnsupportedError,
     UsageError,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "Serde",
     "Sink",
     "SystemProblem",
+    "TakenOver",
     "UnsupportedError",
     "UsageError",
     "Window",

@@ -33,6 +33,7 @@ class Run:
     commits: Commits
     sleep: Sleep
     gate: Gate | None = None
+    generation: int = 0
 
 
 @dataclass(slots=True)
@@ -264,7 +265,7 @@ class LocalTask:
                 continue
             self._told[id] = told
             news = True
-            control = Control(self._run.id, 0, self.number, self.stage.tasks, told[0], ended)
+            control = Control(self._run.id, self._run.generation, self.number, self.stage.tasks, told[0], ended)
             for partition in range(self._run.plan.stream(stream).partitions):
                 self.outbox.append(stream, partition, [control_record(control, max(told[0], 0))])
         return news

@@ -77,7 +77,11 @@ def test_no_even_assignment_moves_fewer_tasks(given: tuple[Stages, int, dict[str
         for stage, count in tasks.items()
     }
     most = max(
-        sum(min(homes[stage][container], counts[container]) for stage, counts in way.items() for container in range(number))
+        sum(
+            min(homes[stage][container], counts[container])
+            for stage, counts in way.items()
+            for container in range(number)
+        )
         for way in even(tasks, number)
     )
     assert kept(assign(*given), before) == most
