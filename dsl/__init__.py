@@ -2,6 +2,7 @@
 
 from .aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
 from .errors import (
+    ContainerFailed,
     FluvialError,
     MessageError,
     MissingExtraError,
@@ -23,6 +24,7 @@ from .windows import session, tumbling
 
 __all__ = [
     "Aggregate",
+    "ContainerFailed",
     "ErrorPolicy",
     "FluvialError",
     "Headers",
