@@ -12,6 +12,7 @@ from ..local.supervisor import supervise
 from ..report import OnProgress, Report
 from ..running import Until, checked_plan
 from ..systems.contract import System
+from ..systems.opening import opening
 
 MOST_RESTARTS = 10
 
@@ -37,7 +38,7 @@ def run_containers(
     orders = [
         Order(
             target=target,
-            system=system.url,
+            system=opening(system),
             settings=settings,
             until=until,
             container=container,

@@ -16,6 +16,7 @@ from ...dsl.errors import FluvialError, TakenOver
 from ...planner.settings import Settings
 from ..report import Progress, Report
 from ..running import Until, start
+from ..systems.opening import Opening, opened
 from ..target import load_pipeline
 from .membership import Seat
 
@@ -26,7 +27,7 @@ class Order(Struct, frozen=True, kw_only=True):
     """What a child is to run. It may hold secrets: it goes through a pipe, where nobody else sees it."""
 
     target: str
-    system: str
+    system: Opening
     settings: Settings
     until: Until
     container: int
@@ -58,7 +59,7 @@ def run_order(order: Order, tell: Callable[[Line], None]) -> int:
         report = start(
             pipeline,
             "local",
-            order.system,
+            opened(order.system),
             order.settings,
             order.until,
             lambda progress: tell(Line(progress=progress)),

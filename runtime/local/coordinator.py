@@ -113,10 +113,16 @@ class Coordinator:
             yield
 
     def _append(self, told: Sequence[Assignment | Presence], *, alone: bool = False) -> None:
+        records = [_record(one) for one in told]
+        if isinstance(self._system, SendingSystem):
+            with closing(self._system.sender()) as sender:
+                sender.send(*self._place, records)
+                sender.flush()
+            return
         end = self._admin.ends(self._place[0])[0]
         with closing(self._system.producer()) as producer:
             writing = producer.begin()
-            writing.append(*self._place, [_record(one) for one in told])
+            writing.append(*self._place, records)
             writing.commit()
             if alone:  # no other process writes, and what this one wrote takes the place of all before
                 producer.trim({self._place: end})
