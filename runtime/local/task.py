@@ -33,6 +33,7 @@ class Run:
     commits: Commits
     sleep: Sleep
     gate: Gate | None = None
+    generation: int = 0
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class LocalTask:
         self.stage = stage
         self.stateful = home.stateful
         self.changelogs = home.changelogs
+        found = found.within(run.id)
         self._run = run
         self._program = program
         self._store = home.store
@@ -224,6 +226,8 @@ class LocalTask:
             highs=position.highs,
             producers=position.producers,
             changelogs=self._last.changelogs,
+            run=self._run.id if position.ended else "",
+            ended=position.ended,
         )
         if now == self._last and not told and not self._router.unflushed:
             return None
@@ -261,7 +265,7 @@ class LocalTask:
                 continue
             self._told[id] = told
             news = True
-            control = Control(self._run.id, 0, self.number, self.stage.tasks, told[0], ended)
+            control = Control(self._run.id, self._run.generation, self.number, self.stage.tasks, told[0], ended)
             for partition in range(self._run.plan.stream(stream).partitions):
                 self.outbox.append(stream, partition, [control_record(control, max(told[0], 0))])
         return news
