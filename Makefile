@@ -44,7 +44,7 @@ $(LINKS)/%:
 	@ln -sfn ../../$* $@
 
 .PHONY: test
-test: setup broker-jars ## run every test, with branch coverage
+test: setup broker-jars spark-jars ## run every test, with branch coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=94
 
 .PHONY: test-quick
@@ -57,7 +57,11 @@ broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address
 
 .PHONY: broker-jars
 broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothing where that is done
-	$(BIN)/python tests/support/broker_jars.py
+	$(BIN)/python tests/support/broker_jars.py broker
+
+.PHONY: spark-jars
+spark-jars: setup ## let Maven bring Spark's connector to Kafka for tests and benchmarks; does nothing where that is done
+	$(BIN)/python tests/support/broker_jars.py spark
 
 LINTERS := style format-check mypy pyright arrows
 .PHONY: lint $(LINTERS)
