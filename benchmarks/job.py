@@ -57,7 +57,7 @@ class Seen:
 
     def add(self, messages: int = 1) -> None:
         """So many more have come."""
-        if not self.count:
+        if not self.count and messages:
             self._job.note(FIRST, time.time())
             threading.Thread(target=self._tell, daemon=True).start()
         self.count += messages

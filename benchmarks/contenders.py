@@ -1,0 +1,103 @@
+"""Who is measured: each is a program that finds its job around it, in an environment of its own where it needs one."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.job import Job
+from broker_jars import CONNECTOR, ROOT
+from fluvial.runtime.needs import missing
+
+Group = Literal["own", "peer"]
+PIPELINES = ROOT / "benchmarks" / "pipelines.py"
+PEERS = ROOT / "benchmarks" / "peers"
+ENVIRONMENTS = ROOT / ".peers"
+BASELINE, BY_SPARK = "raw", "pyspark"
+SPARK_CORES = 2
+SPARK_MEMORY = "4g"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """`command` is what to run for a job. `cannot` says why some workloads are not run."""
+
+    name: str
+    title: str
+    group: Group
+    command: Callable[[Job], Sequence[str]]
+    cannot: Mapping[str, str]
+    package: str = "fluvial"
+
+
+def _module(name: str) -> Callable[[Job], Sequence[str]]:
+    return lambda _: (sys.executable, "-m", name)
+
+
+def _fluvial(*options: str) -> Callable[[Job], Sequence[str]]:
+    def command(job: Job) -> Sequence[str]:
+        until = "stopped" if job.endless else "end"
+        target = f"{PIPELINES}:{job.workload.lower()}"
+        verb = (str(Path(sys.executable).with_name("fluvial")), "run", target)
+        return (*verb, "--system", f"kafka://{job.address}", "--until", until, "--quiet", *options)
+
+    return command
+
+
+def _fluvial_spark(job: Job) -> Sequence[str]:
+    jars = f"spark.jars={','.join(CONNECTOR.paths())}"
+    memory = f"spark.driver.memory={SPARK_MEMORY}"
+    spark = ("--engine", "spark", "--master", f"local[{SPARK_CORES}]", "--spark-conf", jars, "--spark-conf", memory)
+    return _fluvial(*spark)(job)
+
+
+def _peer(name: str) -> Callable[[Job], Sequence[str]]:
+    return lambda _: (str(python_of(name)), str(PEERS / f"on_{name}.py"))
+
+
+def python_of(peer: str) -> Path:
+    """The interpreter of a peer's environment."""
+    return ENVIRONMENTS / peer / "bin" / "python"
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    contender.name: contender
+    for contender in (
+        Contender("raw", "a loop by hand", "own", _module("benchmarks.references.raw"), {}, "confluent-kafka"),
+        Contender("local", "Fluvial", "own", _fluvial(), {}),
+        Contender("local-2", "Fluvial, two containers", "own", _fluvial("--containers", "2"), {}),
+        Contender("pyspark", "PySpark by hand", "own", _module("benchmarks.references.by_spark"), {}, "pyspark"),
+        Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
+        Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams"),
+        Contender("bytewax", "Bytewax", "peer", _peer("bytewax"), {}, "bytewax"),
+        Contender("faust", "Faust", "peer", _peer("faust"), {"W4": "it has no sessions"}, "faust-streaming"),
+        Contender("pathway", "Pathway", "peer", _peer("pathway"), {}, "pathway"),
+    )
+}
+
+
+def lacking(contender: Contender) -> str | None:
+    """What a contender needs and this machine does not have, if anything."""
+    if contender.group == "peer":
+        return None if python_of(contender.name).exists() else "its environment: make bench-peers makes it"
+    if "spark" in contender.name:
+        need = missing("spark")
+        if need is not None:
+            return f"{need.missing}: {need.remedy}"
+        return None if CONNECTOR.are_there() else "Spark's connector to Kafka: make spark-jars brings it"
+    return None
+
+
+def environment(job: Job) -> dict[str, str]:
+    """The environment of a contender's process: it leaves what it writes in its own folder."""
+    base = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
+    own = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": job.folder, "PYSPARK_PYTHON": sys.executable}
+    return {**base, **own, **job.environment()}
+
+
+def chosen(names: Sequence[str] | None, groups: Sequence[Group]) -> list[Contender]:
+    """The contenders of these names, or else of these groups; the loop by hand is always one, and the first."""
+    found = [CONTENDERS[name] for name in names] if names else [c for c in CONTENDERS.values() if c.group in groups]
+    return list({contender.name: contender for contender in (CONTENDERS[BASELINE], *found)}.values())
