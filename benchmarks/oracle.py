@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks.events import NOBODY, Event
-from benchmarks.workloads import DEAR, GAP, MINUTE
+from benchmarks.numbers import DEAR, GAP, MINUTE
 
 Row = tuple[Any, ...]
 Table = dict[Row, Row]

@@ -8,21 +8,8 @@ from typing import Any
 
 from benchmarks.events import NOBODY, PARTITIONS, Event
 from benchmarks.job import FIRST, Job
-from benchmarks.workloads import (
-    DEAR,
-    GAP,
-    IN_FLIGHT,
-    LOOKUP,
-    MINUTE,
-    OUT_OF_ORDER,
-    DearEvent,
-    Question,
-    Score,
-    Spent,
-    Total,
-    Views,
-    Visit,
-)
+from benchmarks.numbers import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 from fluvial.dsl import Pane, Pipeline, aggregate, count, session, tumbling
 
 Counted = tuple[int, int]

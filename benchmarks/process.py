@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -66,18 +66,14 @@ class Running:
         """Let it end well, as hard as needed where it does not; whatever it has started ends with it."""
         self.sampler.stop()
         self._signal(signal.SIGTERM)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(_SECONDS_TO_STOP)
-        except subprocess.TimeoutExpired:
-            pass
         self._signal(signal.SIGKILL)
         self._process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        try:
+        with suppress(ProcessLookupError):  # all of them have ended
             os.killpg(self._process.pid, number)
-        except ProcessLookupError:  # all of them have ended
-            pass
 
 
 @contextmanager

@@ -5,15 +5,19 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.events import PARTITIONS, VERSION, Event, with_markers
 
 Tell = Callable[[str], None]
 
-_SECONDS = 10.0
+_SECONDS = 30.0
 _PATIENCE = 60.0
+_BY_KEY = -1
+"""For a partition: the key decides."""
+
 _FOREVER = {"retention.ms": "-1"}
 
 
@@ -22,7 +26,7 @@ class Topics:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        quiet = {"bootstrap.servers": address, "log_level": 0}
+        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": address, "log_level": 0}
         self._admin = AdminClient(quiet)
         self._consumer = Consumer({**quiet, "group.id": "benchmarks", "enable.auto.commit": False})
 
@@ -59,7 +63,8 @@ class Topics:
 
     def _ends(self, topic: str) -> list[int]:
         places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-        asked = self._admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), request_timeout=_SECONDS)
+        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = self._admin.list_offsets(dict.fromkeys(places, latest), request_timeout=_SECONDS)
         return [asked[place].result().offset for place in places]
 
     def read(self, topic: str) -> Iterator[tuple[bytes, int]]:
@@ -108,10 +113,10 @@ def produce_all(address: str, topic: str, events: Iterable[tuple[Event, int | No
     producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "partitioner": "murmur2_random"})
     encode = msgspec.json.Encoder().encode
     for event, partition in events:
-        place = {} if partition is None else {"partition": partition}
+        place = _BY_KEY if partition is None else partition
         while True:
             try:
-                producer.produce(topic, encode(event), event.user.encode(), timestamp=event.at, **place)
+                producer.produce(topic, encode(event), event.user.encode(), place, timestamp=event.at)
                 break
             except BufferError:
                 producer.poll(0.1)

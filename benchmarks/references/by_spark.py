@@ -4,7 +4,6 @@ Values are decoded and encoded by the same code as elsewhere, in batches; Spark 
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,21 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody does
 from benchmarks.contenders import SPARK_CORES, SPARK_MEMORY
 from benchmarks.events import PARTITIONS, Event
 from benchmarks.job import FIRST, Job
-from benchmarks.workloads import (
-    DEAR,
-    GAP,
-    IN_FLIGHT,
-    LOOKUP,
-    MINUTE,
-    OUT_OF_ORDER,
-    DearEvent,
-    Question,
-    Score,
-    Spent,
-    Total,
-    Views,
-    Visit,
-)
+from benchmarks.numbers import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 from broker_jars import CONNECTOR
 
 Batches = Iterable[pa.RecordBatch]
@@ -215,4 +201,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,7 +4,6 @@ A loop knows its job: it calls no function that it could write in place, and dec
 """
 
 import asyncio
-import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,22 +12,10 @@ import msgspec
 
 from benchmarks.events import Event
 from benchmarks.job import Job
+from benchmarks.numbers import DEAR, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.references.client import Client
 from benchmarks.references.spans import Sessions
-from benchmarks.workloads import (
-    DEAR,
-    IN_FLIGHT,
-    LOOKUP,
-    MINUTE,
-    OUT_OF_ORDER,
-    DearEvent,
-    Question,
-    Score,
-    Spent,
-    Total,
-    Views,
-    Visit,
-)
+from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 
 END = 1 << 62
 """A time after all times."""
@@ -210,4 +197,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.workloads import GAP
+from benchmarks.numbers import GAP
 
 Span = list[int]
 """A session: first and last event in ms since epoch, number of events, cents."""
