@@ -88,8 +88,17 @@ demo: setup ## run the example of the README on both engines
 	$(BIN)/python -m examples.demo
 
 .PHONY: bench
-bench: setup ## measure; prints the machine and the figures
-	$(BIN)/python -m benchmarks
+bench: setup broker-jars spark-jars ## measure both engines beside loops by hand on a Kafka broker; half an hour
+	$(BIN)/python -m benchmarks $(BENCH)
+
+.PHONY: bench-peers
+bench-peers: setup broker-jars spark-jars ## measure the engines and Quix Streams, Bytewax, Faust and Pathway; an hour
+	$(BIN)/python -m benchmarks.environments
+	$(BIN)/python -m benchmarks --peers $(BENCH)
+
+.PHONY: soak
+soak: setup broker-jars ## run the local engine for ten minutes at half of its top rate, and see that nothing grows
+	$(BIN)/python -m benchmarks.soak $(SOAK)
 
 .PHONY: docs
 docs: setup ## build the documentation into site/
@@ -101,6 +110,6 @@ docs-serve: setup ## serve the documentation and follow changes
 
 .PHONY: clean
 clean: ## remove what is made, the virtual environment too
-	rm -rf $(VENV) .links build dist site *.egg-info .fluvial .kafka spark-warehouse metastore_db artifacts derby.log
+	rm -rf $(VENV) .links build dist site *.egg-info .fluvial .kafka .peers spark-warehouse metastore_db artifacts derby.log
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -70,9 +70,9 @@ def results(messages: int, runs: Sequence[Run], latencies: Sequence[Latency]) ->
     """The figures of now and here."""
     engines = {run.engine for run in runs}
     return Results(
-        commit=_commit(),
+        commit=commit(),
         versions=_versions(engines),
-        machine=_machine(),
+        machine=machine(),
         messages=messages,
         runs=list(runs),
         latencies=list(latencies),
@@ -121,7 +121,8 @@ def _ratio(name: str, base: str, rounds: Sequence[Mapping[str, Measured]]) -> fl
     return round(median(speed / of for speed, of in pairs), 3) if pairs else None
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The commit that runs."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
@@ -149,7 +150,8 @@ def _version_of(peer: Contender) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _machine() -> dict[str, str]:
+def machine() -> dict[str, str]:
+    """What it runs on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return {
         "system": platform.platform(),
