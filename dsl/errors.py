@@ -57,10 +57,8 @@ class PlanError(PipelineError):
 class UnsupportedError(PipelineError):
     """The plan is fine, but this engine or system cannot run it.
 
-    >>> open_system("kafka://broker:9092")
-    Traceback (most recent call last):
-    fluvial.dsl.errors.UnsupportedError: 'kafka://broker:9092' names a Kafka broker, which this version cannot reach yet
-    ...
+    >>> issubclass(UnsupportedError, PipelineError)
+    True
     """
 
 

@@ -26,7 +26,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     intermediate_partitions  partitions of intermediate streams; None: the most that an input or output has
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
-    state_dir                folder of the local engine's stores; None: beside the log, or a temporary folder
+    state_dir                folder of the local engine's stores; None: beside the log, on Kafka .fluvial/state
     max_staged_bytes         a task commits early once it has staged this many bytes of output
     cached_entries           entries a store keeps decoded in memory
     stall_timeout            give up with exit code 6 after this long without progress while there is input

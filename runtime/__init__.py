@@ -7,13 +7,14 @@ if TYPE_CHECKING:
     from ..planner.settings import Settings
     from .report import Progress, Report
     from .running import run
-    from .systems import open_system
+    from .systems import KafkaSystem, open_system
 
-__all__ = ["Progress", "Report", "Settings", "open_system", "run"]
+__all__ = ["KafkaSystem", "Progress", "Report", "Settings", "open_system", "run"]
 
 # Spark starts many processes that need one module of this package each; they shall not wait for all the others.
 # No module may have one of these names: it would take the name's place once it is imported.
 _HOMES = {
+    "KafkaSystem": ".systems",
     "Progress": ".report",
     "Report": ".report",
     "Settings": "..planner.settings",

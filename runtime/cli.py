@@ -31,13 +31,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_URL = "Where the streams are: log:DIR, or memory:, which is gone at the end."
+_URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which is gone at the end."
+_KAFKA_CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
 _RUN, _INPUT, _OUTPUT = "The run", "Files to streams", "Streams to files"
 
 Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="file.py, file.py:attribute or module:attribute.")]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 SystemUrl = Annotated[str, typer.Option("--system", metavar="URL", help=_URL)]
 MaybeSystem = Annotated[str | None, typer.Option("--system", metavar="URL", help=_URL)]
+KafkaConf = Annotated[Path | None, typer.Option("--kafka-conf", metavar="FILE", help=_KAFKA_CONF)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Format = Annotated[FormatName, typer.Option("--format", help="What a line of the file is.")]
 Delimiter = Annotated[str, typer.Option(help="What lies between the columns of CSV.")]
@@ -86,6 +88,9 @@ def run_verb(
         typer.Option(
             metavar="URL", help=f"{_URL} Default: {DEFAULT_SYSTEM}; with --input a temporary log.", rich_help_panel=_RUN
         ),
+    ] = None,
+    kafka_conf: Annotated[
+        Path | None, typer.Option("--kafka-conf", metavar="FILE", help=_KAFKA_CONF, rich_help_panel=_RUN)
     ] = None,
     until: Annotated[
         Until | None,
@@ -157,7 +162,7 @@ def run_verb(
     pipeline = load_pipeline(target)
     wanted = RunOptions(
         engine=engine,
-        system=system,
+        system=options.system(system, kafka_conf),
         inputs=options.pairs("--input", inputs or [], "STREAM=FILE", str),
         outputs=options.pairs("--output", outputs or [], "STREAM=FILE", str),
         reading=Reading(input_format, delimiter=delimiter, skip_malformed=skip_malformed),
@@ -191,6 +196,7 @@ def run_verb(
 def plan_verb(
     target: Target,
     system: MaybeSystem = None,
+    kafka_conf: KafkaConf = None,
     partitions: Annotated[
         list[str] | None, typer.Option(metavar="STREAM=N", help="The partition count of a stream; repeat it for more.")
     ] = None,
@@ -198,7 +204,7 @@ def plan_verb(
 ) -> None:
     """Show what a pipeline means: stages, operators, streams, stores, and which engine can run it."""
     counts = options.pairs("--partitions", partitions or [], "STREAM=N", options.count)
-    made = planning.planned(load_pipeline(target), system, counts)
+    made = planning.planned(load_pipeline(target), options.system(system, kafka_conf), counts)
     if as_json:
         print(made.to_json())
     else:
@@ -220,10 +226,11 @@ def draw_verb(
         Literal["operators", "stages"], typer.Option(help="All operators, or stages and streams.")
     ] = "operators",
     system: MaybeSystem = None,
+    kafka_conf: KafkaConf = None,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the file in the browser.")] = False,
 ) -> None:
     """Draw a pipeline's plan, as text unless told."""
-    made = planning.planned(load_pipeline(target), system, {})
+    made = planning.planned(load_pipeline(target), options.system(system, kafka_conf), {})
     planning.save(planning.drawing(made, output, format, view), output)
     if show and output != STANDARD:
         webbrowser.open(Path(output).resolve().as_uri())
@@ -234,13 +241,14 @@ def check_verb(
     target: Target,
     engine: Annotated[EngineName, typer.Option(help="What is to run it.")] = "local",
     system: MaybeSystem = None,
+    kafka_conf: KafkaConf = None,
     as_json: Json = False,
 ) -> None:
     """Find out what would keep a pipeline from running: plan, system, streams, types, functions.
 
     Exit code 3 if something would, 4 if the system is out of reach.
     """
-    found = list(checking.check(load_pipeline(target), engine, system))
+    found = list(checking.check(load_pipeline(target), engine, options.system(system, kafka_conf)))
     if as_json:
         _print_json(found)
     else:
@@ -253,6 +261,7 @@ def produce_verb(
     stream: Stream,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file, plain or gzipped, - for standard input.")],
     system: SystemUrl = DEFAULT_SYSTEM,
+    kafka_conf: KafkaConf = None,
     format: Format = "lines",
     partitions: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Partitions of the stream; 1 if it is new.")
@@ -268,7 +277,7 @@ def produce_verb(
 ) -> None:
     """Append a file to a stream, which is made if need be; a file is written whole or not at all."""
     reading = Reading(format, key_field, timestamp_field, delimiter, skip_malformed)
-    loaded = streams.produce(stream, file, system, reading, partitions)
+    loaded = streams.produce(stream, file, options.system(system, kafka_conf), reading, partitions)
     if not quiet:
         print(streams.told(loaded))
 
@@ -277,6 +286,7 @@ def produce_verb(
 def consume_verb(
     stream: Stream,
     system: SystemUrl = DEFAULT_SYSTEM,
+    kafka_conf: KafkaConf = None,
     from_offset: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="The first offset of each partition. Default: the first there is."),
@@ -291,7 +301,14 @@ def consume_verb(
     """Print the records of a stream as lines of JSON."""
     show: streams.Show = "values" if values else "records"
     streams.consume(
-        stream, system, sys.stdout.buffer, from_offset=from_offset, limit=limit, until=until, show=show, shown_as=format
+        stream,
+        options.system(system, kafka_conf),
+        sys.stdout.buffer,
+        from_offset=from_offset,
+        limit=limit,
+        until=until,
+        show=show,
+        shown_as=format,
     )
 
 

@@ -1,5 +1,6 @@
 """The streams of a plan, made where they are not there yet."""
 
+from ..planner.names import checkpoints
 from ..planner.plan import Plan
 from .systems.contract import Admin, StreamPartition
 
@@ -8,7 +9,16 @@ def make_streams(plan: Plan, admin: Admin) -> None:
     """Make the streams that the plan writes. Raises SystemProblem where one exists with another partition count."""
     for stream in plan.streams:
         if stream.kind != "source":
-            admin.create(stream.name, stream.partitions)
+            admin.create(
+                stream.name, stream.partitions, "intermediate" if stream.kind == "intermediate" else "messages"
+            )
+
+
+def make_changelogs(plan: Plan, admin: Admin) -> None:
+    """Make the streams of checkpoints and of changelogs. Raises SystemProblem as `make_streams` does."""
+    admin.create(checkpoints(plan.name), 1, "checkpoints")
+    for store in plan.stores:
+        admin.create(store.changelog, plan.stage(store.stage).tasks, "changelog")
 
 
 def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:

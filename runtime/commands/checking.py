@@ -17,7 +17,6 @@ from ..display import plural
 from ..gaps import gaps
 from ..needs import has_pyspark, missing
 from ..running import EngineName
-from ..systems import open_system
 from ..systems.contract import System
 from .types import foreign
 
@@ -39,12 +38,12 @@ class Finding:
         return "\n".join([*lines, f"  to do: {self.remedy}"] if self.remedy else lines)
 
 
-def check(pipeline: Pipeline, engine: EngineName, system: str | None) -> Iterator[Finding]:
+def check(pipeline: Pipeline, engine: EngineName, system: System | None) -> Iterator[Finding]:
     """Look at the plan, the system, the streams, the types and the functions; what depends on a failure is left out."""
     streams: System | None = None
     existing: dict[str, int] = {}
     try:
-        streams = None if system is None else open_system(system)
+        streams = system
         existing = {} if streams is None else streams.admin().streams()
         if streams is not None:
             yield Finding(f"system: {streams.url} is in reach, with {plural(len(existing), 'stream')}")
@@ -61,7 +60,7 @@ def check(pipeline: Pipeline, engine: EngineName, system: str | None) -> Iterato
         yield from _sources(made, streams, existing)
         yield from _outputs(made, existing)
     yield from _types(pipeline)
-    yield from _engine(made, engine, system or "")
+    yield from _engine(made, engine, system.url if system else "")
     if engine == "spark":
         yield from _functions(pipeline)
 
@@ -111,8 +110,11 @@ def _first_value(stream: str, system: System) -> bytes | None:
         for partition, (start, end) in enumerate(zip(admin.starts(stream), admin.ends(stream), strict=True)):
             if start < end:
                 consumer.assign({(stream, partition): start})
+            while start < end:
                 for batch in consumer.poll(1.0):
-                    return batch.records[0][1]
+                    if batch.records:
+                        return batch.records[0][1]
+                    start = batch.next_offset
         return None
     finally:
         consumer.close()

@@ -1,12 +1,14 @@
-"""Options of the command line that are more than one word: pairs, and durations."""
+"""Options of the command line that are more than one word: pairs, durations, and systems."""
 
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from pathlib import Path
+from typing import TypeVar, overload
 
 from ...dsl.checks import explain
 from ...dsl.errors import UsageError
+from ..systems import KafkaSystem, System, open_system
 
 T = TypeVar("T")
 
@@ -56,3 +58,40 @@ def duration(option: str, text: str) -> timedelta:
     if found is None:
         raise refused(option, text, "a number with a unit: ms, s, min, h or d", f"write {option} 500ms")
     return timedelta(**{_UNITS[found[2]]: float(found[1])})
+
+
+@overload
+def system(url: str, kafka_conf: Path | None) -> System: ...
+@overload
+def system(url: str | None, kafka_conf: Path | None) -> System | None: ...
+def system(url: str | None, kafka_conf: Path | None) -> System | None:
+    """The system that is named, if one is; for Kafka with the settings in a file."""
+    if kafka_conf is None:
+        return None if url is None else open_system(url)
+    if url is None or not url.startswith("kafka:"):
+        raise refused("--kafka-conf", f"with --system {url}" if url else "without --system", "--system kafka://...")
+    return KafkaSystem.named(url, **read_properties(kafka_conf))
+
+
+TOPICS = "topics."
+
+
+def read_properties(path: Path) -> dict[str, dict[str, str]]:
+    """Settings from a file: `conf` of the client, and `topics`, whose names begin with `topics.` there.
+
+    A line is `NAME=VALUE`, empty, or a comment that begins with `#`. No error shows a value, which may be a secret.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise refused("--kafka-conf", str(path), "a text file that can be read", str(error)) from None
+    found: dict[str, dict[str, str]] = {"conf": {}, "topics": {}}
+    for number, line in enumerate(lines, 1):
+        name, between, value = (part.strip() for part in line.partition("="))
+        if not name or name.startswith("#"):
+            continue
+        if not between:
+            raise refused("--kafka-conf", f"{path}, line {number}", "NAME=VALUE, or a comment that begins with #")
+        kind = "topics" if name.startswith(TOPICS) else "conf"
+        found[kind][name.removeprefix(TOPICS)] = value
+    return found

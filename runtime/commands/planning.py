@@ -16,7 +16,7 @@ from ...planner.planner import plan
 from ..display import plural
 from ..files import STANDARD, open_output
 from ..gaps import gaps
-from ..systems import open_system
+from ..systems import System
 from .options import refused
 
 ENGINES = ("local", "spark")
@@ -24,9 +24,9 @@ ENDINGS = {"svg": "svg", "html": "html", "mmd": "mermaid", "dot": "dot", "txt": 
 """Formats of drawings by the endings of files."""
 
 
-def planned(pipeline: Pipeline, system: str | None, partitions: Mapping[str, int]) -> Plan:
+def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, int]) -> Plan:
     """The plan, for the partition counts that a system holds, unless they are given."""
-    existing = {} if system is None else open_system(system).admin().streams()
+    existing = {} if system is None else system.admin().streams()
     made = plan(pipeline, partitions={**existing, **partitions})
     known = [stream.name for stream in made.streams]
     for name, count in partitions.items():

@@ -35,7 +35,7 @@ class RunOptions:
     are inputs, else the default one; `until` None is "end" where there are inputs, else "stopped"."""
 
     engine: EngineName = "local"
-    system: str | None = None
+    system: System | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     reading: Reading = field(default_factory=Reading)
@@ -102,7 +102,7 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
 def _system(options: RunOptions) -> Iterator[System]:
     """The system that was named; else, where there are inputs, a log in a folder that is removed afterwards."""
     if options.system is not None or not options.inputs:
-        yield open_system(options.system or DEFAULT_SYSTEM)
+        yield options.system or open_system(DEFAULT_SYSTEM)
         return
     folder = tempfile.mkdtemp(prefix="fluvial-")
     try:

@@ -12,7 +12,6 @@ from ...dsl.message import Record
 from ..display import plural
 from ..files import Reading, Render, ShownAs, json_of_bytes, shown
 from ..running import Until
-from ..systems import open_system
 from ..systems.contract import System
 from .loading import Loaded, load
 from .reading import follow, read_to_ends
@@ -22,9 +21,9 @@ Show = Literal["records", "values"]
 _encode = msgspec.json.Encoder().encode
 
 
-def produce(stream: str, path: str, system: str, reading: Reading, partitions: int | None) -> Loaded:
+def produce(stream: str, path: str, system: System, reading: Reading, partitions: int | None) -> Loaded:
     """Append a file to a stream."""
-    return load(open_system(system), stream, path, reading, partitions)
+    return load(system, stream, path, reading, partitions)
 
 
 def told(loaded: Loaded) -> str:
@@ -38,7 +37,7 @@ def told(loaded: Loaded) -> str:
 
 def consume(
     stream: str,
-    system: str,
+    system: System,
     out: BinaryIO,
     *,
     from_offset: int | None,
@@ -49,7 +48,7 @@ def consume(
 ) -> None:
     """Write the records of a stream as lines of JSON."""
     line = line_of(stream, show, json_of_bytes(shown_as))
-    found = _records(open_system(system), stream, from_offset, until)
+    found = _records(system, stream, from_offset, until)
     for partition, offset, record in islice(found, limit):
         out.write(line(partition, offset, record) + b"\n")
         if until == "stopped":

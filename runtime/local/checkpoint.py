@@ -9,13 +9,14 @@ VERSION = 1
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """Where a task stands: for each input stream the offset before which every message has landed, and how far event
-    time had come (see `Position`)."""
+    """Where a task stands: for each input stream the offset before which every message has landed, how far event time
+    had come (see `Position`), and, by operator, where the changelog of its state ended."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
     highs: dict[str, int] = {}
     producers: dict[str, dict[int, int]] = {}
+    changelogs: dict[str, int] = {}
 
     @property
     def blank(self) -> bool:

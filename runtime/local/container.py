@@ -2,14 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ...dsl.errors import NoProgressError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..kernel.times import END, START
 from ..report import OnProgress, Progress, Report
-from ..systems.contract import Admin, Batch, Consumer, Producer, StreamPartition
+from ..systems.contract import Admin, Batch, Consumer, StreamPartition
+from .checkpoint import Checkpoint
+from .commits import Commits
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
@@ -33,7 +35,7 @@ class Container:
         plan: Plan,
         tasks: list[LocalTask],
         consumer: Consumer,
-        producer: Producer,
+        commits: Commits,
         admin: Admin,
         settings: Settings,
         ends: dict[StreamPartition, int] | None,
@@ -45,7 +47,7 @@ class Container:
         self._tasks = tasks
         self._owners = {place: task for task in tasks for place in task.positions}
         self._consumer = consumer
-        self._producer = producer
+        self._commits = commits
         self._admin = admin
         self._settings = settings
         self._ends = ends
@@ -70,7 +72,13 @@ class Container:
         return self.report()
 
     def start(self) -> None:
-        """Begin to read where the tasks are. None of them has anything left to publish from an earlier run."""
+        """Begin to read where the tasks are. None of them has anything left to publish from an earlier run.
+
+        Where outputs can be seen before the first commit, one comes first: it tells that they are this pipeline's. It
+        also keeps "latest" offsets: those of a restart would be later ones, and leave out what came in between.
+        """
+        if self._settings.offset_default == "latest" or self._commits.early:
+            self._commit([task for task in self._tasks if task.new])
         self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
         self._trim()
 
@@ -94,7 +102,7 @@ class Container:
                 task.pass_on()
             if self._ends is not None:
                 task.reach_end(self._ends)
-            moved |= self._commit_if_due(task, starved=task.name not in fed)
+        moved |= self._commit_due(fed)
         self._watch(moved)
         if self._clock() >= self._next_trim:
             self._trim()
@@ -103,7 +111,7 @@ class Container:
     def _trim(self) -> None:
         """Let go of what all tasks have passed of the streams between them."""
         self._next_trim = self._clock() + TRIM_SECONDS
-        self._producer.trim({place: at for task in self._tasks for place, at in task.passed().items()})
+        self._commits.trim({place: at for task in self._tasks for place, at in task.passed().items()})
 
     def _read(self) -> set[str]:
         """Give tasks what there is to read; the names of those that got something."""
@@ -125,23 +133,42 @@ class Container:
         end = None if self._ends is None else self._ends.get((batch.stream, batch.partition))
         return batch if end is None else batch.before(end)
 
-    def _commit_if_due(self, task: LocalTask, *, starved: bool) -> bool:
+    def _commit_due(self, fed: set[str]) -> bool:
+        """Commit the tasks that are due; one that has to wait for asynchronous work takes no more until it has."""
         now = self._clock()
+        due = [task for task in self._tasks if self._is_due(task, now, starved=task.name not in fed)]
+        if due and self._commits.together:
+            due = self._tasks
+        waiting = [task for task in due if task.drains and task.busy]
+        self._draining.update(task.name for task in waiting)
+        if waiting and self._commits.together:
+            self._draining.update(task.name for task in due)
+            return False
+        ready = [task for task in due if task not in waiting]
+        for task in ready:
+            self._draining.discard(task.name)
+            self._next_commit[task.name] = now + self._interval
+        return self._commit(ready)
+
+    def _is_due(self, task: LocalTask, now: float, *, starved: bool) -> bool:
         due = now >= self._next_commit[task.name] or task.staged >= self._settings.max_staged_bytes
         caught_up = self._ends is not None and starved and not task.queued and not task.busy and task.news
-        if task.name not in self._draining and not (due or caught_up):
-            return False
-        if task.drains and task.busy:
-            self._draining.add(task.name)
-            return False
-        self._draining.discard(task.name)
-        self._next_commit[task.name] = now + self._interval
-        return task.commit()
+        return task.name in self._draining or due or caught_up
+
+    def _commit(self, tasks: Iterable[LocalTask]) -> bool:
+        """Commit what there is to commit; whether there was anything."""
+        found: list[tuple[LocalTask, Checkpoint | None]] = [(task, task.ready()) for task in tasks]
+        ready = [(task, now) for task, now in found if now is not None]
+        if ready:
+            self._commits.commit(ready)
+        return bool(ready)
 
     def commit_ready(self) -> bool:
         """Commit every task that need not wait for asynchronous work; whether that changed anything."""
-        changed = [task.commit() for task in self._tasks if not (task.drains and task.busy)]
-        return any(changed)
+        waiting = [task for task in self._tasks if task.drains and task.busy]
+        if waiting and self._commits.together:
+            return False
+        return self._commit(task for task in self._tasks if task not in waiting)
 
     async def _pause(self, moved: bool) -> None:
         """Let asynchronous work go on; without work, rest."""
@@ -157,8 +184,7 @@ class Container:
                 task.work.check()
                 task.pass_on()
             await asyncio.sleep(0)
-        for task in self._tasks:
-            task.commit()
+        self._commit(self._tasks)
 
     def _watch(self, moved: bool) -> None:
         now = self._clock()

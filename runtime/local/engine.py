@@ -6,16 +6,19 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...dsl.checks import explain
-from ...dsl.errors import PlanError
+from ...dsl.errors import PlanError, UsageError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..kernel.program import compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import stop_signals
-from ..streams import frozen_ends, make_streams
-from ..systems.contract import Admin, System
+from ..streams import frozen_ends, make_changelogs, make_streams
+from ..systems.contract import Admin, PublishingSystem, SendingSystem, System
+from .commits import Commits, Home
 from .container import Container
+from .published import PublishedCommits
+from .sent import SentCommits
 from .stores import store_for
 from .task import LocalTask, Run
 
@@ -30,52 +33,72 @@ def run(
         admin = system.admin()
         make_streams(plan, admin)
         ends = frozen_ends(plan, admin) if until == "end" else None
-        producer = system.producer()
-        stack.callback(producer.close)
-        shared = Run(uuid.uuid4().hex, plan, settings, producer, asyncio.sleep)
+        commits = open_commits(plan, system, settings, stack)
+        shared = Run(uuid.uuid4().hex, plan, settings, commits, asyncio.sleep)
         tasks = make_tasks(shared, system, admin, stack)
         consumer = system.consumer()
         stack.callback(consumer.close)
         open_sinks(plan, stack)
         stop = stack.enter_context(stop_signals())
-        container = Container(plan, tasks, consumer, producer, admin, settings, ends, stop, progress)
+        container = Container(plan, tasks, consumer, commits, admin, settings, ends, stop, progress)
         return asyncio.run(container.run())
+
+
+def open_commits(plan: Plan, system: System, settings: Settings, stack: ExitStack) -> Commits:
+    """How tasks commit to a system; `stack` closes what it writes through."""
+    if isinstance(system, SendingSystem):
+        make_changelogs(plan, system.admin())
+        exactly_once = settings.guarantee == "exactly_once"
+        sender = system.sender(f"{plan.name}-0" if exactly_once else None)
+        stack.callback(sender.close)
+        return SentCommits(plan.name, system, sender, exactly_once=exactly_once)
+    if isinstance(system, PublishingSystem):
+        producer = system.producer()
+        stack.callback(producer.close)
+        return PublishedCommits(plan.name, producer)
+    wrong = f"the system {system.url} can neither publish prepared transactions nor be sent to"
+    raise UsageError(explain(wrong, "log:DIR, memory:, kafka://HOST:PORT, or a System that does one of both"))
 
 
 def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list[LocalTask]:
     """The tasks of a plan, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
+    written = _written_between(plan, admin)
     kept = admin.checkpoints(plan.name)
-    if not kept:
-        _refuse_others(plan, admin)
-    made = []
+    if written and not kept:
+        raise _another_wrote(plan, written)
+    programs = {
+        stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True) for stage in plan.stages
+    }
+    homes = {}
     for stage in plan.stages:
-        program = compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True)
+        stores = [store for store in plan.stores if store.stage == stage.id]
         for number in range(stage.tasks):
             name = f"{stage.id}/{number}"
-            store = store_for(plan, name, program.stateful, system, settings)
-            try:
-                task = LocalTask(run, program, stage, number, store, kept.get(name))
-            except BaseException:
-                store.close()
-                raise
-            stack.callback(task.close)
-            _set_starts(task, plan, admin, settings)
-            if settings.offset_default == "latest":
-                # The latest offsets of a restart would be later ones, and leave out what came in between.
-                task.commit()
-            made.append(task)
+            store = store_for(plan, name, bool(stores), system, settings)
+            stack.callback(store.close)
+            homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
+    found = run.commits.resume(list(homes.values()), kept)
+    made = []
+    for home in homes.values():
+        task = LocalTask(run, programs[home.stage], plan.stage(home.stage), home, found[home.name])
+        stack.callback(task.close)
+        _set_starts(task, plan, admin, settings)
+        made.append(task)
     return made
 
 
-def _refuse_others(plan: Plan, admin: Admin) -> None:
-    """Refuse to begin where a stream between the stages holds messages: each is published with a checkpoint of its
-    writer, so another pipeline wrote them."""
-    for stream in plan.streams:
-        if stream.kind == "intermediate" and any(admin.ends(stream.name)):
-            wrong = f"the stream {stream.name!r} between stages of pipeline {plan.name!r} holds another's messages"
-            expected = "names of pipelines and partition_by that together name streams of their own"
-            raise PlanError(explain(wrong, expected, "give one of the two another name", plan.pipeline.origin))
+def _written_between(plan: Plan, admin: Admin) -> str | None:
+    """A stream between the stages that holds messages."""
+    between = (stream.name for stream in plan.streams if stream.kind == "intermediate")
+    return next((name for name in between if any(admin.ends(name))), None)
+
+
+def _another_wrote(plan: Plan, stream: str) -> PlanError:
+    """Nothing is written between the stages before there is a checkpoint of its writer."""
+    wrong = f"the stream {stream!r} between stages of pipeline {plan.name!r} holds another's messages"
+    expected = "names of pipelines and partition_by that together name streams of their own"
+    return PlanError(explain(wrong, expected, "give one of the two another name", plan.pipeline.origin))
 
 
 def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, Clock]:

@@ -8,12 +8,14 @@ from ...dsl.operators import SinkTo
 from ...dsl.sink import Sink
 from ...planner.plan import Plan
 from ..kernel.stage import DEAD_LETTERS
-from ..systems.contract import Transaction
 from ..systems.partitioner import partition_for
+from .commits import Outbox
 
 
 class Router:
-    """The outputs of one task, on their way into its transactions and sinks. Counts what it passes, by stream."""
+    """The outputs of one task, on their way into its outbox and its sinks. Counts what it passes, by stream.
+
+    `unflushed` says that something has passed since the last `flush`."""
 
     def __init__(self, plan: Plan, stage: str, task: int) -> None:
         members = [plan.operator(id) for id in plan.stage(stage).operators]
@@ -33,18 +35,18 @@ class Router:
         self.written: dict[str, int] = {}
         self.unflushed = False
 
-    def route(self, id: str, made: list[Any], transaction: Transaction) -> None:
+    def route(self, id: str, made: list[Any], outbox: Outbox) -> None:
         """Pass on what an operator made."""
+        self.unflushed = True
         if id in self.sinks:
             self._count(id, len(made))
             messages: Sequence[Message[Any]] = made
             self.sinks[id].write(messages)
-            self.unflushed = True
             return
         stream, partitions = self._streams[id]
         self._count(stream, len(made))
         for partition, records in self._split(made, partitions, self._keyless[id] % partitions).items():
-            transaction.append(stream, partition, records)
+            outbox.append(stream, partition, records)
 
     def flush(self) -> None:
         """Return once all that sinks were given is safe."""

@@ -1,4 +1,4 @@
-"""Which store a task gets: RocksDB beside the log, or memory where the streams are in memory too."""
+"""Which store a task gets: RocksDB on the local disk, or memory where the streams are in memory too."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..state import MemoryStore, RocksStore, TaskStore
-from ..systems.contract import System
+from ..systems.contract import SendingSystem, System
 
 _IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionary()
 """State of pipelines over systems in memory: it lives as long as the system, so that a later run finds it."""
@@ -20,12 +20,14 @@ def store_for(plan: Plan, task: str, stateful: bool, system: System, settings: S
     folder = state_folder(plan, system, settings)
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
-    return RocksStore(folder / re.sub(r"[^A-Za-z0-9._-]", "-", task))
+    return RocksStore(folder / re.sub(r"[^A-Za-z0-9._-]", "-", task), spare=isinstance(system, SendingSystem))
 
 
 def state_folder(plan: Plan, system: System, settings: Settings) -> Path | None:
-    """The folder of a pipeline's stores; None if they are in memory."""
+    """The folder of a pipeline's stores: beside the log, or in the working directory; None if they are in memory."""
     if settings.state_dir is not None:
         return Path(settings.state_dir) / plan.name
+    if isinstance(system, SendingSystem):
+        return Path(".fluvial", "state", plan.name)
     scheme, _, place = system.url.partition(":")
     return Path(place) / "state" / plan.name if scheme == "log" else None

@@ -1,40 +1,36 @@
 """A task of the local engine: one partition of every input of a stage, with its state, outputs and checkpoints."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...dsl.checks import explain
-from ...dsl.errors import SystemProblem
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ..kernel.pool import Gate, Sleep
 from ..kernel.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.stamps import Control, control_record
+from ..kernel.state import Change
 from ..kernel.times import END, START
-from ..state.contract import TaskStore
-from ..systems.contract import Batch, Publisher, StreamPartition
-from . import checkpoint as checkpoints
+from ..systems.contract import Batch, StreamPartition
 from .checkpoint import Checkpoint
+from .commits import Commits, Home, Outbox
 from .landing import Landing
 from .routing import Router
 
-_META = b"\0"
-_CHECKPOINT, _PENDING = b"checkpoint", b"pending"
 SLICE = 5000
 """Most messages that a task processes before the others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the tasks of a run share: who they are to others, and what they write through."""
+    """What the tasks of a run share: who they are to others, and how they commit."""
 
     id: str
     plan: Plan
     settings: Settings
-    producer: Publisher
+    commits: Commits
     sleep: Sleep
     gate: Gate | None = None
 
@@ -48,25 +44,25 @@ class _Queue:
 
 
 class LocalTask:
-    """One task. `step` processes what is queued, `commit` makes it last; the container decides when."""
+    """One task. `step` processes what is queued, `ready` and `committed` frame a commit; the container decides when."""
 
-    def __init__(
-        self, run: Run, program: Program, stage: PlannedStage, number: int, store: TaskStore, kept: bytes | None
-    ) -> None:
-        self.name = f"{stage.id}/{number}"
+    def __init__(self, run: Run, program: Program, stage: PlannedStage, home: Home, found: Checkpoint) -> None:
+        number = home.number
+        self.name = home.name
         self.number = number
         self.stage = stage
+        self.stateful = home.stateful
+        self.changelogs = home.changelogs
         self._run = run
         self._program = program
-        self._store = store
-        found = self._resume(kept)
+        self._store = home.store
         self.inputs = [name for name in stage.inputs if number < run.plan.stream(name).partitions]
         self._queues = {name: _Queue() for name in self.inputs}
         self._landings = {name: Landing(found.offsets.get(name, 0)) for name in self.inputs}
         self._read_to = {name: found.offsets.get(name, 0) for name in self.inputs}
         self.work = StageTask(
             program,
-            store,
+            home.store,
             empty=found.blank,
             position=found.position,
             producer=number,
@@ -79,8 +75,9 @@ class LocalTask:
         for name in stage.inputs:
             if name not in self.inputs:
                 self.work.inputs.end(name)
+        self.new = found.blank
         self._router = Router(run.plan, stage.id, number)
-        self._transaction = run.producer.begin()
+        self.outbox: Outbox = run.commits.outbox()
         self._last = found
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
         self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
@@ -95,19 +92,6 @@ class LocalTask:
         """How many tasks write an intermediate stream."""
         plan = self._run.plan
         return sum(plan.stage(plan.operator(id).stage).tasks for id in plan.stream(stream).written_by)
-
-    def _resume(self, kept: bytes | None) -> Checkpoint:
-        """Where to go on: a store knows best, for its state and offsets were written at one stroke."""
-        pending = self._store.get(_META, _PENDING)
-        if pending is not None:
-            self._run.producer.publish(pending)
-        data = self._store.get(_META, _CHECKPOINT)
-        if data is None and kept is not None and self._program.stateful:
-            wrong = f"the state of task {self.name} is gone, though the task has a checkpoint"
-            remedy = "bring the folder of its store back, or run the pipeline under another name to start over"
-            raise SystemProblem(explain(wrong, "the store that was written with the checkpoint", remedy, self.stage.id))
-        data = data or kept
-        return Checkpoint() if data is None else checkpoints.decode(data, self.name)
 
     # Reading.
 
@@ -170,7 +154,7 @@ class LocalTask:
     def pass_on(self) -> None:
         """Put what the stage has made into the transaction."""
         for id, made in self.work.take():
-            self._router.route(id, made, self._transaction)
+            self._router.route(id, made, self.outbox)
 
     def reach_end(self, ends: Mapping[StreamPartition, int]) -> None:
         """End the inputs that were read, and have landed, as far as the run is to go."""
@@ -217,41 +201,45 @@ class LocalTask:
         """Whether a commit would say more than the last."""
         moved = any(landing.position() != self._last.offsets.get(name, 0) for name, landing in self._landings.items())
         ended = any(self.work.watermark_of(id) == END and not self._told.get(id, (0, False))[1] for id in self._borders)
-        return moved or ended or self.staged > 0
+        return moved or ended or self._router.unflushed
 
     @property
     def staged(self) -> int:
         """Bytes of output that wait for a commit."""
-        return self._transaction.size
+        return self.outbox.size
 
-    def commit(self) -> bool:
-        """Make outputs visible and the checkpoint durable, in the order that loses nothing; False if nothing changed.
+    def ready(self) -> Checkpoint | None:
+        """What a commit now would write down, once all outputs are in the outbox and what sinks were given is safe;
+        None if nothing has changed since the last.
 
-        Offsets first, so that they cover no more than what is written after; then the outputs, durable but not yet
-        visible; then, at one stroke, state, offsets and the promise to publish; then the outputs become visible, and
-        with them the checkpoint. After a crash in between, the promise is kept at the next start.
-
-        Raises what asynchronous work has failed with since it was last looked at: nothing past it is committed.
+        The offsets are taken first, so that they cover no more than what is written after. Raises what asynchronous
+        work has failed with since it was last looked at: nothing past it is committed.
         """
         self.work.check()
         self.pass_on()
         told = self._tell_borders()
         position = self.work.position()
-        offsets = {**self._last.offsets, **{name: landing.position() for name, landing in self._landings.items()}}
-        now = Checkpoint(offsets=offsets, highs=position.highs, producers=position.producers)
-        if now == self._last and not told and self._transaction.size == 0 and not self._router.unflushed:
-            return False
+        now = Checkpoint(
+            offsets={**self._last.offsets, **{name: landing.position() for name, landing in self._landings.items()}},
+            highs=position.highs,
+            producers=position.producers,
+            changelogs=self._last.changelogs,
+        )
+        if now == self._last and not told and not self._router.unflushed:
+            return None
         self._router.flush()
-        data = checkpoints.encode(now)
-        token = self._transaction.prepare(self._run.plan.name, {self.name: data})
-        if self.work.windows:
-            self._store.write([*self.work.changes(), (_META, _CHECKPOINT, data), (_META, _PENDING, token)])
-            self.work.settle(self._run.settings.cached_entries)
-        self._run.producer.publish(token)
-        self._transaction = self._run.producer.begin()
-        self._last = now
+        return now
+
+    def keep(self, changes: Iterable[Change], more: Iterable[Change]) -> None:
+        """Write the changes of state since the last commit, which `changes` are, and `more` with them at one stroke."""
+        self._store.write([*changes, *more])
+        self.work.settle(self._run.settings.cached_entries)
+
+    def committed(self, checkpoint: Checkpoint, outbox: Outbox) -> None:
+        """What was ready has been committed; from now on outputs go to this outbox."""
+        self.outbox = outbox
+        self._last = checkpoint
         self.commits += 1
-        return True
 
     def passed(self) -> dict[StreamPartition, int]:
         """How far intermediate streams have been read for good: not even after a power cut is more of them needed."""
@@ -275,12 +263,12 @@ class LocalTask:
             news = True
             control = Control(self._run.id, 0, self.number, self.stage.tasks, told[0], ended)
             for partition in range(self._run.plan.stream(stream).partitions):
-                self._transaction.append(stream, partition, [control_record(control, max(told[0], 0))])
+                self.outbox.append(stream, partition, [control_record(control, max(told[0], 0))])
         return news
 
     def close(self) -> None:
+        """Give up what is under way."""
         self.work.cancel()
-        self._store.close()
 
     @property
     def read(self) -> dict[str, int]:

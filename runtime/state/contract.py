@@ -23,6 +23,10 @@ class TaskStore(Protocol):
         """Make the changes, in their order, at one stroke."""
         ...
 
+    def clear(self) -> None:
+        """Delete all entries."""
+        ...
+
     def sync(self) -> None:
         """Make what was written safe from a power cut too."""
         ...

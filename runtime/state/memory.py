@@ -30,6 +30,9 @@ class MemoryStore:
             else:
                 self._entries[prefix + key] = value
 
+    def clear(self) -> None:
+        self._entries.clear()
+
     def sync(self) -> None:
         """Nothing to do: it goes with the power."""
 

@@ -1,5 +1,7 @@
 """A store on disk: one RocksDB for each task."""
 
+import logging
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,27 +12,49 @@ from ...dsl.errors import SystemProblem
 from ..kernel.state import PREFIX_SIZE, Change
 
 _BUFFER_BYTES = 32 << 20
+_log = logging.getLogger(__name__)
 
 
 class RocksStore:
     """Entries in a RocksDB folder, which one process may hold open at a time. Writes are durable after a crash of the
-    process: RocksDB's own log keeps them."""
+    process: RocksDB's own log keeps them.
 
-    def __init__(self, folder: Path) -> None:
+    With `spare` a copy of the entries is elsewhere: a damaged folder is given up, and the store begins empty.
+    """
+
+    def __init__(self, folder: Path, *, spare: bool = False) -> None:
         self._folder = folder
+        self._spare = spare
+        self._damaged = folder.parent / f"{folder.name}.damaged"
         folder.parent.mkdir(parents=True, exist_ok=True)
+        if spare and self._damaged.exists():
+            self._give_up(self._damaged.read_text())
+        try:
+            self._db = self._open()
+        except Exception as error:
+            if not spare or "lock" in str(error).lower():
+                raise self._unopened(error) from None
+            self._give_up(str(error))
+            self._db = self._open()
+
+    def _open(self) -> Rdict:
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_max_background_jobs(2)
         options.set_write_buffer_size(_BUFFER_BYTES)
         options.set_keep_log_file_num(2)
-        try:
-            self._db = Rdict(str(folder), options)
-        except Exception as error:
-            problem = f"the store in {folder} cannot be opened: {error}"
-            expected = "a folder that no other process has open"
-            remedy = "stop the other run of this pipeline, or give this one another state_dir"
-            raise SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}") from None
+        return Rdict(str(self._folder), options)
+
+    def _give_up(self, why: str) -> None:
+        _log.warning("the store in %s is damaged and will be rebuilt: %s", self._folder, why)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._damaged.unlink(missing_ok=True)
+
+    def _unopened(self, error: Exception) -> SystemProblem:
+        problem = f"the store in {self._folder} cannot be opened: {error}"
+        expected = "a folder that no other process has open"
+        remedy = "stop the other run of this pipeline, or give this one another state_dir"
+        return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
         try:
@@ -74,6 +98,13 @@ class RocksStore:
         except Exception as error:
             raise self._problem("written to", error) from error
 
+    def clear(self) -> None:
+        if next(self._walk(self._db.keys, b""), None) is None:
+            return
+        self._db.close()
+        shutil.rmtree(self._folder)
+        self._db = self._open()
+
     def sync(self) -> None:
         try:
             self._db.flush_wal(sync=True)
@@ -84,6 +115,9 @@ class RocksStore:
         problem = f"the store in {self._folder} cannot be {what}: {error}"
         expected = "a local disk with free space, and a folder that only this library writes"
         remedy = "check the disk; if it is damaged, bring the folder back from a copy taken with the log"
+        if self._spare and "corruption" in str(error).lower():
+            self._damaged.write_text(str(error))
+            remedy = "check the disk, and start again: the store will be rebuilt from its changelog"
         return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
     def close(self) -> None:

@@ -1,33 +1,40 @@
-"""Where streams live: the embedded log and the memory, behind one contract."""
+"""Where streams live: Kafka, the embedded log and the memory, behind one contract."""
 
 from ...dsl.checks import explain, require
-from ...dsl.errors import UnsupportedError, UsageError
+from ...dsl.errors import UsageError
 from .contract import System
+from .kafka import KafkaSystem
 from .log import LogSystem
 from .memory import MemorySystem
 
-__all__ = ["LogSystem", "MemorySystem", "System", "open_system"]
+__all__ = ["KafkaSystem", "LogSystem", "MemorySystem", "System", "open_system"]
 
 
 def open_system(target: str | System) -> System:
-    """The system of a URL, `log:DIR` or `memory:`; a system is returned as it is.
+    """The system of a URL, `log:DIR`, `memory:` or `kafka://HOST:PORT`; a system is returned as it is.
 
-    `memory:` is a new, empty one each time. Raises UsageError for other forms, and UnsupportedError for Kafka.
+    `memory:` is a new, empty one each time. A cluster that wants TLS or SASL is a `KafkaSystem`, with settings. Raises
+    UsageError for other forms.
 
     >>> open_system("log:.fluvial").url
     'log:.fluvial'
     """
     if not isinstance(target, str):
         good = callable(getattr(target, "admin", None))
-        require(good, UsageError, f"{target!r} is no system", "log:DIR, memory:, or a System", "write log:.fluvial")
+        require(
+            good,
+            UsageError,
+            f"{target!r} is no system",
+            "log:DIR, memory:, kafka://HOST:PORT, or a System",
+            "write log:.fluvial",
+        )
         return target
     scheme, _, rest = target.partition(":")
     if scheme == "kafka":
-        wrong = f"{target!r} names a Kafka broker, which this version cannot reach yet"
-        raise UnsupportedError(explain(wrong, "log:DIR or memory:", "use log:DIR until a version with Kafka is out"))
+        return KafkaSystem.named(target)
     if scheme == "log" and rest:
         return LogSystem(rest)
     if target == "memory:":
         return MemorySystem()
-    expected = "log:DIR (a folder, made at first use), or memory: (gone at the end)"
+    expected = "log:DIR (a folder, made at first use), kafka://HOST:PORT, or memory: (gone at the end)"
     raise UsageError(explain(f"{target!r} names no system", expected, "write for example log:.fluvial"))

@@ -16,8 +16,8 @@ StreamPartition = tuple[str, int]
 """A partition of a stream: (stream, partition number from 0)."""
 
 StreamUse = Literal["messages", "intermediate", "changelog", "checkpoints"]
-"""What a stream is made for. Readers of `messages` are not known; what an `intermediate` stream holds goes once its only
-reader has passed it; of a `changelog` and of `checkpoints` the last record of each key is kept."""
+"""What a stream is made for. Readers of `messages` are not known; what an `intermediate` stream holds goes once its
+only reader has passed it; of a `changelog` and of `checkpoints` the last record of each key is kept."""
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from ...planner.planner import plan
 from ...planner.settings import Settings
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
+from ..local.published import PublishedCommits
 from ..local.task import Run
 from ..report import Report
 from ..streams import frozen_ends, make_streams
@@ -231,15 +232,15 @@ class PipelineDriver:
         self.crash()
         self._ended = False
         self._resources = stack = ExitStack()
-        producer = self._system.producer()
+        commits = PublishedCommits(self.plan.name, self._system.producer())
         gate = None if self._gates is None else self._gates.wait
-        run = Run(uuid.uuid4().hex, self.plan, self._settings, producer, asyncio.sleep, gate)
+        run = Run(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
         tasks = make_tasks(run, self._system, self._admin, stack)
         open_sinks(self.plan, stack)
         clock, stop = self._loop.time, lambda: False
         consumer = self._system.consumer()
         self._container = Container(
-            self.plan, tasks, consumer, producer, self._admin, self._settings, None, stop, None, clock=clock
+            self.plan, tasks, consumer, commits, self._admin, self._settings, None, stop, None, clock=clock
         )
         self._container.start()
         self._run(self._settle())

@@ -16,7 +16,7 @@ def difference(actual: Mapping[str, Iterable[Record]], expected: Mapping[str, It
     """
     lines: list[str] = []
     for stream in sorted({*actual, *expected}):
-        got, wanted = (_counted(stream, side.get(stream, ())) for side in (actual, expected))
+        got, wanted = (counted(stream, side.get(stream, ())) for side in (actual, expected))
         if got == wanted:
             continue
         lines.append(f"{stream}: {got.total()} messages instead of {wanted.total()}")
@@ -32,7 +32,8 @@ def assert_same(actual: Mapping[str, Iterable[Record]], expected: Mapping[str, I
     assert not found, f"outputs differ\n{found}"
 
 
-def _counted(stream: str, messages: Iterable[Record]) -> Counter[Any]:
+def counted(stream: str, messages: Iterable[Record]) -> Counter[Any]:
+    """What was written to a stream, as a multiset of what counts."""
     if stream.endswith(DEAD_LETTERS):
         return Counter(value for _, value, _, _ in messages)
     return Counter((key, value, timestamp, tuple(headers)) for key, value, timestamp, headers in messages)

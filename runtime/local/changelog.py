@@ -1,0 +1,80 @@
+"""Changelogs: the changes of a store as records of a compacted stream, and a store rebuilt from them.
+
+A change of operator `id` is a record of its changelog, in the partition of the task: the key is the state's key
+without the id, the value the new bytes, none for a deletion. To replay is to write them again in their order, so that
+records may be replayed more than once, as long as the last one is not left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ...dsl.message import Record
+from ..kernel.state import Change
+from ..state.contract import TaskStore
+from ..systems.contract import Consumer, StreamPartition
+
+POLL_SECONDS = 0.1
+
+
+def logged(changes: Iterable[Change], now: int) -> dict[str, list[Record]]:
+    """Changes as records of the time `now` (ms since epoch), by operator; the last change of a key counts."""
+    made: dict[str, list[Record]] = {}
+    last_prefix, rest, out = b"", b"", []
+    for prefix, key, value in changes:
+        if prefix is not last_prefix:
+            last_prefix = prefix
+            name, _, rest = prefix.partition(b"\0")
+            out = made.setdefault(name.decode(), [])
+        out.append((rest + key, value, now, ()))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What of a changelog is to be read for a store: the offsets from `start` to before `end`."""
+
+    store: TaskStore
+    operator: str
+    place: StreamPartition
+    start: int
+    end: int
+
+    @property
+    def prefix(self) -> bytes:
+        """What the keys of the operator's state begin with."""
+        return self.operator.encode() + b"\0"
+
+
+def replay(consumer: Consumer, spans: Sequence[Span], told: Callable[[int], None]) -> None:
+    """Write what the spans hold into their stores. `told` is called with the number of records of each batch."""
+    for span, found in _read(consumer, spans):
+        prefix = span.prefix
+        span.store.write((prefix, key or b"", value) for key, value, _, _ in found)
+        told(len(found))
+
+
+def present(consumer: Consumer, spans: Sequence[Span], now: int) -> Iterator[tuple[StreamPartition, list[Record]]]:
+    """What the stores hold of the keys in the spans: records that undo what was sent and never committed."""
+    keys: dict[StreamPartition, set[bytes]] = {}
+    for span, held in _read(consumer, spans):
+        keys.setdefault(span.place, set()).update(record[0] or b"" for record in held)
+    for span in spans:
+        found = sorted(keys.get(span.place, ()))
+        made: list[Record] = [(key, span.store.get(span.prefix, key), now, ()) for key in found]
+        if made:
+            yield span.place, made
+
+
+def _read(consumer: Consumer, spans: Sequence[Span]) -> Iterator[tuple[Span, list[Record]]]:
+    """The records of spans. Offsets may have gaps, at their ends too: what a batch has passed counts as read."""
+    owed = {span.place: span for span in spans if span.start < span.end}
+    if owed:
+        consumer.assign({place: span.start for place, span in owed.items()})
+    while owed:
+        for batch in consumer.poll(POLL_SECONDS, frozenset(owed)):
+            place = batch.stream, batch.partition
+            part = batch.before(owed[place].end)
+            if part.records:
+                yield owed[place], part.records
+            if part.next_offset >= owed[place].end:
+                del owed[place]

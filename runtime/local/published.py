@@ -1,0 +1,60 @@
+"""Commits to systems that publish prepared transactions: each task by itself, at one stroke with its state."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from ...dsl.checks import explain
+from ...dsl.errors import SystemProblem
+from ..systems.contract import DurableTransaction, Publisher, StreamPartition
+from . import checkpoint as checkpoints
+from .checkpoint import Checkpoint
+from .commits import CHECKPOINT, META, Home
+
+if TYPE_CHECKING:
+    from .task import LocalTask
+
+_PENDING = b"pending"
+
+
+class PublishedCommits:
+    """First the outputs become durable, not yet visible; then, at one stroke, state, offsets and the promise to
+    publish; then outputs and checkpoint become visible. After a crash in between, the promise is kept at the next
+    start."""
+
+    together = False
+    early = False
+
+    def __init__(self, pipeline: str, producer: Publisher) -> None:
+        self._pipeline = pipeline
+        self._producer = producer
+
+    def resume(self, homes: Sequence[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
+        return {home.name: self._resume(home, kept.get(home.name)) for home in homes}
+
+    def _resume(self, home: Home, kept: bytes | None) -> Checkpoint:
+        """A store knows best where to go on, for its state and offsets were written at one stroke."""
+        pending = home.store.get(META, _PENDING)
+        if pending is not None:
+            self._producer.publish(pending)
+        data = home.store.get(META, CHECKPOINT)
+        if data is None and kept is not None and home.stateful:
+            wrong = f"the state of task {home.name} is gone, though the task has a checkpoint"
+            remedy = "bring the folder of its store back, or run the pipeline under another name to start over"
+            raise SystemProblem(explain(wrong, "the store that was written with the checkpoint", remedy, home.stage))
+        data = data or kept
+        return Checkpoint() if data is None else checkpoints.decode(data, home.name)
+
+    def outbox(self) -> DurableTransaction:
+        return self._producer.begin()
+
+    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
+        for task, now in ready:
+            data = checkpoints.encode(now)
+            token = cast("DurableTransaction", task.outbox).prepare(self._pipeline, {task.name: data})
+            if task.stateful:
+                task.keep(task.work.changes(), [(META, CHECKPOINT, data), (META, _PENDING, token)])
+            self._producer.publish(token)
+            task.committed(now, self._producer.begin())
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        self._producer.trim(starts)

@@ -1,0 +1,223 @@
+"""Commits to systems that records are sent to as they come: state has changelogs, and checkpoints are records too."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import json
+from msgspec.structs import replace
+
+from ...dsl.checks import explain
+from ...dsl.errors import SystemProblem
+from ...dsl.message import Record
+from ...planner.names import checkpoints as checkpoints_of
+from ..kernel.state import Change
+from ..systems.contract import Sender, SendingSystem, StreamPartition
+from . import checkpoint as checkpoints
+from .changelog import Span, logged, present, replay
+from .checkpoint import Checkpoint
+from .commits import CHECKPOINT, META, Home
+
+if TYPE_CHECKING:
+    from .task import LocalTask
+
+_ORIGIN = b"origin"
+
+Told = Callable[[int, int], None]
+"""Called with (records restored, records to restore in all)."""
+
+
+def _nobody(done: int, wanted: int) -> None:
+    pass
+
+
+class SentOutbox:
+    """Sends what a task makes as it is made."""
+
+    size = 0
+
+    def __init__(self, sender: Sender) -> None:
+        self.append = sender.send
+
+
+class SentCommits:
+    """Outputs and changelogs are sent first, and safe before the state is written with the offsets that it belongs to;
+    the checkpoint comes last. A crash in between repeats outputs, and loses nothing.
+
+    With `exactly_once` all of it, the checkpoints too, is one transaction of the container, and only then the stores
+    are written: a store may be behind its checkpoint, and catches up from the changelog.
+    """
+
+    early = True
+
+    def __init__(
+        self,
+        pipeline: str,
+        system: SendingSystem,
+        sender: Sender,
+        *,
+        exactly_once: bool,
+        told: Told = _nobody,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.together = exactly_once
+        self._stream = checkpoints_of(pipeline)
+        self._system = system
+        self._sender = sender
+        self._told = told
+        self._clock = clock
+        if exactly_once:
+            sender.begin()
+
+    # Going on.
+
+    def resume(self, homes: Sequence[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
+        stateful = [home for home in homes if home.stateful]
+        origins = {home.name: self._origin(home) for home in stateful}
+        found = {home.name: self._checkpoint(home, kept.get(home.name)) for home in homes}
+        behind: list[Span] = []
+        beyond: list[Span] = []
+        for home in stateful:
+            own = self._own(home, origins[home.name], found[home.name])
+            found[home.name] = self._later(own, found[home.name])
+            for operator, stream in home.changelogs.items():
+                span = self._behind(home, operator, stream, own, found[home.name])
+                behind.append(span)
+                ends = self._system.admin().ends(stream)
+                beyond.append(Span(home.store, operator, span.place, span.end, ends[home.number]))
+        self._restore(behind)
+        for home in stateful:
+            data = checkpoints.encode(found[home.name])
+            home.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, origins[home.name])])
+        if not self.together:
+            repaired = self._repair(beyond)
+            for home in stateful:
+                found[home.name] = _with_ends(found[home.name], home, repaired)
+        return found
+
+    def _origin(self, home: Home) -> bytes:
+        """Which changelogs the store is a copy of: one that was deleted and made anew is another."""
+        admin = self._system.admin()
+        return json.encode({operator: admin.identity(stream) for operator, stream in home.changelogs.items()})
+
+    def _checkpoint(self, home: Home, kept: bytes | None) -> Checkpoint:
+        return Checkpoint() if kept is None else checkpoints.decode(kept, home.name)
+
+    def _own(self, home: Home, origin: bytes, kept: Checkpoint) -> Checkpoint:
+        """The checkpoint in the store; blank for a store that is of no use, which is emptied."""
+        data = home.store.get(META, CHECKPOINT)
+        good = data is not None and home.store.get(META, _ORIGIN) == origin and not kept.blank
+        own = checkpoints.decode(data, home.name) if good and data is not None else Checkpoint()
+        if self.together and self._ahead(own, kept):
+            own = Checkpoint()  # of a transaction that did not come to pass
+        if own.blank:
+            home.store.clear()
+        return own
+
+    def _later(self, own: Checkpoint, kept: Checkpoint) -> Checkpoint:
+        """Where to go on: a store is written before its checkpoint is, so it may know better."""
+        return own if not self.together and not own.blank and not self._ahead(kept, own) else kept
+
+    @staticmethod
+    def _ahead(one: Checkpoint, other: Checkpoint) -> bool:
+        """Whether one checkpoint is later than another in any respect."""
+        changelogs = any(end > other.changelogs.get(name, 0) for name, end in one.changelogs.items())
+        return changelogs or any(offset > other.offsets.get(name, 0) for name, offset in one.offsets.items())
+
+    def _behind(self, home: Home, operator: str, stream: str, own: Checkpoint, target: Checkpoint) -> Span:
+        """What of a changelog the store lacks."""
+        admin = self._system.admin()
+        first, last = admin.starts(stream)[home.number], admin.ends(stream)[home.number]
+        end = target.changelogs.get(operator, first)
+        start = max(first, own.changelogs.get(operator, first))
+        if start < end and last < end:
+            wrong = f"the changelog {stream!r} ends at offset {last} of partition {home.number}, and the checkpoint of "
+            wrong += f"task {home.name} needs it up to {end}"
+            remedy = "bring the stream back, or run the pipeline under another name to start over"
+            raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
+        return Span(home.store, operator, (stream, home.number), start, max(start, end))
+
+    def _restore(self, spans: Sequence[Span]) -> None:
+        wanted = sum(span.end - span.start for span in spans)
+        if not wanted:
+            return
+        done = 0
+
+        def told(number: int) -> None:
+            nonlocal done
+            done += number
+            self._told(done, wanted)
+
+        consumer = self._system.consumer()
+        try:
+            replay(consumer, spans, told)
+        finally:
+            consumer.close()
+
+    def _repair(self, beyond: Sequence[Span]) -> dict[StreamPartition, int]:
+        """Undo, in changelogs, changes whose commit did not come to pass; gives the ends of those that had any."""
+        spans = [span for span in beyond if span.start < span.end]
+        if not spans:
+            return {}
+        consumer = self._system.consumer()
+        try:
+            for (stream, partition), made in present(consumer, spans, self._now()):
+                self._sender.send(stream, partition, made)
+        finally:
+            consumer.close()
+        self._sender.flush()
+        return self._sender.ends([span.place for span in spans])
+
+    # Committing.
+
+    def outbox(self) -> SentOutbox:
+        return SentOutbox(self._sender)
+
+    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
+        changes = {task.name: list(task.work.changes()) for task, _ in ready if task.stateful}
+        places = [place for task, _ in ready for place in self._log(task, changes.get(task.name, []))]
+        self._sender.flush()
+        ends = self._sender.ends(places) if places else {}
+        done = [(task, _with_ends(now, task, ends)) for task, now in ready]
+        told = [(task.name.encode(), checkpoints.encode(now), self._now(), ()) for task, now in done]
+        if self.together:
+            self._send_checkpoints(told)
+            self._sender.commit()
+            self._keep(done, changes)
+            self._sender.begin()
+        else:
+            self._keep(done, changes)
+            self._send_checkpoints(told)
+            self._sender.flush()
+        for task, now in done:
+            task.committed(now, task.outbox)
+
+    def _log(self, task: "LocalTask", changes: Sequence[Change]) -> list[StreamPartition]:
+        """Send a task's changes to its changelogs; says where to."""
+        places = []
+        for operator, made in logged(changes, self._now()).items():
+            place = task.changelogs[operator], task.number
+            self._sender.send(*place, made)
+            places.append(place)
+        return places
+
+    def _keep(self, done: Sequence[tuple["LocalTask", Checkpoint]], changes: Mapping[str, Sequence[Change]]) -> None:
+        for task, now in done:
+            if task.stateful:
+                task.keep(changes[task.name], [(META, CHECKPOINT, checkpoints.encode(now))])
+
+    def _send_checkpoints(self, told: Sequence[Record]) -> None:
+        self._sender.send(self._stream, 0, told)
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        self._sender.trim(starts)
+
+
+def _with_ends(known: Checkpoint, of: "Home | LocalTask", ends: Mapping[StreamPartition, int]) -> Checkpoint:
+    """A checkpoint of a task that knows how far those of its changelogs go that have news."""
+    found = {operator: ends.get((stream, of.number)) for operator, stream in of.changelogs.items()}
+    news = {operator: end for operator, end in found.items() if end is not None}
+    return replace(known, changelogs={**known.changelogs, **news}) if news else known

@@ -1,0 +1,140 @@
+"""Making and measuring topics."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from ....planner import names
+from ..contract import StreamPartition, StreamUse
+from ..problems import check_stream, other_count
+from .clients import admin_api
+from .cluster import Cluster, Topic, described, logged
+from .consumer import KafkaConsumer
+from .settings import KafkaSettings
+from .topics import check_settings, settings_for
+
+_BROKERS_CHOICE = "-1"
+
+
+class KafkaAdmin:
+    """Makes and measures the topics of a cluster. Connects with its first request."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._cluster = Cluster(settings)
+
+    def streams(self) -> dict[str, int]:
+        """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
+        return self._cluster.streams()
+
+    def partitions(self, stream: str) -> int | None:
+        """The partition count of a topic, None where there is no such topic."""
+        found = self._cluster.describe(stream)
+        return None if found is None else found.partitions
+
+    def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
+        """Make a topic with the settings of its use. Nothing happens if it exists with this count.
+
+        Raises SystemProblem for another count, for settings by which it would lose what is needed, and where the
+        cluster refuses; UsageError for a name with other characters than `A-Z a-z 0-9 . _ -`, and a count below 1.
+        """
+        check_stream(stream, partitions)
+        found = self._cluster.describe(stream)
+        if found is None:
+            self._create(stream, partitions, use)
+            found = self._cluster.ask(
+                f"tell of the new topic {stream!r}", lambda client, seconds: _led(client, stream, seconds)
+            )
+        if found.partitions != partitions:
+            raise other_count(stream, found.partitions, partitions, self._settings.url)
+        if use != "messages":
+            check_settings(stream, use, self._settings_of(stream), self._settings.url)
+
+    def starts(self, stream: str) -> list[int]:
+        """The first offset that is kept, by partition."""
+        return list(self._cluster.starts(self._places(stream)).values())
+
+    def ends(self, stream: str) -> list[int]:
+        """The offset behind all that readers can see, by partition: they see nothing of a transaction that is open."""
+        return list(self._cluster.ends(self._places(stream)).values())
+
+    def checkpoints(self, group: str) -> dict[str, bytes]:
+        """The last checkpoint of each task of a group, by task name, from the topic of its checkpoints."""
+        stream = names.checkpoints(group)
+        if self.partitions(stream) is None:
+            return {}
+        (start,), (end,) = self.starts(stream), self.ends(stream)
+        found: dict[str, bytes] = {}
+        consumer = KafkaConsumer(self._settings, max_records=10_000)
+        try:
+            consumer.assign({(stream, 0): start})
+            while start < end:
+                for batch in consumer.poll(1.0):
+                    start = batch.next_offset
+                    for key, value, _, _ in batch.before(end).records:
+                        task = (key or b"").decode()
+                        found.pop(task, None)
+                        if value is not None:
+                            found[task] = value
+        finally:
+            consumer.close()
+        return found
+
+    def identity(self, stream: str) -> str:
+        """The ids of the cluster and of the topic: no other topic ever has them."""
+        topic = self._cluster.found(stream).id
+        cluster = self._cluster.ask(
+            "tell its id", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result()
+        )
+        return f"{cluster.cluster_id}/{topic}"
+
+    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        """Tell a consumer group's offsets to those who watch lag: for information only, and without waiting.
+
+        What goes wrong is logged; the cluster takes none while consumers have joined the group.
+        """
+        places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()]
+
+        def send(client: AdminClient, seconds: float) -> Future[Any]:
+            noted = ConsumerGroupTopicPartitions(group, places)
+            return client.alter_consumer_group_offsets([noted], request_timeout=seconds)[group]
+
+        if places:
+            self._cluster.ask("take offsets", send).add_done_callback(logged)
+
+    def _places(self, stream: str) -> list[StreamPartition]:
+        return [(stream, partition) for partition in range(self._cluster.count(stream))]
+
+    def _create(self, stream: str, partitions: int, use: StreamUse) -> None:
+        config = settings_for(use, self._settings.topics)
+        factor = int(config.pop("replication.factor", _BROKERS_CHOICE))
+        topic = NewTopic(stream, partitions, replication_factor=factor, config=config)
+
+        def send(client: AdminClient, seconds: float) -> None:
+            try:
+                client.create_topics([topic], request_timeout=seconds)[stream].result()
+            except KafkaException as caught:
+                if caught.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+
+        self._cluster.ask(f"make the topic {stream!r}", send)
+
+    def _settings_of(self, stream: str) -> dict[str, str | None]:
+        def send(client: AdminClient, seconds: float) -> dict[str, str | None]:
+            resource = admin_api.ConfigResource(admin_api.ResourceType.TOPIC, stream)
+            (answer,) = client.describe_configs([resource], request_timeout=seconds).values()
+            return {name: entry.value for name, entry in answer.result().items()}
+
+        return self._cluster.ask(f"tell the settings of the topic {stream!r}", send)
+
+
+def _led(client: AdminClient, stream: str, seconds: float) -> Topic:
+    """A topic that was just made, once it is known and has leaders."""
+    found = described(client, stream, seconds)
+    if found is None or not found.led:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return found

@@ -1,0 +1,116 @@
+"""Clients of the library that speaks to Kafka, and what they say of their connections."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import confluent_kafka.admin
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from ....dsl.checks import explain
+from ....dsl.errors import UsageError
+from .settings import KafkaSettings
+
+T = TypeVar("T")
+
+admin_api: Any = confluent_kafka.admin
+"""The library's names for requests, most of which it forgets to mark as exported."""
+
+LOG = logging.getLogger("fluvial.kafka")
+"""Where the lines go that the client would print. Silent unless the application says otherwise."""
+LOG.addHandler(logging.NullHandler())
+# A setting of consumers is handed to producers too, of which the client would warn each time.
+LOG.addFilter(lambda line: not (isinstance(line.args, tuple) and line.args[:1] == ("CONFWARN",)))
+
+_COMMON: Mapping[str, object] = {
+    "client.id": "fluvial",
+    "reconnect.backoff.max.ms": 1_000,
+}
+_CONSUMER: Mapping[str, object] = {
+    "group.id": "fluvial",  # the client wants one, also where it joins none
+    "isolation.level": "read_committed",
+    # A full queue is looked at again after this; by default after 1 s, which costs most of the speed.
+    "fetch.queue.backoff.ms": 2,
+    "queued.min.messages": 20_000,
+    # The end of a partition is told after it; a broker with nothing to say is asked 20 times a second.
+    "fetch.wait.max.ms": 50,
+    "max.poll.interval.ms": 86_400_000,
+}
+_CONSUMER_ALWAYS: Mapping[str, object] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
+_PRODUCER: Mapping[str, object] = {
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 0,  # bytes bound it
+    "queue.buffering.max.kbytes": 65_536,
+}
+_PRODUCER_ALWAYS: Mapping[str, object] = {
+    "enable.idempotence": True,
+    "delivery.report.only.error": True,
+}
+
+
+class Watch:
+    """What a client tells of its connections: the last error, a fatal one, and since when no broker is connected."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.fatal: KafkaError | None = None
+        self.down_since: float | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.down_since = time.monotonic()
+        else:
+            self.last = error.str()
+        if error.fatal():
+            self.fatal = error
+
+
+def admin_client(settings: KafkaSettings, watch: Watch) -> AdminClient:
+    """A client that makes and measures topics. Raises UsageError for settings that it refuses."""
+    conf: dict[str, Any] = {**_COMMON, **settings.conf, **_said(settings, watch)}
+    return _made(AdminClient, conf, settings)
+
+
+def consumer_client(settings: KafkaSettings, watch: Watch) -> Consumer:
+    """A client that reads."""
+    conf: dict[str, Any] = {**_COMMON, **_CONSUMER, **settings.conf, **_CONSUMER_ALWAYS, **_said(settings, watch)}
+    return _made(Consumer, conf, settings)
+
+
+def producer_client(
+    settings: KafkaSettings, watch: Watch, on_delivery: Any, transactional_id: str | None = None
+) -> Producer:
+    """A client that writes."""
+    patience = max(1_000, int(1000 * settings.give_up_after))
+    conf: dict[str, Any] = {**_COMMON, **_PRODUCER, **settings.conf, **_PRODUCER_ALWAYS, **_said(settings, watch)}
+    conf["on_delivery"] = on_delivery
+    conf["delivery.timeout.ms"] = patience
+    if transactional_id is not None:
+        conf["transactional.id"] = transactional_id
+        longest = int(conf.setdefault("transaction.timeout.ms", max(60_000, patience)))
+        conf["delivery.timeout.ms"] = min(patience, longest)
+    # The client wants no message to expire while it lingers.
+    conf["linger.ms"] = min(float(conf["linger.ms"]), conf["delivery.timeout.ms"] - 1)
+    return _made(Producer, conf, settings)
+
+
+def _said(settings: KafkaSettings, watch: Watch) -> dict[str, Any]:
+    return {"bootstrap.servers": settings.servers, "error_cb": watch, "logger": LOG}
+
+
+def _made(kind: Callable[[dict[str, Any]], T], conf: dict[str, Any], settings: KafkaSettings) -> T:
+    try:
+        return kind(conf)
+    except KafkaException as error:
+        text = settings.hide(error.args[0].str()).strip()
+    except (TypeError, ValueError) as error:
+        text = settings.hide(str(error))
+    expected = "settings of librdkafka, by their names there, with values that they can have"
+    raise UsageError(explain(f"the settings for {settings.url} are refused: {text}", expected, "correct the setting"))

@@ -1,0 +1,123 @@
+"""What a cluster tells of its topics."""
+
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ..contract import StreamPartition
+from ..problems import unknown_partition, unknown_stream
+from .asking import Asking
+from .clients import LOG, admin_api
+from .settings import KafkaSettings
+
+Offsets = dict[StreamPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic: its id, which no other ever has; how many partitions it has, and whether all of them have a leader."""
+
+    id: str
+    partitions: int
+    led: bool
+
+
+class Cluster:
+    """Requests about topics and their offsets. Connects with the first of them."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._asking = Asking(settings)
+        self.ask = self._asking.ask
+
+    def streams(self) -> dict[str, int]:
+        """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
+        found = self.ask("list its topics", lambda client, seconds: client.list_topics(timeout=seconds))
+        return {name: len(topic.partitions) for name, topic in found.topics.items() if not name.startswith("__")}
+
+    def describe(self, stream: str) -> Topic | None:
+        """A topic, None where there is no such topic."""
+        return self.ask(f"tell of the topic {stream!r}", lambda client, seconds: described(client, stream, seconds))
+
+    def found(self, stream: str) -> Topic:
+        """A topic; raises SystemProblem where there is none of this name."""
+        topic = self.describe(stream)
+        if topic is None:
+            raise unknown_stream(stream, self.streams(), self._settings.url)
+        return topic
+
+    def count(self, stream: str) -> int:
+        """The partition count of a topic; raises SystemProblem where there is none of this name."""
+        return self.found(stream).partitions
+
+    def check(self, places: Iterable[StreamPartition]) -> None:
+        """Raise SystemProblem for a topic or partition that does not exist."""
+        counts: dict[str, int] = {}
+        for stream, partition in places:
+            count = counts[stream] = counts[stream] if stream in counts else self.count(stream)
+            if not 0 <= partition < count:
+                raise unknown_partition(stream, partition, count, self._settings.url)
+
+    def starts(self, places: Collection[StreamPartition]) -> Offsets:
+        """The first offset that is kept."""
+        return self._offsets(places, admin_api.OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+
+    def ends(self, places: Collection[StreamPartition]) -> Offsets:
+        """The offset behind all that readers can see: nothing of a transaction that is open, nor what lies behind."""
+        return self._offsets(places, admin_api.OffsetSpec.latest(), _ISOLATION[self._settings.isolation])
+
+    def log_ends(self, places: Collection[StreamPartition]) -> Offsets:
+        """The offset that the next record will have, committed or not."""
+        return self._offsets(places, admin_api.OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Have what lies before these offsets removed, without waiting; what goes wrong is logged."""
+        places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
+
+        def send(client: AdminClient, seconds: float) -> list[Future[Any]]:
+            return list(client.delete_records(places, request_timeout=seconds, operation_timeout=seconds).values())
+
+        for asked in self.ask("remove records", send) if places else []:
+            asked.add_done_callback(logged)
+
+    def reach(self) -> None:
+        """Return once a broker answers; raises SystemProblem where none does in time."""
+        self.ask("answer", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result())
+
+    def _offsets(self, places: Collection[StreamPartition], which: Any, isolation: IsolationLevel) -> Offsets:
+        wanted = {TopicPartition(stream, partition): which for stream, partition in places}
+
+        def send(client: AdminClient, seconds: float) -> Offsets:
+            asked = client.list_offsets(wanted, isolation_level=isolation, request_timeout=seconds)
+            return {(place.topic, place.partition): answer.result().offset for place, answer in asked.items()}
+
+        return self.ask("tell the offsets of its topics", send) if wanted else {}
+
+
+def described(client: AdminClient, stream: str, seconds: float) -> Topic | None:
+    """A topic, None where there is no such topic."""
+    try:
+        found = client.describe_topics(TopicCollection([stream]), request_timeout=seconds)[stream].result()
+        led = all(partition.leader is not None for partition in found.partitions)
+        return Topic(str(found.topic_id), len(found.partitions), led)
+    except KafkaException as caught:
+        if caught.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+
+
+def logged(asked: Future[Any]) -> None:
+    """Log what went wrong with a request that nobody waits for."""
+    error = asked.exception()
+    if error is not None:
+        LOG.warning("%s", error)
+
+
+_ISOLATION = {
+    "read_committed": IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
+}

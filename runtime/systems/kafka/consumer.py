@@ -1,0 +1,174 @@
+"""Reading partitions from given offsets on."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ..contract import Batch, StreamPartition
+from ..problems import outside
+from .clients import Watch, consumer_client
+from .cluster import Cluster
+from .lanes import MOST_HELD, Lane
+from .problems import TRANSIENT, out_of_reach, refused
+from .settings import KafkaSettings
+
+MOST_AT_ONCE = 500
+"""Messages taken from the client at a time: with more of them each costs more."""
+
+_SLICE = 0.2
+"""Seconds without a look at signals and at the connection."""
+
+_IGNORED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._MAX_POLL_EXCEEDED})
+"""Of the group that the client insists on, and which nothing is done with."""
+
+_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+class KafkaConsumer:
+    """Reads partitions of topics from given offsets on. For one thread at a time.
+
+    What has come of a partition that is not wanted waits here, up to a bound; then its fetching is paused.
+    """
+
+    def __init__(self, settings: KafkaSettings, *, max_records: int) -> None:
+        self._settings = settings
+        self._count = min(max_records, MOST_AT_ONCE)
+        self._cluster = Cluster(settings)
+        self._watch = Watch()
+        self._client: Consumer | None = None
+        self._lanes: dict[StreamPartition, Lane] = {}
+        self._ready: dict[StreamPartition, Lane] = {}
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Read these partitions from these offsets on, in place of those assigned before.
+
+        Raises SystemProblem for a topic or partition that does not exist, and for an offset outside of it.
+        """
+        self._cluster.check(positions)
+        starts, ends = self._cluster.starts(positions), self._cluster.log_ends(positions)
+        for place, offset in positions.items():
+            if not starts[place] <= offset <= ends[place]:
+                raise outside(*place, offset, starts[place], ends[place], self._settings.url)
+        self._lanes = {place: Lane(place, offset) for place, offset in positions.items()}
+        self._ready = {}
+        if self._client is None:
+            self._client = consumer_client(self._settings, self._watch)
+        self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
+
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+        """Return what has come, at most one batch a partition; wait up to `timeout` seconds if nothing has."""
+        if self._client is None:
+            return []
+        batches = self._take(wanted)
+        deadline = 0.0
+        while not batches:
+            messages = self._client.consume(self._count, 0)
+            if not messages:
+                # To wait in `consume` would be to wait for all of them, or for the whole time.
+                now = time.monotonic()
+                deadline = deadline or now + timeout
+                if now >= deadline and deadline:
+                    self._check_reach()
+                    return []
+                message = self._client.poll(min(deadline - now, _SLICE))
+                if message is None:
+                    self._check_reach()
+                    continue
+                messages = [message]
+            self._sort(messages, wanted)
+            batches = self._take(wanted)
+        return batches
+
+    def close(self) -> None:
+        """Stop reading."""
+        client, self._client = self._client, None
+        self._lanes, self._ready = {}, {}
+        if client is not None:
+            client.close()
+
+    def _take(self, wanted: frozenset[StreamPartition] | None) -> list[Batch]:
+        """The next batch of each wanted lane that has one."""
+        batches: list[Batch] = []
+        resumed: list[TopicPartition] = []
+        for place, lane in list(self._ready.items()):
+            if wanted is None or place in wanted:
+                batches.append(lane.take())
+                if not lane:
+                    del self._ready[place]
+                    if lane.paused:
+                        lane.paused = False
+                        resumed.append(lane.place)
+        if resumed and self._client is not None:
+            self._client.resume(resumed)
+        return batches
+
+    def _sort(self, messages: list[Message], wanted: frozenset[StreamPartition] | None) -> None:
+        """Put messages into their lanes, and hear what the client has to say among them."""
+        self._watch.down_since = None
+        if not any(map(Message.error, messages)):
+            self._put(messages, wanted)
+            return
+        start = 0
+        for index, message in enumerate(messages):
+            error = message.error()
+            if error is not None:
+                self._put(messages[start:index], wanted)
+                self._hear(error, message)
+                start = index + 1
+        self._put(messages[start:], wanted)
+
+    def _put(self, messages: Sequence[Message], wanted: frozenset[StreamPartition] | None) -> None:
+        for place, run in _runs(messages):
+            lane = self._lanes.get(place)
+            if lane is not None:
+                lane.put(run, weigh=bool(lane) or not (wanted is None or place in wanted))
+                self._ready[place] = lane
+                if lane.held > MOST_HELD and not lane.paused and self._client is not None:
+                    lane.paused = True
+                    self._client.pause([lane.place])
+
+    def _hear(self, error: KafkaError, message: Message) -> None:
+        """The end of a partition, or something wrong."""
+        place = (message.topic() or "", message.partition() or 0)
+        code = error.code()
+        lane = self._lanes.get(place)
+        if code == KafkaError._PARTITION_EOF:
+            if lane is not None:
+                lane.passed(message.offset() or 0)
+                if lane:
+                    self._ready[place] = lane
+        elif code == KafkaError._AUTO_OFFSET_RESET and lane is not None:
+            start, end = self._cluster.starts([place])[place], self._cluster.log_ends([place])[place]
+            raise outside(*place, lane.position, start, end, self._settings.url)
+        elif code in _GONE:
+            self._cluster.check([place])  # which raises, unless it has come back meanwhile
+        elif code in TRANSIENT:
+            self._watch(error)
+        elif code not in _IGNORED:
+            raise refused(self._settings, f"give messages of {place[0]!r}, partition {place[1]}", error)
+
+    def _check_reach(self) -> None:
+        """Raise SystemProblem where no broker has been there for too long."""
+        since = self._watch.down_since
+        patience = self._settings.give_up_after
+        if since is None or time.monotonic() - since < patience or self._client is None:
+            return
+        try:
+            # Connections are also closed where nothing is to be told; so ask before giving up.
+            self._client.list_topics(next(iter(self._lanes), ("",))[0], timeout=5.0)
+        except KafkaException as caught:
+            raise out_of_reach(self._settings, patience, self._watch.last or caught.args[0].str()) from None
+        self._watch.down_since = None
+
+
+def _runs(messages: Iterable[Message]) -> Iterable[tuple[StreamPartition, list[Message]]]:
+    """Messages in their order, cut where the partition changes."""
+    for partition, group in groupby(messages, Message.partition):
+        run = list(group)
+        if len(set(map(Message.topic, run))) == 1:
+            yield (run[0].topic() or "", partition or 0), run
+        else:
+            for topic, part in groupby(run, Message.topic):
+                yield (topic or "", partition or 0), list(part)

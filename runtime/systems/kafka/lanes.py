@@ -1,0 +1,63 @@
+"""What has come of a partition and waits for its reader."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from confluent_kafka import Message, TopicPartition
+
+from ..contract import Batch, StreamPartition
+from .records import records_of
+
+MOST_HELD = 8 << 20
+"""Bytes that wait for a reader who does not want them before the partition is paused: at a pause the client throws
+away what it has fetched in advance, so that to pause at once, each time, would fetch most messages again."""
+
+_BYTES_A_RECORD = 200
+"""What a record takes besides its key and value, about."""
+
+
+class Lane:
+    """The batches of one partition, in order. `position` is the offset behind them."""
+
+    __slots__ = ("_batches", "held", "partition", "paused", "position", "stream")
+
+    def __init__(self, place: StreamPartition, position: int) -> None:
+        self.stream, self.partition = place
+        self.position = position
+        self.paused = False
+        self.held = 0
+        self._batches: deque[tuple[Batch, int]] = deque()
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.stream, self.partition)
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def put(self, messages: Sequence[Message], *, weigh: bool) -> None:
+        """Add messages; `weigh` where they may wait for long."""
+        first, last = messages[0].offset() or 0, messages[-1].offset() or 0
+        if last - first + 1 == len(messages):
+            offsets: Sequence[int] = range(first, last + 1)
+        else:
+            offsets = [message.offset() or 0 for message in messages]
+        weight = sum(map(len, messages)) + _BYTES_A_RECORD * len(messages) if weigh else 0
+        self._batches.append((Batch(self.stream, self.partition, offsets, records_of(messages)), weight))
+        self.held += weight
+        self.position = last + 1
+
+    def passed(self, position: int) -> None:
+        """Note that no record lies before a position that is to come."""
+        if position > self.position:
+            self.position = position
+            if self._batches:
+                self._batches[-1][0].passed = position
+            else:
+                self._batches.append((Batch(self.stream, self.partition, (), [], position), 0))
+
+    def take(self) -> Batch:
+        """The next batch."""
+        batch, weight = self._batches.popleft()
+        self.held -= weight
+        return batch

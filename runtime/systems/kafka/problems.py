@@ -1,0 +1,82 @@
+"""What can go wrong with a cluster, in words that say what to do."""
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError
+
+from ....dsl.errors import SystemProblem
+from .settings import KafkaSettings
+
+TRANSIENT = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError._NOENT,  # "no leaders found"
+        KafkaError._WAIT_CACHE,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+"""Errors that go by themselves, when a broker comes back or a partition has a new leader."""
+
+FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+
+
+def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemProblem:
+    """No broker has answered for so long."""
+    return SystemProblem(
+        f"{settings.url} is out of reach: no broker has answered for {seconds:g} s\n"
+        f"  the last error: {settings.hide(why) or 'none'}\n"
+        "  expected: a broker that answers, at one of these addresses and at those that it gives for itself\n"
+        "  to do: start the brokers, or correct the address or the settings of TLS and SASL"
+    )
+
+
+def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProblem:
+    """The cluster, or its client, would not do it."""
+    return SystemProblem(
+        f"{settings.url} would not {what}: {settings.hide(error.str())} ({error.name()})\n"
+        f"  to do: {_REMEDIES.get(error.code(), 'look into the log of the broker')}"
+    )
+
+
+def fenced(settings: KafkaSettings, transactional_id: str) -> SystemProblem:
+    """Another sender has taken the transactional id."""
+    return SystemProblem(
+        f"Another run has taken over {transactional_id!r} on {settings.url}: what this one writes is refused, and "
+        "what it had not committed is dropped\n"
+        "  expected: one run of a pipeline at a time\n"
+        "  to do: nothing if the other run was started on purpose, else stop one of them"
+    )
+
+
+_REMEDIES: Mapping[int, str] = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "let the user of this pipeline read, write, describe and create the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "choose a group.id, among the settings of the client, that is allowed",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let the user of this pipeline write idempotently and create topics",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "let the user of this pipeline write with transactional ids",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the client and max.message.bytes of the topic",
+    KafkaError.INVALID_REPLICATION_FACTOR: "set replication.factor among the settings of topics",
+    KafkaError.INVALID_CONFIG: "correct the settings of topics; Fluvial needs Kafka 3.6 or later",
+    KafkaError.POLICY_VIOLATION: "make the topic as the policy of the cluster wants it, before the run",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "lower transaction.timeout.ms among the settings of the client",
+}

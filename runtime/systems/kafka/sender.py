@@ -1,0 +1,188 @@
+"""Writing to topics as records come."""
+
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from ....dsl.errors import FluvialError, SystemProblem, UsageError
+from ....dsl.message import Record
+from ..contract import StreamPartition
+from ..problems import unknown_partition
+from .clients import Watch, producer_client
+from .cluster import Cluster
+from .problems import FENCED, TRANSIENT, fenced, out_of_reach, refused
+from .records import headers_for
+from .settings import KafkaSettings
+
+_SLICE = 0.5
+"""Seconds without a look at signals and at what has failed."""
+
+_TO_CLOSE = 2.0
+_PAUSE = 0.1
+
+
+class KafkaSender:
+    """Writes records as they come, idempotently: those of one partition arrive in their order, each once.
+
+    With a transactional id it takes the right to write from all senders with that id before it.
+    """
+
+    def __init__(self, settings: KafkaSettings, transactional_id: str | None = None) -> None:
+        self._settings = settings
+        self._id = transactional_id
+        self._watch = Watch()
+        self._cluster = Cluster(settings)
+        self._partitions: dict[str, int] = {}
+        self._failed: FluvialError | None = None
+        self._in_transaction = False
+        self._closed = False
+        self._cluster.reach()
+        self._client: Producer = producer_client(settings, self._watch, self._not_delivered, transactional_id)
+        if transactional_id is not None:
+            self._insist("take a transactional id", self._client.init_transactions)
+
+    def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        """Hand over records; waits for room where 64 MB wait to be written.
+
+        Raises SystemProblem for a topic or partition that does not exist, where the cluster stays out of reach, and
+        where it refused something that was sent before.
+        """
+        self._check()
+        if self._id is not None and not self._in_transaction:
+            raise UsageError("A sender with a transactional id sends within a transaction only. Call begin() first.")
+        self._check_partition(stream, partition)
+        produce = self._client.produce
+        for key, value, timestamp, headers in records:
+            try:
+                if headers or not timestamp:
+                    produce(stream, value, key, partition, None, None, timestamp, headers_for(timestamp, headers))
+                else:
+                    produce(stream, value, key, partition, None, None, timestamp)
+            except BufferError:
+                self._wait_for_room(stream, partition, (key, value, timestamp, headers))
+            except KafkaException as caught:
+                raise self._fail(self._problem(f"take a record for {stream!r}", caught.args[0])) from None
+        self._serve(self._client.poll, 0)
+
+    def flush(self) -> None:
+        """Return once all that was sent is written and acknowledged by the brokers."""
+        self._check()
+        while self._serve(self._client.flush, _SLICE):
+            self._check()
+        self._check()
+
+    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        """The offset that the next record will have, after all that was flushed, committed or not."""
+        self._check()
+        return self._cluster.log_ends(places)
+
+    def begin(self) -> None:
+        """Start a transaction."""
+        self._check()
+        if self._id is None or self._in_transaction:
+            wrong = "This sender has no transactional id" if self._id is None else "A transaction is open already"
+            raise UsageError(f"{wrong}. Call begin() once for each commit(), on a sender that has an id.")
+        self._insist("begin a transaction", lambda _: self._client.begin_transaction())
+        self._in_transaction = True
+
+    def commit(self) -> None:
+        """Flush, and make visible what was sent since `begin`; at once or not at all."""
+        self._check()
+        if not self._in_transaction:
+            raise UsageError("There is no transaction to commit. Call begin() first.")
+        self.flush()
+        self._insist("commit a transaction", self._client.commit_transaction)
+        self._in_transaction = False
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Nobody reads these partitions before these offsets any more: the brokers remove what lies there, soon."""
+        self._cluster.trim(starts)
+
+    def close(self) -> None:
+        """Drop what was sent in a transaction that is not committed, and what is not flushed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._client.purge()
+        if self._in_transaction and not self._failed:
+            # Else the broker does it, when another takes the id or the time of the transaction is over.
+            with suppress(KafkaException):
+                self._client.abort_transaction(_TO_CLOSE)
+        del self._client  # its own close() would wait for brokers that are away
+
+    def _check(self) -> None:
+        if self._closed:
+            raise UsageError("This sender is closed. Make another one.")
+        if self._watch.fatal is not None and self._failed is None:
+            self._failed = self._problem("take what was sent", self._watch.fatal)
+        if self._failed is not None:
+            raise self._failed
+
+    def _check_partition(self, stream: str, partition: int) -> None:
+        count = self._partitions.get(stream)
+        if count is None:
+            count = self._partitions[stream] = self._cluster.count(stream)
+        if not 0 <= partition < count:
+            raise unknown_partition(stream, partition, count, self._settings.url)
+
+    def _wait_for_room(self, stream: str, partition: int, record: Record) -> None:
+        key, value, timestamp, headers = record
+        while True:
+            self._serve(self._client.poll, _PAUSE)
+            self._check()
+            try:
+                self._client.produce(
+                    stream, value, key, partition, None, None, timestamp, headers_for(timestamp, headers)
+                )
+                return
+            except BufferError:
+                continue
+
+    def _serve(self, act: Callable[[float], int], seconds: float) -> int:
+        """Let the client tell what became of records; 0 where it cannot go on."""
+        try:
+            return act(seconds)
+        except SystemError:  # it broke off, for a fatal error
+            error = self._watch.fatal or KafkaError(KafkaError._FATAL, "a fatal error")
+        except:  # noqa: E722 - it raises a fatal error itself, which is no exception at all
+            raised: object = sys.exc_info()[1]
+            if not isinstance(raised, KafkaError):
+                raise
+            error = raised
+        self._fail(self._problem("take what was sent", error))
+        return 0
+
+    def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
+        """Called for each record that could not be written; the first says why."""
+        if error is not None and not self._closed:
+            self._fail(self._problem(f"take a record for {message.topic()!r}", error))
+
+    def _insist(self, what: str, act: Callable[[float], object]) -> None:
+        """Do something with a transaction; again while the brokers are away, up to `give_up_after`."""
+        deadline = time.monotonic() + self._settings.give_up_after
+        while True:
+            try:
+                act(_SLICE)
+                return
+            except KafkaException as caught:
+                error = caught.args[0]
+                self._check()
+                late = time.monotonic() > deadline
+                if late or not (error.retriable() or error.code() in TRANSIENT) or error.txn_requires_abort():
+                    raise self._fail(self._problem(what, error)) from None
+            time.sleep(_PAUSE)
+
+    def _fail(self, problem: SystemProblem) -> SystemProblem:
+        self._failed = self._failed or problem
+        return problem
+
+    def _problem(self, what: str, error: KafkaError) -> SystemProblem:
+        """What an error of the client means."""
+        if error.code() in FENCED and self._id is not None:
+            return fenced(self._settings, self._id)
+        if error.code() in TRANSIENT or error.code() == KafkaError._MSG_TIMED_OUT:
+            return out_of_reach(self._settings, self._settings.give_up_after, self._watch.last or error.str())
+        return refused(self._settings, what, error)

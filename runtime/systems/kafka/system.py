@@ -1,0 +1,92 @@
+"""A Kafka cluster as a system: where it is, how it is reached, and who reads and writes it."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+
+from ....dsl.checks import explain
+from ....dsl.errors import UsageError
+from .admin import KafkaAdmin
+from .clients import Watch, admin_client
+from .consumer import KafkaConsumer
+from .producer import KafkaProducer
+from .sender import KafkaSender
+from .settings import KafkaSettings, Setting, check_conf, servers_of
+
+
+class KafkaSystem:
+    """Topics of a Kafka cluster, 3.6 or later. Holds nothing open; can be shared by threads, and pickled.
+
+    `servers` are the brokers to ask first, `HOST:PORT`, more after commas. `conf` holds settings of the client by
+    their names in librdkafka: TLS, SASL, sizes, timeouts. No secret among them is ever shown. `topics` holds settings
+    of topics that are made here, by Kafka's names, and `replication.factor`, which is else the brokers' choice.
+
+    Where no broker answers within `reach_within` at the start, or for `give_up_after` later, `SystemProblem` is
+    raised; until then what fails is tried again. Raises `UsageError` for settings that the client refuses, and for
+    those that would break what Fluvial promises.
+
+    >>> KafkaSystem("one:9092,two:9092", topics={"replication.factor": 3})
+    KafkaSystem('kafka://one:9092,two:9092')
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        conf: Mapping[str, Setting] | None = None,
+        topics: Mapping[str, str | int] | None = None,
+        reach_within: timedelta = timedelta(seconds=10),
+        give_up_after: timedelta = timedelta(seconds=60),
+    ) -> None:
+        servers = servers if isinstance(servers, str) else ",".join(servers)
+        for name, time in (("reach_within", reach_within), ("give_up_after", give_up_after)):
+            if not isinstance(time, timedelta) or time < timedelta(milliseconds=100):
+                raise UsageError(explain(f"{name}={time!r}", "a timedelta of at least 100 ms"))
+        conf = dict(conf or {})
+        check_conf(conf)
+        self.settings = KafkaSettings(
+            servers_of(f"kafka://{servers}"),
+            conf,
+            {name: str(value) for name, value in (topics or {}).items()},
+            reach_within.total_seconds(),
+            give_up_after.total_seconds(),
+        )
+        if conf:
+            admin_client(self.settings, Watch())  # which is refused where a setting is
+
+    @classmethod
+    def named(
+        cls, url: str, *, conf: Mapping[str, Setting] | None = None, topics: Mapping[str, str | int] | None = None
+    ) -> "KafkaSystem":
+        """The system of a URL, `kafka://HOST:PORT`, more hosts after commas."""
+        return cls(servers_of(url), conf=conf, topics=topics)
+
+    def __repr__(self) -> str:
+        return f"KafkaSystem({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """`kafka://HOST:PORT`, more hosts after commas."""
+        return self.settings.url
+
+    def admin(self) -> KafkaAdmin:
+        """Makes and measures topics."""
+        return KafkaAdmin(self.settings)
+
+    def consumer(self, *, max_records: int = 10_000) -> KafkaConsumer:
+        """Reads topics; `max_records` bounds a batch, in messages, as 500 does."""
+        return KafkaConsumer(self.settings, max_records=max_records)
+
+    def producer(self) -> KafkaProducer:
+        """Writes in transactions, for tools: what is staged is held in memory."""
+        return KafkaProducer(self.settings)
+
+    def sender(self, transactional_id: str | None = None) -> KafkaSender:
+        """Writes records as they come, for runs."""
+        return KafkaSender(self.settings, transactional_id)
+
+    def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        """Holds nothing: a cluster has no locks. Who runs what stands in the pipeline's coordinator stream, and of two
+        containers with one transactional id the newer one fences the other."""
+        del pipeline, container
+        return nullcontext()

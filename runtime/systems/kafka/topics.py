@@ -1,0 +1,78 @@
+"""The settings of topics, by what they are made for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ....dsl.errors import SystemProblem
+from ..contract import StreamUse
+
+_LONGEST = str(2**63 - 1)
+_HOUR = str(3_600_000)
+_WEEK = str(7 * 24 * 3_600_000)
+
+_EVENT_TIMES: Mapping[str, str] = {
+    # Stamps are event times, which may lie far from the broker's clock: it must not refuse them, nor let go of what
+    # is old by them, nor begin a new segment with each leap.
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _LONGEST,
+    "message.timestamp.after.max.ms": _LONGEST,
+    "segment.ms": _LONGEST,
+}
+_KEPT: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUse:
+    """`wanted` is set where the user says nothing else, `needed` always, and looked for in topics that exist."""
+
+    wanted: Mapping[str, str] = field(default_factory=dict)
+    needed: Mapping[str, str] = field(default_factory=dict)
+
+
+USES: Mapping[StreamUse, TopicUse] = {
+    "messages": TopicUse({**_EVENT_TIMES, **_KEPT}),
+    # Messages are removed once their reader has passed them, never before.
+    "intermediate": TopicUse(_EVENT_TIMES, _KEPT),
+    # A restore reads up to the offset of a checkpoint. Nothing of the time since that checkpoint may be compacted
+    # away, or the restored state would lack it; the broker's clock stamps, for compaction goes by stamps.
+    "changelog": TopicUse(
+        {
+            "min.compaction.lag.ms": _HOUR,
+            "delete.retention.ms": _WEEK,  # a store that was last used before this is restored from the start
+            "message.timestamp.type": "LogAppendTime",
+        },
+        _COMPACTED,
+    ),
+    # Read whole at each start: small segments are compacted soon.
+    "checkpoints": TopicUse(
+        {"segment.bytes": str(8 << 20), "segment.ms": _HOUR, "message.timestamp.type": "LogAppendTime"}, _COMPACTED
+    ),
+}
+
+
+def settings_for(use: StreamUse, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a new topic; `given` by the user, without the replication factor."""
+    return {**USES[use].wanted, **given, **USES[use].needed}
+
+
+def check_settings(stream: str, use: StreamUse, found: Mapping[str, str | None], where: str) -> None:
+    """Raise SystemProblem unless a topic that exists keeps what is needed of it."""
+    wrong = {name: (found[name], value) for name, value in USES[use].needed.items() if found.get(name, value) != value}
+    if wrong:
+        has = ", ".join(f"{name}={value}" for name, (value, _) in wrong.items())
+        expected = ",".join(f"{name}={value}" for name, (_, value) in wrong.items())
+        raise SystemProblem(
+            f"Stream {stream!r} of {where} has {has}: as {_WHAT[use]} it would lose what is still needed\n"
+            f"  expected: {expected}\n"
+            f"  to do: kafka-configs.sh --alter --topic {stream} --add-config {expected}, or remove the topic, which "
+            "the next run then makes as it has to be"
+        )
+
+
+_WHAT: Mapping[StreamUse, str] = {
+    "messages": "a stream of messages",
+    "intermediate": "a stream between two stages",
+    "changelog": "the changelog of a store",
+    "checkpoints": "the stream of a pipeline's checkpoints",
+}

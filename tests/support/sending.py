@@ -1,0 +1,151 @@
+"""A system in memory to which records are sent as they come, and which a run can be killed at, at any of its calls."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from fluvial.dsl import SystemProblem
+from fluvial.dsl.message import Record
+from fluvial.planner.names import checkpoints
+from fluvial.runtime.kernel.state import Change
+from fluvial.runtime.state import MemoryStore
+from fluvial.runtime.systems.contract import StreamPartition
+from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer, MemorySystem
+
+FOREVER = 1 << 60
+
+
+class Killed(BaseException):
+    """The process is gone: nothing may catch this."""
+
+
+class Fate:
+    """Counts the calls that a run makes, and ends it at one of them."""
+
+    def __init__(self) -> None:
+        self.left = FOREVER
+        self.made = 0
+
+    def step(self) -> None:
+        self.made += 1
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+
+class SendingAdmin(MemoryAdmin):
+    """Reads checkpoints from their stream."""
+
+    def checkpoints(self, group: str) -> dict[str, bytes]:
+        stream = checkpoints(group)
+        records = self._memory.partition(stream, 0) if stream in self._memory.streams else []
+        found = {(key or b"").decode(): value for key, value, _, _ in records}
+        return {task: value for task, value in found.items() if value is not None}
+
+    def identity(self, stream: str) -> str:
+        return stream
+
+
+class SendingSystem(MemorySystem):
+    """What is flushed is safe; of what is not, some may arrive all the same when the sender dies. `batch` is the most
+    messages that a consumer gives at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batch = 3
+        self.fate = Fate()
+        self.stores: dict[str, KillableStore] = {}
+        self._owners: Counter[str] = Counter()
+
+    def admin(self) -> SendingAdmin:
+        return SendingAdmin(self._memory)
+
+    def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
+        return super().consumer(max_records=min(max_records, self.batch))
+
+    def sender(self, transactional_id: str | None = None) -> "MemorySender":
+        if transactional_id is not None:
+            self._owners[transactional_id] += 1
+        return MemorySender(self, transactional_id, self._owners)
+
+    def store(self, task: str) -> "KillableStore":
+        """The store of a task, as the last run left it."""
+        return self.stores.setdefault(task, KillableStore(self.fate))
+
+
+class MemorySender:
+    """Sends to streams in memory."""
+
+    def __init__(self, system: SendingSystem, id: str | None, owners: Counter[str]) -> None:
+        self._system = system
+        self._id = id
+        self._owners = owners
+        self._number = owners[id or ""]
+        self._waiting: list[tuple[str, int, Sequence[Record]]] = []
+        self._open = False
+
+    def _step(self) -> None:
+        if self._id is not None and self._owners[self._id] != self._number:
+            raise SystemProblem("another sender has this id")
+        try:
+            self._system.fate.step()
+        except Killed:
+            if self._id is None:
+                self._arrive(self._system.fate.made % (len(self._waiting) + 1))
+            raise
+
+    def _arrive(self, number: int) -> None:
+        writing = self._system.producer().begin()
+        for stream, partition, records in self._waiting[:number]:
+            writing.append(stream, partition, records)
+        writing.commit()
+        del self._waiting[:number]
+
+    def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        self._step()
+        assert self._id is None or self._open
+        self._waiting.append((stream, partition, list(records)))
+
+    def flush(self) -> None:
+        self._step()
+        if self._id is None:
+            self._arrive(len(self._waiting))
+
+    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        self._step()
+        waiting: Counter[StreamPartition] = Counter()
+        for stream, partition, records in self._waiting:
+            waiting[stream, partition] += len(records)
+        admin = self._system.admin()
+        return {place: admin.ends(place[0])[place[1]] + waiting[place] for place in places}
+
+    def begin(self) -> None:
+        self._step()
+        assert not self._open
+        self._open = True
+
+    def commit(self) -> None:
+        self._step()
+        assert self._open
+        self._arrive(len(self._waiting))
+        self._open = False
+        self._step()
+
+    def trim(self, _: Mapping[StreamPartition, int]) -> None:
+        self._step()
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+
+class KillableStore(MemoryStore):
+    """A store that outlives the run."""
+
+    def __init__(self, fate: Fate) -> None:
+        super().__init__()
+        self._fate = fate
+
+    def write(self, changes: Iterable[Change]) -> None:
+        made = list(changes)
+        self._fate.step()
+        super().write(made)
+        self._fate.step()
