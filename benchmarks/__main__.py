@@ -9,16 +9,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.cell import Measured, measure
-from benchmarks.contenders import CONTENDERS, Contender, Group, chosen, lacking
-from benchmarks.events import events
+from benchmarks.contenders import CONTENDERS, Contender, chosen, lacking
 from benchmarks.latency import latency
-from benchmarks.oracle import expected
 from benchmarks.page import publish, table
-from benchmarks.results import LATEST, Latency, Run, load, results, save, summed_up
-from benchmarks.topics import Tell, Topics
-from benchmarks.topics import load as load_topic
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.profiling import profile
+from benchmarks.results import LATEST, Latency, load, results, save
+from benchmarks.rounds import Size, compare
+from benchmarks.topics import INPUT, Topics
+from benchmarks.workloads import WORKLOADS
 from broker import Broker
 from broker_jars import ROOT
 
@@ -32,11 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.publish:
         publish(load(given.output))
         return 0
-    contenders = list(_able(chosen(given.engine, _groups(given)), _tell))
+    size = Size(given.messages, given.rounds, given.peer_rounds, given.limit)
+    workloads = [WORKLOADS[name] for name in given.workload or WORKLOADS]
+    contenders = list(_able(chosen(given.engine, ["own", "peer"] if given.peers else ["own"])))
     with serving(given.broker) as topics:
-        workloads = [WORKLOADS[name] for name in given.workload or WORKLOADS]
-        runs = [run for workload in workloads for run in _compare(workload, contenders, given, topics)]
-        latencies = list(_latencies(contenders, given, topics))
+        if given.profile:
+            for workload in workloads:
+                profile(CONTENDERS[given.profile], workload, size, topics, _tell)
+            return 0
+        runs = [run for workload in workloads for run in compare(workload, contenders, size, topics, _tell)]
+        latencies = list(_latencies(contenders, given.rate, given.seconds, topics))
     found = results(given.messages, runs, latencies)
     save(found, given.output)
     if given.output == LATEST:
@@ -52,41 +55,16 @@ def serving(folder: Path) -> Iterator[Topics]:
     folder.mkdir(parents=True, exist_ok=True)
     with Broker(folder) as broker:
         topics = Topics(broker.address)
+        topics.remove(name for name in topics.names() if not name.startswith(INPUT))  # of runs that were cut off
         try:
             yield topics
         finally:
             topics.close()
 
 
-def _compare(
-    workload: Workload, contenders: Sequence[Contender], given: argparse.Namespace, topics: Topics
-) -> list[Run]:
-    """Rounds in which each contender runs once, so that a busy machine is busy for all of them."""
-    count = workload.events(given.messages)
-    source = load_topic(topics, count, _tell)
-    wanted = expected(workload.name, events(count))
-    rounds: list[dict[str, Measured]] = []
-    for number in range(given.rounds):
-        rounds.append({})
-        for contender in contenders:
-            if workload.name in contender.cannot or (contender.group == "peer" and number >= given.peer_rounds):
-                continue
-            found = measure(contender, workload, topics, source, count, wanted, given.limit)
-            rounds[-1][contender.name] = found
-            _tell(f"{workload.name}, round {number + 1}: {contender.name} {_said(found)}")
-    return summed_up(workload, rounds)
-
-
-def _said(found: Measured) -> str:
-    if found.ending == "failed":
-        return f"failed\n{found.problem}"
-    state = "" if found.verdict is None or found.verdict.correct else f", {found.ending}, {found.verdict}"
-    return f"{found.speed:,.0f}/s, {found.peak_rss_mb:,} MB, noise {found.noise:.0%}{state}"
-
-
-def _latencies(contenders: Sequence[Contender], given: argparse.Namespace, topics: Topics) -> Iterator[Latency]:
-    for contender in contenders if given.rate else ():
-        found = latency(contender, topics, given.rate, given.seconds)
+def _latencies(contenders: Sequence[Contender], rate: int, seconds: float, topics: Topics) -> Iterator[Latency]:
+    for contender in contenders if rate else ():
+        found = latency(contender, topics, rate, seconds)
         if isinstance(found, Latency):
             _tell(f"latency: {contender.name} p50 {found.p50_ms} ms, p99 {found.p99_ms} ms")
             yield found
@@ -94,16 +72,12 @@ def _latencies(contenders: Sequence[Contender], given: argparse.Namespace, topic
             _tell(f"latency: {contender.name} failed\n{found}")
 
 
-def _able(contenders: Sequence[Contender], tell: Tell) -> Iterator[Contender]:
+def _able(contenders: Sequence[Contender]) -> Iterator[Contender]:
     for contender in contenders:
         if reason := lacking(contender):
-            tell(f"{contender.name} is left out; it lacks {reason}")
+            _tell(f"{contender.name} is left out; it lacks {reason}")
         else:
             yield contender
-
-
-def _groups(given: argparse.Namespace) -> list[Group]:
-    return ["own", "peer"] if given.peers else ["own"]
 
 
 def _tell(line: str) -> None:
@@ -124,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=20, metavar="S", help="seconds of a run for latency")
     add("--broker", type=Path, default=FOLDER, metavar="DIR", help="where the broker keeps its data")
     add("--output", type=Path, default=LATEST, metavar="FILE", help="where to save the figures")
+    add("--profile", choices=list(CONTENDERS), help="tell where the time of this one goes, in place of that")
     add("--publish", action="store_true", help="only write the figures that are there into the documentation")
     return parser
 

@@ -3,17 +3,14 @@
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
 
 import msgspec
 from msgspec import Struct
 
-from benchmarks.cell import Measured
-from benchmarks.contenders import BASELINE, BY_SPARK, CONTENDERS, Contender, python_of
-from benchmarks.workloads import Workload
+from benchmarks.contenders import CONTENDERS, Contender, python_of
 from broker_jars import BROKER, ROOT
 
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
@@ -88,37 +85,6 @@ def save(found: Results, file: Path) -> None:
     """Write a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-
-
-def summed_up(workload: Workload, rounds: Sequence[Mapping[str, Measured]]) -> list[Run]:
-    """The medians on a workload; a contender may be missing in some rounds."""
-    names = {name: None for found in rounds for name in found}
-    return [_run(name, workload.name, [found for found in rounds if name in found]) for name in names]
-
-
-def _run(name: str, workload: str, rounds: Sequence[Mapping[str, Measured]]) -> Run:
-    found = [measured[name] for measured in rounds]
-    dear = [m.cpu_seconds / m.messages * 1e6 for m in found if m.messages]
-    return Run(
-        engine=name,
-        workload=workload,
-        messages_per_second=round(median(m.speed for m in found)),
-        ratio_to_raw=_ratio(name, BASELINE, rounds) or 0.0,
-        ratio_to_pyspark=_ratio(name, BY_SPARK, rounds) if name == "spark" else None,
-        peak_rss_mb=round(median(m.peak_rss_mb for m in found)),
-        cpu_seconds_per_million=round(median(dear or [0.0]), 2),
-        startup_seconds=round(median(m.startup_seconds for m in found), 2),
-        output_correct=all(m.verdict is not None and m.verdict.correct for m in found),
-        partial=any(m.ending == "limit" for m in found),
-        noise=max(m.noise for m in found),
-        rounds=[round(m.speed) for m in found],
-        problem=next((m.problem for m in found if m.problem), ""),
-    )
-
-
-def _ratio(name: str, base: str, rounds: Sequence[Mapping[str, Measured]]) -> float | None:
-    pairs = [(found[name].speed, found[base].speed) for found in rounds if base in found and found[base].speed]
-    return round(median(speed / of for speed, of in pairs), 3) if pairs else None
 
 
 def commit() -> str:

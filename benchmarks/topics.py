@@ -13,6 +13,9 @@ from benchmarks.events import PARTITIONS, VERSION, Event, with_markers
 
 Tell = Callable[[str], None]
 
+INPUT = "events-"
+"""What the names of topics begin with that stay."""
+
 _SECONDS = 30.0
 _PATIENCE = 60.0
 _BY_KEY = -1
@@ -26,9 +29,9 @@ class Topics:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": address, "log_level": 0}
-        self._admin = AdminClient(quiet)
-        self._consumer = Consumer({**quiet, "group.id": "benchmarks", "enable.auto.commit": False})
+        self._quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": address, "log_level": 0}
+        self._admin = AdminClient(self._quiet)
+        self._consumer = Consumer({**self._quiet, "group.id": "benchmarks", "enable.auto.commit": False})
 
     def create(self, topic: str, **config: str) -> None:
         """Make a topic; settings are written with `_` for `.`."""
@@ -56,10 +59,11 @@ class Topics:
         while True:
             try:
                 return self._ends(topic)
-            except KafkaException:  # a topic that is new has no leader yet
+            except KafkaException:  # a topic that is new has no leader yet; a client does not always learn of one
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(0.05)
+                time.sleep(0.1)
+                self._admin = AdminClient(self._quiet)
 
     def _ends(self, topic: str) -> list[int]:
         places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
@@ -95,7 +99,7 @@ class Topics:
 
 def load(topics: Topics, count: int, tell: Tell) -> str:
     """The topic that holds so many events; loads it where that is not done."""
-    topic = f"events-{count}-v{VERSION}"
+    topic = f"{INPUT}{count}-v{VERSION}"
     wanted = count + 4 * PARTITIONS
     if topic in topics.names():
         if sum(topics.ends(topic)) == wanted:
