@@ -2,6 +2,7 @@
 nothing is repeated; and the stores can be lost as well."""
 
 from datetime import timedelta
+from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
@@ -29,12 +30,20 @@ def run_to_end(case: Case, system: SendingSystem, guarantee: Guarantee) -> None:
         run(build(case.description), system=system, until="end", settings=configured)
 
 
-def run_with_kills(case: Case, guarantee: Guarantee, kills: list[tuple[int, bool]]) -> SendingSystem:
+class Kill(NamedTuple):
+    """After how many calls a run dies, which reads so many messages at once, and whether its stores are lost."""
+
+    calls: int
+    batch: int
+    loses: bool
+
+
+def run_with_kills(case: Case, guarantee: Guarantee, kills: list[Kill]) -> SendingSystem:
     """Begin again after each kill, with or without the stores; the last run reaches the end."""
     system = SendingSystem()
     write(system, case.inputs)
-    for steps, loses in kills:
-        system.fate.left = steps
+    for calls, batch, loses in kills:
+        system.fate.left, system.batch = calls, batch
         try:
             run_to_end(case, system, guarantee)
         except Killed:
@@ -45,15 +54,14 @@ def run_with_kills(case: Case, guarantee: Guarantee, kills: list[tuple[int, bool
     return system
 
 
-KILLS = st.lists(st.tuples(st.integers(0, 60), st.booleans()), min_size=1, max_size=5)
-"""After how many calls a run dies, and whether the stores are lost with it."""
+KILLS = st.lists(st.builds(Kill, st.integers(0, 60), st.integers(1, 6), st.booleans()), min_size=1, max_size=5)
 
 
 @pytest.mark.slow
 def test_under_exactly_once_readers_see_what_the_oracle_writes_wherever_a_run_is_killed() -> None:
     @MANY
     @given(cases("on_time"), KILLS)
-    def check(case: Case, kills: list[tuple[int, bool]]) -> None:
+    def check(case: Case, kills: list[Kill]) -> None:
         system = run_with_kills(case, "exactly_once", kills)
         assert_same(outputs_of(system, {*case.inputs}, "case"), expected(case))
 
@@ -65,7 +73,7 @@ def test_under_at_least_once_nothing_is_missing_and_all_that_is_unexpected_are_r
     # Behind a border repeats are counted, so that other panes come of them.
     @MANY
     @given(cases("on_time", max_borders=0), KILLS)
-    def check(case: Case, kills: list[tuple[int, bool]]) -> None:
+    def check(case: Case, kills: list[Kill]) -> None:
         system = run_with_kills(case, "at_least_once", kills)
         actual, wanted = outputs_of(system, {*case.inputs}, "case"), expected(case)
         for stream, records in wanted.items():

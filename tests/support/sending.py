@@ -49,18 +49,18 @@ class SendingSystem(MemorySystem):
     """What is flushed is safe; of what is not, some may arrive all the same when the sender dies. `batch` is the most
     messages that a consumer gives at once."""
 
-    def __init__(self, batch: int = 3) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self.batch = 3
         self.fate = Fate()
         self.stores: dict[str, KillableStore] = {}
-        self._batch = batch
         self._owners: Counter[str] = Counter()
 
     def admin(self) -> SendingAdmin:
         return SendingAdmin(self._memory)
 
     def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
-        return super().consumer(max_records=min(max_records, self._batch))
+        return super().consumer(max_records=min(max_records, self.batch))
 
     def sender(self, transactional_id: str | None = None) -> "MemorySender":
         if transactional_id is not None:

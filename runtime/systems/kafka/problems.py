@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from ....dsl.errors import SystemProblem
+from ....dsl.errors import SystemProblem, TakenOver
 from .settings import KafkaSettings
 
 TRANSIENT = frozenset(
@@ -59,9 +59,9 @@ def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProb
     )
 
 
-def fenced(settings: KafkaSettings, transactional_id: str) -> SystemProblem:
+def fenced(settings: KafkaSettings, transactional_id: str) -> TakenOver:
     """Another sender has taken the transactional id."""
-    return SystemProblem(
+    return TakenOver(
         f"Another run has taken over {transactional_id!r} on {settings.url}: what this one writes is refused, and "
         "what it had not committed is dropped\n"
         "  expected: one run of a pipeline at a time\n"
