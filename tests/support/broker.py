@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker_jars import JARS, BrokerProblem, fetch_jars, java
+from broker_jars import BROKER, BrokerProblem, java
 
 PROPERTIES = Path(__file__).parents[1] / "kafka" / "server.properties"
 
@@ -64,7 +64,7 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        fetch_jars()
+        BROKER.fetch()
         if not (self._data / "meta.properties").exists():
             self._format()
         self._refuse_a_second()
@@ -108,6 +108,15 @@ class Broker:
         admin.create_topics([topic])[name].result()
         return name
 
+    def remove_topics(self, *names: str) -> None:
+        """Remove those of these topics that exist; returns when they are gone."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        there = [name for name in names if name in admin.list_topics(timeout=SECONDS_TO_START).topics]
+        for removed in (admin.delete_topics(there) if there else {}).values():
+            removed.result()
+        while any(name in admin.list_topics(timeout=SECONDS_TO_START).topics for name in there):
+            time.sleep(0.02)
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -138,7 +147,7 @@ class Broker:
                 raise BrokerProblem(f"{self.address} is taken: is there a broker on this folder already?") from error
 
     def _java(self, *words: str) -> list[str]:
-        return [java(), *MEMORY, "-Dlog4j2.level=INFO", "-cp", f"{JARS}/*", *words]
+        return [java(), *MEMORY, "-Dlog4j2.level=INFO", "-cp", f"{BROKER.folder}/*", *words]
 
     def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "reconnect.backoff.max.ms": 200})

@@ -69,7 +69,10 @@ def fenced(settings: KafkaSettings, transactional_id: str) -> TakenOver:
     )
 
 
+GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
 _REMEDIES: Mapping[int, str] = {
+    **dict.fromkeys(GONE, "make the topic again, and reset the checkpoints that point into it"),
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "let the user of this pipeline read, write, describe and create the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "choose a group.id, among the settings of the client, that is allowed",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let the user of this pipeline write idempotently and create topics",
