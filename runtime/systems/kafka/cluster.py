@@ -102,7 +102,11 @@ class Cluster:
         def send(client: AdminClient, seconds: float) -> Offsets:
             soon = min(seconds, next(patience))
             asked = client.list_offsets(wanted, isolation_level=isolation, request_timeout=soon)
-            return {(place.topic, place.partition): answer.result().offset for place, answer in asked.items()}
+            found = {(place.topic, place.partition): answer.result().offset for place, answer in asked.items()}
+            if any(offset < 0 for offset in found.values()):
+                # The client gives -1001, and no error, for a partition that has only just got its leader.
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return found
 
         return self.ask("tell the offsets of its topics", send) if wanted else {}
 
