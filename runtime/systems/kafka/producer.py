@@ -36,9 +36,9 @@ class KafkaProducer:
             self._sender.close()
             self._sender = None
 
-    def check(self, place: StreamPartition) -> None:
+    def check(self, stream: str, partition: int) -> None:
         """Raise SystemProblem where a topic or partition does not exist."""
-        self._cluster.check([place])
+        self._cluster.check_once(stream, partition)
 
     def write(
         self, staged: Mapping[StreamPartition, list[Record]], group: str, checkpoints: Mapping[str, bytes]
@@ -82,7 +82,7 @@ class KafkaTransaction:
             raise ended()
         place = (stream, partition)
         if place not in self._staged:
-            self._producer.check(place)
+            self._producer.check(stream, partition)
         if records:
             self._staged.setdefault(place, []).extend(records)
             self._size += sum(len(key or b"") + len(value or b"") for key, value, _, _ in records)

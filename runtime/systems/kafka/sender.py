@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.message import Record
 from ..contract import StreamPartition
-from ..problems import unknown_partition
 from .clients import Watch, producer_client
 from .cluster import Cluster
 from .problems import FENCED, TRANSIENT, fenced, out_of_reach, refused
@@ -41,7 +40,6 @@ class KafkaSender:
         self._id = transactional_id
         self._watch = Watch()
         self._cluster = Cluster(settings)
-        self._partitions: dict[str, int] = {}
         self._failed: FluvialError | None = None
         self._in_transaction = False
         self._closed = False
@@ -59,7 +57,7 @@ class KafkaSender:
         self._check()
         if self._id is not None and not self._in_transaction:
             raise UsageError("A sender with a transactional id sends within a transaction only. Call begin() first.")
-        self._check_partition(stream, partition)
+        self._cluster.check_once(stream, partition)
         produce = self._client.produce
         for key, value, timestamp, headers in records:
             try:
@@ -84,7 +82,7 @@ class KafkaSender:
         """The offset that the next record will have, after all that was flushed, committed or not."""
         self._check()
         for place in places:
-            self._check_partition(*place)
+            self._cluster.check_once(*place)
         return self._cluster.log_ends(places)
 
     def begin(self) -> None:
@@ -115,10 +113,10 @@ class KafkaSender:
             return
         self._closed = True
         self._client.purge()
-        if self._in_transaction and not self._failed:
-            # Else the broker does it, when another takes the id or the time of the transaction is over.
+        if self._in_transaction:
+            # Readers wait for its end; else that comes when another takes the id, or its time is over.
             with suppress(KafkaException):
-                self._client.abort_transaction(_TO_CLOSE)
+                self._serve(self._client.abort_transaction, _TO_CLOSE)
         del self._client  # its own close() would wait for brokers that are away
 
     def _check(self) -> None:
@@ -126,13 +124,6 @@ class KafkaSender:
             raise UsageError("This sender is closed. Make another one.")
         if self._failed is not None:
             raise self._failed
-
-    def _check_partition(self, stream: str, partition: int) -> None:
-        count = self._partitions.get(stream)
-        if count is None:
-            count = self._partitions[stream] = self._cluster.count(stream)
-        if not 0 <= partition < count:
-            raise unknown_partition(stream, partition, count, self._settings.url)
 
     def _wait_for_room(self, stream: str, partition: int, record: Record) -> None:
         key, value, timestamp, headers = record

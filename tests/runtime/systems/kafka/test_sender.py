@@ -208,10 +208,11 @@ def test_several_transactions_of_a_producer_may_be_open(
 def test_a_producer_goes_on_after_a_commit_that_failed(
     kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
 ) -> None:
-    name = topic(max_message_bytes="1000")
+    name, other = topic(), topic(max_message_bytes="1000")
     producer = kafka.producer()
     failing, good = producer.begin(), producer.begin()
-    failing.append(name, 0, [ONE, (None, bytes(5_000), 1, ())])
+    failing.append(name, 0, [ONE])
+    failing.append(other, 0, [(None, bytes(5_000), 1, ())])
     good.append(name, 0, [ONE])
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
         failing.commit()
