@@ -2,6 +2,7 @@
 
 from .aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
 from .errors import (
+    ContainerFailed,
     FluvialError,
     MessageError,
     MissingExtraError,
@@ -9,6 +10,7 @@ from .errors import (
     PipelineError,
     PlanError,
     SystemProblem,
+    TakenOver,
     UnsupportedError,
     UsageError,
 )
@@ -22,6 +24,7 @@ from .windows import session, tumbling
 
 __all__ = [
     "Aggregate",
+    "ContainerFailed",
     "ErrorPolicy",
     "FluvialError",
     "Headers",
@@ -39,6 +42,7 @@ __all__ = [
     "Serde",
     "Sink",
     "SystemProblem",
+    "TakenOver",
     "UnsupportedError",
     "UsageError",
     "Window",

@@ -7,8 +7,10 @@ FluvialError
     UsageError             an argument outside the pipeline is wrong: a file, a setting, a target  exit 2
         MissingExtraError  an optional package is not installed                                    exit 2
     SystemProblem          a system is out of reach, or does not hold what was expected            exit 4
+        TakenOver          another process has the place of this one                               exit 4
     MessageError           a message failed under `on_error=fail()`                                exit 5
     NoProgressError        there is input, and nothing has moved for too long                      exit 6
+    ContainerFailed        one of several containers has ended the run                             its exit code
 
 Each message says what was wrong, where in the user's file, what was expected and what to do.
 """
@@ -94,6 +96,14 @@ class SystemProblem(FluvialError):
     exit_code = 4
 
 
+class TakenOver(SystemProblem):
+    """Another process has the place of this one: the same container of the pipeline, or all of it.
+
+    >>> TakenOver.exit_code
+    4
+    """
+
+
 class MessageError(FluvialError):
     """A message failed and the pipeline says to stop.
 
@@ -116,3 +126,15 @@ class NoProgressError(FluvialError):
     """
 
     exit_code = 6
+
+
+class ContainerFailed(FluvialError):
+    """One of several containers has ended the run; `exit_code` is the container's, 128 and the signal if it was killed.
+
+    >>> ContainerFailed("container 1 ended with exit code 5", 5).exit_code
+    5
+    """
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code

@@ -15,6 +15,7 @@ from rich.console import Console
 from ..dsl.errors import FluvialError
 from ..planner.settings import Guarantee, Settings
 from .commands import checking, options, planning, streams
+from .commands.containers import MOST_RESTARTS
 from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
 from .display import showing, summary
 from .files import STANDARD, FormatName, Reading, ShownAs
@@ -34,6 +35,7 @@ app = typer.Typer(
 _URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which is gone at the end."
 _KAFKA_CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
 _RUN, _INPUT, _OUTPUT = "The run", "Files to streams", "Streams to files"
+_CONTAINERS = "Containers"
 
 Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="file.py, file.py:attribute or module:attribute.")]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
@@ -105,6 +107,30 @@ def run_verb(
     intermediate_partitions: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Partitions of intermediate streams.", rich_help_panel=_RUN)
     ] = None,
+    containers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Processes that share the work on this machine.", rich_help_panel=_CONTAINERS
+        ),
+    ] = None,
+    container_id: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            min=0,
+            help="Be this container of --containers alone, counted from 0; something else starts the others.",
+            rich_help_panel=_CONTAINERS,
+        ),
+    ] = None,
+    max_restarts: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="How often in ten minutes a container that dies is started again.",
+            rich_help_panel=_CONTAINERS,
+        ),
+    ] = MOST_RESTARTS,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -175,6 +201,10 @@ def run_verb(
             commit_interval=options.duration("--commit-interval", commit_interval),
             intermediate_partitions=intermediate_partitions,
         ),
+        target=target,
+        containers=containers,
+        container_id=container_id,
+        most_restarts=max_restarts,
         master=master,
         spark_conf=options.pairs("--spark-conf", spark_conf or [], "NAME=VALUE", str),
     )
@@ -184,7 +214,7 @@ def run_verb(
             "--json", "and an --output to standard output", "one of them", "write the output to a file"
         )
     with showing(quiet=quiet) as progress:
-        report, loaded = run_pipeline(pipeline, wanted, progress)
+        report, loaded = run_pipeline(pipeline, wanted, progress, _say)
     if as_json:
         _print_json(report)
     elif not quiet:
@@ -315,6 +345,10 @@ def consume_verb(
 def _console() -> Console:
     """Standard output; wide where it is no terminal, so that no row is broken there."""
     return Console(width=None if sys.stdout.isatty() else 200)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _print_json(value: object) -> None:

@@ -1,16 +1,18 @@
 """One call that runs a pipeline, on either engine."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from ..dsl.checks import explain
-from ..dsl.errors import MissingExtraError, PlanError, UsageError
+from ..dsl.errors import MissingExtraError, PlanError, UnsupportedError, UsageError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from ..planner.planner import plan
 from ..planner.settings import Settings
+from .local.membership import Seat
 from .needs import require
 from .report import OnProgress, Report
 from .systems import open_system
@@ -43,11 +45,16 @@ def run(
     until: Until = "stopped",
     progress: OnProgress | None = None,
     spark: Any = None,
+    container_id: int = 0,
+    containers: int = 1,
 ) -> Report:
     """Run a pipeline until it is stopped (SIGINT, SIGTERM), or until the end that its inputs have now.
 
     `engine` is "local" or "spark"; `system` is where the streams live: `log:DIR`, `memory:`, or a System. `spark` is a
     SparkSession or a master's URL, for that engine. `progress` is called about once a second.
+
+    With `containers` more than 1 this process is one container of the local engine, the one with the number
+    `container_id` from 0, and runs its share of the tasks; start one process for each.
 
     Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
     failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall;
@@ -63,17 +70,56 @@ def run(
     >>> run(pipeline, system=streams, until="end").written
     {'loud': 1}
     """
+    if not (isinstance(containers, int) and isinstance(container_id, int) and 0 <= container_id < containers):
+        wrong = f"container_id={container_id!r}, containers={containers!r}"
+        raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0"))
+    return start(pipeline, engine, system, settings, until, progress, spark, Seat(container_id, containers))
+
+
+def start(
+    pipeline: Pipeline,
+    engine: EngineName,
+    system: str | System,
+    settings: Settings | None,
+    until: Until,
+    progress: OnProgress | None,
+    spark: Any,
+    seat: Seat,
+) -> Report:
+    """Do what `run` does, as the container that a seat says."""
     settings = Settings() if settings is None else settings
     if until not in ("stopped", "end"):
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
     if spark is None or isinstance(spark, str):  # a session of the user's shows that all is there
         require(engine)
-    start = _engine(engine)
+    begin = _engine(engine)
     streams = open_system(system)
-    existing = streams.admin().streams()
+    check_containers(engine, streams, seat.containers)
+    made = checked_plan(pipeline, streams, settings)
+    if engine == "local":
+        begin = partial(begin, seat=seat)
+    return begin(made, streams, settings, until, progress, spark)
+
+
+def checked_plan(pipeline: Pipeline, system: System, settings: Settings) -> Plan:
+    """The plan of a pipeline on the streams of a system; raises PlanError where one that is read does not exist."""
+    existing = system.admin().streams()
     made = plan(pipeline, partitions=existing, settings=settings)
-    _check_sources(made, existing, streams)
-    return start(made, streams, settings, until, progress, spark)
+    _check_sources(made, existing, system)
+    return made
+
+
+def check_containers(engine: str, system: System, containers: int) -> None:
+    """Refuse several containers where they would not see each other, or where they are another's business."""
+    if containers == 1:
+        return
+    wrong = f"{containers} containers"
+    if engine != "local":
+        reason = f"the engine 'local': {engine} spreads the work over its own workers"
+        raise UnsupportedError(explain(f"{wrong} with engine={engine!r}", reason, "leave out containers"))
+    if system.url.startswith("memory:"):
+        wrong += " on memory:, which other processes cannot see"
+        raise UnsupportedError(explain(wrong, "a system that all of them see", "use log:DIR or kafka://HOST:PORT"))
 
 
 def _engine(name: str) -> Callable[..., Report]:

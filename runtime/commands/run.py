@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +19,10 @@ from ...planner.types import flows
 from ..files import STANDARD, Reading, Render, json_of_bytes, json_of_kind, open_output
 from ..needs import require
 from ..report import OnProgress, Report
-from ..running import EngineName, Until, run
+from ..running import EngineName, Until, check_containers, run
 from ..systems import LogSystem, open_system
 from ..systems.contract import System
+from .containers import MOST_RESTARTS, run_containers
 from .loading import Loaded, load
 from .options import refused
 from .reading import read_to_ends
@@ -32,7 +33,9 @@ DEFAULT_SYSTEM = "log:.fluvial"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What a run may be told. `inputs` and `outputs` are files by stream; `system` None is a temporary log where there
-    are inputs, else the default one; `until` None is "end" where there are inputs, else "stopped"."""
+    are inputs, else the default one; `until` None is "end" where there are inputs, else "stopped".
+
+    With `containers` they are all run, as children that load `target` anew; with `container_id` too, that one is."""
 
     engine: EngineName = "local"
     system: System | None = None
@@ -44,31 +47,81 @@ class RunOptions:
     raw: bool = False
     until: Until | None = None
     settings: Settings = field(default_factory=Settings)
+    target: str = ""
+    containers: int | None = None
+    container_id: int | None = None
+    most_restarts: int = MOST_RESTARTS
     master: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
-def run_pipeline(pipeline: Pipeline, options: RunOptions, progress: OnProgress | None) -> tuple[Report, list[Loaded]]:
-    """Load the inputs, run the pipeline, write the outputs; says what was loaded, too."""
+def run_pipeline(
+    pipeline: Pipeline, options: RunOptions, progress: OnProgress | None, say: Callable[[str], None] = print
+) -> tuple[Report, list[Loaded]]:
+    """Load the inputs, run the pipeline, write the outputs; says what was loaded, too.
+
+    `say` is given the lines that containers which are processes of their own have to say."""
     _check_streams(pipeline, options)
+    _check_container(options)
     _spark_arguments(options)
     require(options.engine, at=f"--engine {options.engine}")
     with _system(options) as system:
+        check_containers(options.engine, system, options.containers or 1)
         loaded = _load_inputs(system, options)
         before = _ends(system, options.outputs)
         until = options.until or ("end" if options.inputs else "stopped")
-        report = run(
-            pipeline,
-            engine=options.engine,
-            system=system,
-            settings=options.settings,
-            until=until,
-            progress=progress,
-            spark=options.master,
-        )
+        report = _run(pipeline, system, options, until, progress, say)
         for stream, path in options.outputs.items():
             _write(system, stream, before[stream], path, pipeline, raw=options.raw)
         return report, loaded
+
+
+def _run(
+    pipeline: Pipeline,
+    system: System,
+    options: RunOptions,
+    until: Until,
+    progress: OnProgress | None,
+    say: Callable[[str], None],
+) -> Report:
+    containers = options.containers or 1
+    if containers > 1 and options.container_id is None:
+        return run_containers(
+            pipeline,
+            options.target,
+            system,
+            options.settings,
+            until,
+            containers,
+            most_restarts=options.most_restarts,
+            progress=progress,
+            say=say,
+        )
+    return run(
+        pipeline,
+        engine=options.engine,
+        system=system,
+        settings=options.settings,
+        until=until,
+        progress=progress,
+        spark=options.master,
+        container_id=options.container_id or 0,
+        containers=containers,
+    )
+
+
+def _check_container(options: RunOptions) -> None:
+    """Refuse a container that is none of those there are, and files for one of several."""
+    if options.container_id is None:
+        return
+    given = f"--container-id {options.container_id}"
+    if options.containers is None:
+        raise refused(given, "without --containers", "the number of containers too", f"write {given} --containers N")
+    if not 0 <= options.container_id < options.containers:
+        raise refused(given, f"of --containers {options.containers}", f"0 to {options.containers - 1}")
+    if options.inputs or options.outputs:
+        remedy = "use fluvial produce before the run, and fluvial consume after it"
+        raise refused(given, "with --input or --output", "files with a run of all containers only", remedy)
 
 
 def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:

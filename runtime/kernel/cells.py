@@ -53,11 +53,12 @@ class Cells:
         moved: Callable[[], None],
         effects: Effects,
     ) -> None:
-        self._landed = landed
+        self._tell_landed = landed
         self._fail = fail
         self._moved = moved
         self._effects = effects
         self._under_way: dict[str, deque[Cell]] = {}
+        self._opened: dict[str, int] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._under_way.values()))
@@ -65,7 +66,16 @@ class Cells:
     def open(self, watermark: int, where: tuple[Any, ...]) -> Cell:
         cell = Cell(watermark, where)
         self._under_way.setdefault(where[0], deque()).append(cell)
+        self._opened[where[0]] = self.opened(where[0]) + 1
         return cell
+
+    def opened(self, start: str) -> int:
+        """How many messages of a stream or window came so far."""
+        return self._opened.get(start, 0)
+
+    def landed(self, start: str) -> int:
+        """How many of them, counted from the first, have landed without a gap."""
+        return self.opened(start) - len(self._under_way.get(start, ()))
 
     def floor(self, start: str) -> int | None:
         """The watermark that the oldest message under way from a stream or window met; None if there is none.
@@ -84,7 +94,7 @@ class Cells:
         if not cell.failed:
             self._release(cell)
         cell.done = True
-        self._landed(cell.where)
+        self._tell_landed(cell.where)
         queue = self._under_way[cell.where[0]]
         if queue[0] is cell:
             while queue and queue[0].done:

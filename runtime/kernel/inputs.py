@@ -10,11 +10,14 @@ from .times import END, START
 
 Accepts = Callable[[Control], bool]
 """Whether a control message is of this run and assignment: others end nothing."""
+Counts = Callable[[str], int]
+"""A number of messages of a stream."""
 
 
 class Inputs:
     """The inputs of one task, and the timeline that they move. `producers` is how many write each intermediate
-    stream; `controls` counts the control messages that came in each."""
+    stream; `controls` counts the control messages that came in each. `opened` tells how many messages of a stream came
+    so far that may still be under way, where any may."""
 
     def __init__(
         self,
@@ -23,6 +26,7 @@ class Inputs:
         position: Position,
         producers: Mapping[str, int],
         accepts: Accepts,
+        opened: Counts = lambda _: 0,
     ) -> None:
         self.entries = entries
         self.highs = position.highs
@@ -31,7 +35,9 @@ class Inputs:
         self._producers = position.producers
         self._expected = producers
         self._accepts = accepts
-        self._ended: dict[str, set[int]] = {}
+        self._opened = opened
+        # By producer, how many messages came before it told the end.
+        self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
         timeline.restore(dict(self._known()))
 
     def _known(self) -> dict[str, int]:
@@ -76,9 +82,15 @@ class Inputs:
         self.controls[stream] = self.controls.get(stream, 0) + 1
         self.tell(stream, control.producer, control.watermark)
         if control.ended and self._accepts(control):
-            ended = self._ended.setdefault(stream, set())
-            ended.add(control.producer)
+            ended = self._ended.setdefault(stream, {})
+            ended.setdefault(control.producer, self._opened(stream))
             if len(ended) >= control.producers:
+                self.end(stream)
+
+    def end_again(self) -> None:
+        """End what had ended at the commit that this goes on from: producers in other processes tell it once."""
+        for stream, ended in self._ended.items():
+            if len(ended) >= self._expected.get(stream, 1):
                 self.end(stream)
 
     def end(self, stream: str) -> None:
@@ -88,15 +100,21 @@ class Inputs:
     def ended(self, stream: str) -> bool:
         return self._timeline.stream(stream) == END
 
-    def position(self, floor: Callable[[str], int | None]) -> Position:
+    def position(self, floor: Callable[[str], int | None], landed: Counts = lambda _: 0) -> Position:
         """What must be remembered to go on from the messages that have landed.
 
         `floor(stream)` is the watermark that the oldest message under way met. It will be read again after a crash,
-        and then must not meet a later time: it would be late for those behind it.
+        and then must not meet a later time: it would be late for those behind it. `landed(stream)` tells how many of
+        `opened(stream)` have landed without a gap: an end that came behind one under way will be read again too.
         """
         highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
         told = {stream: _capped(found, floor(stream)) for stream, found in self._producers.items()}
-        return Position({stream: high for stream, high in highs.items() if high > START}, told)
+        ended = {stream: _before(found, landed(stream)) for stream, found in self._ended.items()}
+        return Position(
+            {stream: high for stream, high in highs.items() if high > START},
+            told,
+            {stream: found for stream, found in ended.items() if found},
+        )
 
     def _high(self, stream: str, high: int, floor: int | None) -> int:
         source = self.entries[stream].source
@@ -107,6 +125,11 @@ class Inputs:
     def watermark(self) -> int:
         """The least watermark of all inputs."""
         return min(self._timeline.stream(stream) for stream in self.entries)
+
+
+def _before(ended: Mapping[int, int], landed: int) -> list[int]:
+    """The producers before whose end all has landed."""
+    return sorted(producer for producer, came in ended.items() if came <= landed)
 
 
 def _capped(told: Mapping[int, int], floor: int | None) -> dict[int, int]:

@@ -42,7 +42,9 @@ def compile_stage(plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stampe
 @dataclass(slots=True)
 class Position:
     """What a task remembers of its inputs besides offsets: the largest timestamp of each source, and each producer's
-    watermark of each intermediate stream; in ms since epoch."""
+    watermark of each intermediate stream; in ms since epoch. `ended` are the producers of each that have told the end
+    of this run."""
 
     highs: dict[str, int] = field(default_factory=dict)
     producers: dict[str, dict[int, int]] = field(default_factory=dict)
+    ended: dict[str, list[int]] = field(default_factory=dict)

@@ -69,8 +69,10 @@ class StageTask:
         self._batch: tuple[str, int, Sequence[int], Sequence[Record]] = ("", 0, (), ())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
         self.timeline = Timeline(program.shape.lines, self.cells.floor)
-        self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts)
+        opened = self.cells.opened
+        self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
+        self.inputs.end_again()
 
     def _follow(self) -> None:
         """Let time follow a message that has landed; what raises is kept for `check`: workers have no caller."""
@@ -145,7 +147,7 @@ class StageTask:
 
     def position(self) -> Position:
         """How far time had come for the messages that have landed."""
-        return self.inputs.position(self.cells.floor)
+        return self.inputs.position(self.cells.floor, self.cells.landed)
 
     def changes(self) -> Iterator[Change]:
         """The changes of state since the last `settle`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...dsl.message import Record
 from ..kernel.state import Change
 from ..state.contract import TaskStore
-from ..systems.contract import Consumer, StreamPartition
+from ..systems.contract import Consumer, SendingAdmin, StreamPartition
 
 POLL_SECONDS = 0.1
 
@@ -27,6 +27,16 @@ def logged(changes: Iterable[Change], now: int) -> dict[str, list[Record]]:
             out = made.setdefault(name.decode(), [])
         out.append((rest + key, value, now, ()))
     return made
+
+
+class Log:
+    """A changelog as it is at the start of a run: where its partitions start and end, and which stream it is."""
+
+    def __init__(self, admin: SendingAdmin, stream: str) -> None:
+        self.stream = stream
+        self.identity = admin.identity(stream)
+        self.starts = admin.starts(stream)
+        self.ends = admin.ends(stream)
 
 
 @dataclass(frozen=True, slots=True)

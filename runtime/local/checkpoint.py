@@ -1,6 +1,6 @@
 """Checkpoints: what a task writes down at a commit, to go on from there."""
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, Struct, json, structs
 
 from ...dsl.errors import SystemProblem
 from ..kernel.program import Position
@@ -10,13 +10,16 @@ VERSION = 1
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """Where a task stands: for each input stream the offset before which every message has landed, how far event time
-    had come (see `Position`), and, by operator, where the changelog of its state ended."""
+    had come (see `Position`), and, by operator, where the changelog of its state ended. Which producers have `ended` is
+    known of one `run` alone."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
     highs: dict[str, int] = {}
     producers: dict[str, dict[int, int]] = {}
     changelogs: dict[str, int] = {}
+    run: str = ""
+    ended: dict[str, list[int]] = {}
 
     @property
     def blank(self) -> bool:
@@ -25,7 +28,12 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def position(self) -> Position:
-        return Position(dict(self.highs), {stream: dict(told) for stream, told in self.producers.items()})
+        told = {stream: dict(told) for stream, told in self.producers.items()}
+        return Position(dict(self.highs), told, dict(self.ended))
+
+    def within(self, run: str) -> "Checkpoint":
+        """The same, without what is known of another run."""
+        return self if self.run == run else structs.replace(self, run="", ended={})
 
 
 def encode(checkpoint: Checkpoint) -> bytes:

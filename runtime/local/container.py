@@ -12,6 +12,7 @@ from ..report import OnProgress, Progress, Report
 from ..systems.contract import Admin, Batch, Consumer, StreamPartition
 from .checkpoint import Checkpoint
 from .commits import Commits
+from .membership import Place
 from .task import LocalTask
 
 IDLE_SECONDS = 0.005
@@ -42,6 +43,7 @@ class Container:
         stop: Callable[[], bool],
         progress: OnProgress | None,
         clock: Callable[[], float] = time.monotonic,
+        place: Place | None = None,
     ) -> None:
         self._plan = plan
         self._tasks = tasks
@@ -54,6 +56,8 @@ class Container:
         self._stop = stop
         self._progress = progress
         self._clock = clock
+        self._place = place
+        self._others = place is not None and place.membership.containers > 1
         self._interval = settings.commit_interval.total_seconds()
         self._started = self._moved_at = clock()
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
@@ -200,6 +204,8 @@ class Container:
             )
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_SECONDS
+            if self._place is not None:
+                self._place.check()
             self._tell("running")
 
     def _waits_for(self, task: LocalTask) -> str:
@@ -208,7 +214,9 @@ class Container:
             return "messages under way"
         if self._ends is None or task.done:
             return ""
-        return "the end of " + ", ".join(task.open_inputs)
+        # What tasks of other containers are to end is theirs to wait for.
+        inputs = [name for name in task.open_inputs if not self._others or self._plan.stream(name).kind == "source"]
+        return "the end of " + ", ".join(inputs) if inputs else ""
 
     def _tell(self, phase: str) -> None:
         if self._progress is None:

@@ -1,22 +1,24 @@
 """The local engine: makes the streams a plan needs, its tasks, and a container that runs them."""
 
 import asyncio
-import uuid
+from collections.abc import Collection
 from contextlib import ExitStack
 from typing import Any
 
 from ...dsl.checks import explain
 from ...dsl.errors import PlanError, UsageError
+from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..kernel.program import compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import stop_signals
-from ..streams import frozen_ends, make_changelogs, make_streams
+from ..streams import make_changelogs, make_streams
 from ..systems.contract import Admin, PublishingSystem, SendingSystem, System
 from .commits import Commits, Home
 from .container import Container
+from .membership import Membership, Seat, join
 from .published import PublishedCommits
 from .sent import SentCommits
 from .stores import store_for
@@ -24,44 +26,61 @@ from .task import LocalTask, Run
 
 
 def run(
-    plan: Plan, system: System, settings: Settings, until: str, progress: OnProgress | None, spark: Any = None
+    plan: Plan,
+    system: System,
+    settings: Settings,
+    until: str,
+    progress: OnProgress | None,
+    spark: Any = None,
+    seat: Seat | None = None,
 ) -> Report:
-    """Run a plan in this process. Signals are heeded if this is the main thread; `spark` is not for this engine."""
+    """Run the tasks of one container in this process, all of the plan unless `seat` says otherwise.
+
+    Signals are heeded if this is the main thread; `spark` is not for this engine.
+    """
     del spark
     with ExitStack() as stack:
-        stack.enter_context(system.claim(plan.name))
         admin = system.admin()
         make_streams(plan, admin)
-        ends = frozen_ends(plan, admin) if until == "end" else None
-        commits = open_commits(plan, system, settings, stack)
-        shared = Run(uuid.uuid4().hex, plan, settings, commits, asyncio.sleep)
-        tasks = make_tasks(shared, system, admin, stack)
+        place = stack.enter_context(join(plan, system, seat or Seat(), until))
+        member = place.membership
+        commits = open_commits(plan, system, settings, member, stack)
+        shared = Run(member.run, plan, settings, commits, asyncio.sleep, generation=member.generation)
+        tasks = make_tasks(shared, system, admin, stack, member.tasks)
         consumer = system.consumer()
         stack.callback(consumer.close)
         open_sinks(plan, stack)
         stop = stack.enter_context(stop_signals())
-        container = Container(plan, tasks, consumer, commits, admin, settings, ends, stop, progress)
-        return asyncio.run(container.run())
+        container = Container(plan, tasks, consumer, commits, admin, settings, member.ends, stop, progress, place=place)
+        place.tell("running")
+        report = asyncio.run(container.run())
+        if container.finished:
+            place.tell("done")
+        return report
 
 
-def open_commits(plan: Plan, system: System, settings: Settings, stack: ExitStack) -> Commits:
+def open_commits(plan: Plan, system: System, settings: Settings, member: Membership, stack: ExitStack) -> Commits:
     """How tasks commit to a system; `stack` closes what it writes through."""
     if isinstance(system, SendingSystem):
         make_changelogs(plan, system.admin())
         exactly_once = settings.guarantee == "exactly_once"
-        sender = system.sender(f"{plan.name}-0" if exactly_once else None)
+        for id in member.fenced:
+            system.sender(id).close()
+        sender = system.sender(member.transactional_id if exactly_once else None)
         stack.callback(sender.close)
         return SentCommits(plan.name, system, sender, exactly_once=exactly_once)
     if isinstance(system, PublishingSystem):
         producer = system.producer()
         stack.callback(producer.close)
-        return PublishedCommits(plan.name, producer)
+        return PublishedCommits(plan.name, producer, alone=member.containers == 1)
     wrong = f"the system {system.url} can neither publish prepared transactions nor be sent to"
     raise UsageError(explain(wrong, "log:DIR, memory:, kafka://HOST:PORT, or a System that does one of both"))
 
 
-def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list[LocalTask]:
-    """The tasks of a plan, each where its last commit left it; `stack` closes them."""
+def make_tasks(
+    run: Run, system: System, admin: Admin, stack: ExitStack, own: Collection[str] | None = None
+) -> list[LocalTask]:
+    """The tasks of a plan, or its `own` of a container, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
     written = _written_between(plan, admin)
     kept = admin.checkpoints(plan.name)
@@ -74,7 +93,9 @@ def make_tasks(run: Run, system: System, admin: Admin, stack: ExitStack) -> list
     for stage in plan.stages:
         stores = [store for store in plan.stores if store.stage == stage.id]
         for number in range(stage.tasks):
-            name = f"{stage.id}/{number}"
+            name = task_name(stage.id, number)
+            if own is not None and name not in own:
+                continue
             store = store_for(plan, name, bool(stores), system, settings)
             stack.callback(store.close)
             homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
@@ -110,6 +131,9 @@ def _set_starts(task: LocalTask, plan: Plan, admin: Admin, settings: Settings) -
         latest = settings.offset_default == "latest" and plan.stream(stream).kind == "source"
         offsets = admin.ends(stream) if latest else admin.starts(stream)
         task.start_at(stream, offsets[task.number])
+        source = task.work.inputs.entries[stream].source
+        if source is not None and source.bootstrap:
+            task.bootstrap(stream, admin.ends(stream)[task.number])
 
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:

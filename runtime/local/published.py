@@ -24,7 +24,9 @@ class PublishedCommits:
     together = False
     early = False
 
-    def __init__(self, pipeline: str, producer: Publisher) -> None:
+    def __init__(self, pipeline: str, producer: Publisher, *, alone: bool = True) -> None:
+        """`alone` says that no other container writes the streams between the stages: only then may they be trimmed."""
+        self._alone = alone
         self._pipeline = pipeline
         self._producer = producer
 
@@ -57,4 +59,5 @@ class PublishedCommits:
             task.committed(now, self._producer.begin())
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        self._producer.trim(starts)
+        if self._alone:
+            self._producer.trim(starts)

@@ -14,7 +14,7 @@ from ...planner.names import checkpoints as checkpoints_of
 from ..kernel.state import Change
 from ..systems.contract import Sender, SendingSystem, StreamPartition
 from . import checkpoint as checkpoints
-from .changelog import Span, logged, present, replay
+from .changelog import Log, Span, logged, present, replay
 from .checkpoint import Checkpoint
 from .commits import CHECKPOINT, META, Home
 
@@ -63,6 +63,7 @@ class SentCommits:
         self.together = exactly_once
         self._stream = checkpoints_of(pipeline)
         self._system = system
+        self._admin = system.admin()
         self._sender = sender
         self._told = told
         self._clock = clock
@@ -72,70 +73,40 @@ class SentCommits:
     # Going on.
 
     def resume(self, homes: Sequence[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
+        decoded = {home.name: checkpoints.decode(kept[home.name], home.name) for home in homes if home.name in kept}
+        found = {home.name: decoded.get(home.name, Checkpoint()) for home in homes}
         stateful = [home for home in homes if home.stateful]
-        origins = {home.name: self._origin(home) for home in stateful}
-        found = {home.name: self._checkpoint(home, kept.get(home.name)) for home in homes}
+        streams = {stream for home in stateful for stream in home.changelogs.values()}
+        logs = {stream: Log(self._admin, stream) for stream in streams}
         behind: list[Span] = []
         beyond: list[Span] = []
         for home in stateful:
-            own = self._own(home, origins[home.name], found[home.name])
-            found[home.name] = self._later(own, found[home.name])
+            own = self._own(home, _origin(home, logs), found[home.name])
+            found[home.name] = _later(own, found[home.name], exactly_once=self.together)
             for operator, stream in home.changelogs.items():
-                span = self._behind(home, operator, stream, own, found[home.name])
+                span = _behind(home, operator, logs[stream], own, found[home.name])
                 behind.append(span)
-                ends = self._system.admin().ends(stream)
-                beyond.append(Span(home.store, operator, span.place, span.end, ends[home.number]))
+                beyond.append(Span(home.store, operator, span.place, span.end, logs[stream].ends[home.number]))
         self._restore(behind)
         for home in stateful:
             data = checkpoints.encode(found[home.name])
-            home.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, origins[home.name])])
+            home.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(home, logs))])
         if not self.together:
             repaired = self._repair(beyond)
             for home in stateful:
                 found[home.name] = _with_ends(found[home.name], home, repaired)
         return found
 
-    def _origin(self, home: Home) -> bytes:
-        """Which changelogs the store is a copy of: one that was deleted and made anew is another."""
-        admin = self._system.admin()
-        return json.encode({operator: admin.identity(stream) for operator, stream in home.changelogs.items()})
-
-    def _checkpoint(self, home: Home, kept: bytes | None) -> Checkpoint:
-        return Checkpoint() if kept is None else checkpoints.decode(kept, home.name)
-
     def _own(self, home: Home, origin: bytes, kept: Checkpoint) -> Checkpoint:
         """The checkpoint in the store; blank for a store that is of no use, which is emptied."""
         data = home.store.get(META, CHECKPOINT)
         good = data is not None and home.store.get(META, _ORIGIN) == origin and not kept.blank
         own = checkpoints.decode(data, home.name) if good and data is not None else Checkpoint()
-        if self.together and self._ahead(own, kept):
+        if self.together and _ahead(own, kept):
             own = Checkpoint()  # of a transaction that did not come to pass
         if own.blank:
             home.store.clear()
         return own
-
-    def _later(self, own: Checkpoint, kept: Checkpoint) -> Checkpoint:
-        """Where to go on: a store is written before its checkpoint is, so it may know better."""
-        return own if not self.together and not own.blank and not self._ahead(kept, own) else kept
-
-    @staticmethod
-    def _ahead(one: Checkpoint, other: Checkpoint) -> bool:
-        """Whether one checkpoint is later than another in any respect."""
-        changelogs = any(end > other.changelogs.get(name, 0) for name, end in one.changelogs.items())
-        return changelogs or any(offset > other.offsets.get(name, 0) for name, offset in one.offsets.items())
-
-    def _behind(self, home: Home, operator: str, stream: str, own: Checkpoint, target: Checkpoint) -> Span:
-        """What of a changelog the store lacks."""
-        admin = self._system.admin()
-        first, last = admin.starts(stream)[home.number], admin.ends(stream)[home.number]
-        end = target.changelogs.get(operator, first)
-        start = max(first, own.changelogs.get(operator, first))
-        if start < end and last < end:
-            wrong = f"the changelog {stream!r} ends at offset {last} of partition {home.number}, and the checkpoint of "
-            wrong += f"task {home.name} needs it up to {end}"
-            remedy = "bring the stream back, or run the pipeline under another name to start over"
-            raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
-        return Span(home.store, operator, (stream, home.number), start, max(start, end))
 
     def _restore(self, spans: Sequence[Span]) -> None:
         wanted = sum(span.end - span.start for span in spans)
@@ -221,3 +192,32 @@ def _with_ends(known: Checkpoint, of: "Home | LocalTask", ends: Mapping[StreamPa
     found = {operator: ends.get((stream, of.number)) for operator, stream in of.changelogs.items()}
     news = {operator: end for operator, end in found.items() if end is not None}
     return replace(known, changelogs={**known.changelogs, **news}) if news else known
+
+
+def _origin(home: Home, logs: Mapping[str, Log]) -> bytes:
+    """Which changelogs a store is a copy of: one that was deleted and made anew is another."""
+    return json.encode({operator: logs[stream].identity for operator, stream in home.changelogs.items()})
+
+
+def _later(own: Checkpoint, kept: Checkpoint, *, exactly_once: bool) -> Checkpoint:
+    """Where to go on: a store is written before its checkpoint is, so it may know better."""
+    return own if not exactly_once and not own.blank and not _ahead(kept, own) else kept
+
+
+def _ahead(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether one checkpoint is later than another in any respect."""
+    changelogs = any(end > other.changelogs.get(name, 0) for name, end in one.changelogs.items())
+    return changelogs or any(offset > other.offsets.get(name, 0) for name, offset in one.offsets.items())
+
+
+def _behind(home: Home, operator: str, log: Log, own: Checkpoint, target: Checkpoint) -> Span:
+    """What of a changelog a store lacks; raises SystemProblem where the changelog has not got it."""
+    first, last = log.starts[home.number], log.ends[home.number]
+    end = target.changelogs.get(operator, first)
+    start = max(first, own.changelogs.get(operator, first))
+    if start < end and last < end:
+        wrong = f"the changelog {log.stream!r} ends at offset {last} of partition {home.number}, and the checkpoint of "
+        wrong += f"task {home.name} needs it up to {end}"
+        remedy = "bring the stream back, or run the pipeline under another name to start over"
+        raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
+    return Span(home.store, operator, (log.stream, home.number), start, max(start, end))

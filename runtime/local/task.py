@@ -33,6 +33,7 @@ class Run:
     commits: Commits
     sleep: Sleep
     gate: Gate | None = None
+    generation: int = 0
 
 
 @dataclass(slots=True)
@@ -53,12 +54,14 @@ class LocalTask:
         self.stage = stage
         self.stateful = home.stateful
         self.changelogs = home.changelogs
+        found = found.within(run.id)
         self._run = run
         self._program = program
         self._store = home.store
         self.inputs = [name for name in stage.inputs if number < run.plan.stream(name).partitions]
         self._queues = {name: _Queue() for name in self.inputs}
         self._landings = {name: Landing(found.offsets.get(name, 0)) for name in self.inputs}
+        self._first: dict[str, int] = {}
         self._read_to = {name: found.offsets.get(name, 0) for name in self.inputs}
         self.work = StageTask(
             program,
@@ -106,9 +109,14 @@ class LocalTask:
             self._read_to[stream] = offset
             self._landings[stream] = Landing(offset)
 
+    def bootstrap(self, stream: str, end: int) -> None:
+        """Process this stream up to an offset before anything of the others."""
+        self._first[stream] = end
+
     def wants(self, stream: str) -> bool:
         """Whether more of a stream should be read now."""
-        return len(self._queues[stream].batches) < 2
+        waits = self._first and stream not in self._first
+        return not waits and len(self._queues[stream].batches) < 2
 
     def enqueue(self, batch: Batch) -> None:
         if batch.records:
@@ -124,6 +132,8 @@ class LocalTask:
     def step(self) -> bool:
         """Process some of what is queued; whether there was anything to do."""
         self.work.check()
+        if self._first:
+            self._first = {name: end for name, end in self._first.items() if not self._landed_all(name, end)}
         moved = False
         for stream, queue in self._queues.items():
             if queue.batches:
@@ -224,6 +234,8 @@ class LocalTask:
             highs=position.highs,
             producers=position.producers,
             changelogs=self._last.changelogs,
+            run=self._run.id if position.ended else "",
+            ended=position.ended,
         )
         if now == self._last and not told and not self._router.unflushed:
             return None
@@ -261,7 +273,7 @@ class LocalTask:
                 continue
             self._told[id] = told
             news = True
-            control = Control(self._run.id, 0, self.number, self.stage.tasks, told[0], ended)
+            control = Control(self._run.id, self._run.generation, self.number, self.stage.tasks, told[0], ended)
             for partition in range(self._run.plan.stream(stream).partitions):
                 self.outbox.append(stream, partition, [control_record(control, max(told[0], 0))])
         return news

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
+from broker import Broker
 from cases import Case, cases, expected
 from comparing import assert_same
 from descriptions import Border, Description, Map, Merge, Mode, Source, WindowStep
-from targets import PATIENT, on_driver, on_local_log, on_local_memory, on_spark
+from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_memory, on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,18 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
     @given(cases(mode, negative=False))
     def check(case: Case) -> None:
         assert_same(on_local_log(case), expected(case))
+
+    check()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, broker: Broker) -> None:
+    @FEW
+    @given(cases(mode, max_steps=5))
+    def check(case: Case) -> None:
+        assert_same(on_local_kafka(case, broker), expected(case))
 
     check()
 

@@ -108,6 +108,15 @@ class Broker:
         admin.create_topics([topic])[name].result()
         return name
 
+    def remove_topics(self, *names: str) -> None:
+        """Remove those of these topics that exist; returns when they are gone."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        there = [name for name in names if name in admin.list_topics(timeout=SECONDS_TO_START).topics]
+        for removed in (admin.delete_topics(there) if there else {}).values():
+            removed.result()
+        while any(name in admin.list_topics(timeout=SECONDS_TO_START).topics for name in there):
+            time.sleep(0.02)
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -14,7 +14,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 from oracle import Inputs, Outputs, run_oracle
-from targets import driver_outputs, feed_whole, run_on
+from targets import driver_outputs, feed_whole, on_kafka, run_on
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ def on_local_log(case: Conformance, _: Any) -> Outputs:
         return run_on(LogSystem(Path(folder), fsync=False), case.pipeline(), case.inputs)
 
 
+def on_local_kafka(case: Conformance, request: Any) -> Outputs:
+    return on_kafka(request.getfixturevalue("broker"), case.pipeline(), case.inputs)
+
+
 def on_local_memory(case: Conformance, _: Any) -> Outputs:
     return run_on(MemorySystem(), case.pipeline(), case.inputs)
 
@@ -64,6 +68,7 @@ def on_spark_log(case: Conformance, request: Any) -> Outputs:
 
 TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.MarkDecorator, ...]]] = {
     "driver": (on_driver, ()),
+    "local-kafka": (on_local_kafka, (pytest.mark.kafka,)),
     "local-log": (on_local_log, ()),
     "local-memory": (on_local_memory, ()),
     "oracle": (on_oracle, ()),

@@ -1,22 +1,26 @@
 """Who runs a case: the oracle, the driver and the engines, each as a function from a case to what was written."""
 
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from hypothesis import HealthCheck
+from msgspec.structs import replace
 
+from broker import Broker
 from cases import Case, Pieces, expected
 from descriptions import build
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from fluvial.runtime.commands.reading import read_to_ends
 from fluvial.runtime.running import EngineName
-from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem, System
 from fluvial.runtime.testing import PipelineDriver
+from namespaces import Namespace
 from oracle import Inputs, OutputMessage, Outputs
 
 if TYPE_CHECKING:
@@ -85,6 +89,22 @@ def on_local_log(case: Case) -> Outputs:
         return run_on(LogSystem(Path(folder), fsync=False), build(case.description), case.inputs)
 
 
+def on_local_kafka(case: Case, broker: Broker) -> Outputs:
+    return on_kafka(broker, build(case.description), case.inputs)
+
+
+def on_kafka(broker: Broker, pipeline: Pipeline, inputs: Inputs, settings: Settings | None = None) -> Outputs:
+    """Run the local engine in a part of the broker of its own."""
+    with TemporaryDirectory() as folder:
+        configured = replace(settings or Settings(), state_dir=folder)
+        return run_on(namespace(broker), pipeline, inputs, configured)
+
+
+def namespace(broker: Broker) -> Namespace:
+    """A part of a broker that nobody has used."""
+    return Namespace(KafkaSystem(broker.address), f"{uuid4().hex[:8]}.")
+
+
 def on_spark(case: Case, spark: "SparkSession") -> Outputs:
     with TemporaryDirectory() as folder:
         system = LogSystem(Path(folder), fsync=False)
@@ -131,11 +151,6 @@ def outputs_of(system: System, inputs: set[str], pipeline: str) -> Outputs:
 
 def contents(system: System, stream: str) -> list[Record]:
     """All that is in a stream."""
-    ends: Mapping[int, int] = dict(enumerate(system.admin().ends(stream)))
-    consumer = system.consumer(max_records=MOST)
-    consumer.assign({(stream, number): 0 for number in ends})
-    records: list[Record] = []
-    while len(records) < sum(ends.values()):
-        records += [record for batch in consumer.poll() for record in batch.records]
-    consumer.close()
-    return records
+    admin = system.admin()
+    starts, ends = admin.starts(stream), admin.ends(stream)
+    return [record for batch in read_to_ends(system, stream, starts, ends) for record in batch.records]

@@ -94,7 +94,8 @@ def producer_client(
     conf["delivery.timeout.ms"] = patience
     if transactional_id is not None:
         conf["transactional.id"] = transactional_id
-        longest = int(conf.setdefault("transaction.timeout.ms", max(60_000, patience)))
+        # An outage that is survived must not use up the time of the transaction that it falls into.
+        longest = int(conf.setdefault("transaction.timeout.ms", patience + 60_000))
         conf["delivery.timeout.ms"] = min(patience, longest)
     # The client wants no message to expire while it lingers.
     conf["linger.ms"] = min(float(conf["linger.ms"]), conf["delivery.timeout.ms"] - 1)

@@ -1,7 +1,7 @@
 """Reading partitions from given offsets on."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -11,7 +11,7 @@ from ..problems import outside
 from .clients import Watch, consumer_client
 from .cluster import Cluster
 from .lanes import MOST_HELD, Lane
-from .problems import TRANSIENT, out_of_reach, refused
+from .problems import GONE, TRANSIENT, out_of_reach, refused
 from .settings import KafkaSettings
 
 MOST_AT_ONCE = 500
@@ -22,8 +22,6 @@ _SLICE = 0.2
 
 _IGNORED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._MAX_POLL_EXCEEDED})
 """Of the group that the client insists on, and which nothing is done with."""
-
-_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
 class KafkaConsumer:
@@ -38,6 +36,7 @@ class KafkaConsumer:
         self._cluster = Cluster(settings)
         self._watch = Watch()
         self._client: Consumer | None = None
+        self._stream: str | None = None
         self._lanes: dict[StreamPartition, Lane] = {}
         self._ready: dict[StreamPartition, Lane] = {}
 
@@ -53,6 +52,8 @@ class KafkaConsumer:
                 raise outside(*place, offset, starts[place], ends[place], self._settings.url)
         self._lanes = {place: Lane(place, offset) for place, offset in positions.items()}
         self._ready = {}
+        streams = {stream for stream, _ in positions}
+        self._stream = streams.pop() if len(streams) == 1 else None
         if self._client is None:
             self._client = consumer_client(self._settings, self._watch)
         self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
@@ -62,23 +63,21 @@ class KafkaConsumer:
         if self._client is None:
             return []
         batches = self._take(wanted)
-        deadline = 0.0
+        deadline: float | None = None
         while not batches:
             messages = self._client.consume(self._count, 0)
             if not messages:
-                # To wait in `consume` would be to wait for all of them, or for the whole time.
+                self._check_reach()
                 now = time.monotonic()
-                deadline = deadline or now + timeout
-                if now >= deadline and deadline:
-                    self._check_reach()
+                deadline = now + timeout if deadline is None else deadline
+                if now >= deadline:
                     return []
+                # To wait in `consume` would be to wait for all of them, or for the whole time.
                 message = self._client.poll(min(deadline - now, _SLICE))
-                if message is None:
-                    self._check_reach()
-                    continue
-                messages = [message]
-            self._sort(messages, wanted)
-            batches = self._take(wanted)
+                messages = [] if message is None else [message]
+            if messages:
+                self._sort(messages, wanted)
+                batches = self._take(wanted)
         return batches
 
     def close(self) -> None:
@@ -120,7 +119,7 @@ class KafkaConsumer:
         self._put(messages[start:], wanted)
 
     def _put(self, messages: Sequence[Message], wanted: frozenset[StreamPartition] | None) -> None:
-        for place, run in _runs(messages):
+        for place, run in _runs(messages, self._stream):
             lane = self._lanes.get(place)
             if lane is not None:
                 lane.put(run, weigh=bool(lane) or not (wanted is None or place in wanted))
@@ -142,7 +141,7 @@ class KafkaConsumer:
         elif code == KafkaError._AUTO_OFFSET_RESET and lane is not None:
             start, end = self._cluster.starts([place])[place], self._cluster.log_ends([place])[place]
             raise outside(*place, lane.position, start, end, self._settings.url)
-        elif code in _GONE:
+        elif code in GONE:
             self._cluster.check([place])  # which raises, unless it has come back meanwhile
         elif code in TRANSIENT:
             self._watch(error)
@@ -163,12 +162,12 @@ class KafkaConsumer:
         self._watch.down_since = None
 
 
-def _runs(messages: Iterable[Message]) -> Iterable[tuple[StreamPartition, list[Message]]]:
-    """Messages in their order, cut where the partition changes."""
+def _runs(messages: Sequence[Message], stream: str | None) -> Iterator[tuple[StreamPartition, Sequence[Message]]]:
+    """Messages in their order, cut where the partition changes; `stream` where all are of one."""
     for partition, group in groupby(messages, Message.partition):
         run = list(group)
-        if len(set(map(Message.topic, run))) == 1:
-            yield (run[0].topic() or "", partition or 0), run
+        if stream is not None:
+            yield (stream, partition or 0), run
         else:
             for topic, part in groupby(run, Message.topic):
                 yield (topic or "", partition or 0), list(part)

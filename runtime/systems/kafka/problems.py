@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from ....dsl.errors import SystemProblem
+from ....dsl.errors import SystemProblem, TakenOver
 from .settings import KafkaSettings
 
 TRANSIENT = frozenset(
@@ -59,9 +59,9 @@ def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProb
     )
 
 
-def fenced(settings: KafkaSettings, transactional_id: str) -> SystemProblem:
+def fenced(settings: KafkaSettings, transactional_id: str) -> TakenOver:
     """Another sender has taken the transactional id."""
-    return SystemProblem(
+    return TakenOver(
         f"Another run has taken over {transactional_id!r} on {settings.url}: what this one writes is refused, and "
         "what it had not committed is dropped\n"
         "  expected: one run of a pipeline at a time\n"
@@ -69,7 +69,10 @@ def fenced(settings: KafkaSettings, transactional_id: str) -> SystemProblem:
     )
 
 
+GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
 _REMEDIES: Mapping[int, str] = {
+    **dict.fromkeys(GONE, "make the topic again, and reset the checkpoints that point into it"),
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "let the user of this pipeline read, write, describe and create the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "choose a group.id, among the settings of the client, that is allowed",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let the user of this pipeline write idempotently and create topics",

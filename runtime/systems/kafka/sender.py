@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -16,6 +17,8 @@ from .cluster import Cluster
 from .problems import FENCED, TRANSIENT, fenced, out_of_reach, refused
 from .records import headers_for
 from .settings import KafkaSettings
+
+T = TypeVar("T")
 
 _SLICE = 0.5
 """Seconds without a look at signals and at what has failed."""
@@ -77,6 +80,8 @@ class KafkaSender:
     def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
         """The offset that the next record will have, after all that was flushed, committed or not."""
         self._check()
+        for place in places:
+            self._check_partition(*place)
         return self._cluster.log_ends(places)
 
     def begin(self) -> None:
@@ -141,8 +146,8 @@ class KafkaSender:
             except BufferError:
                 continue
 
-    def _serve(self, act: Callable[[float], int], seconds: float) -> int:
-        """Let the client tell what became of records; 0 where it cannot go on."""
+    def _serve(self, act: Callable[[float], T], seconds: float) -> T | None:
+        """Let the client do something, and tell what became of records; None where it cannot go on."""
         try:
             return act(seconds)
         except SystemError:  # it broke off, for a fatal error
@@ -153,7 +158,7 @@ class KafkaSender:
                 raise
             error = raised
         self._fail(self._problem("take what was sent", error))
-        return 0
+        return None
 
     def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called for each record that could not be written; the first says why."""
@@ -165,7 +170,8 @@ class KafkaSender:
         deadline = time.monotonic() + self._settings.give_up_after
         while True:
             try:
-                act(_SLICE)
+                self._serve(act, _SLICE)
+                self._check()
                 return
             except KafkaException as caught:
                 error = caught.args[0]

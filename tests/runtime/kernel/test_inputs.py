@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline
-from fluvial.runtime.kernel.inputs import Inputs
+from fluvial.runtime.kernel.inputs import Counts, Inputs
 from fluvial.runtime.kernel.program import Position
 from fluvial.runtime.kernel.shape import Entry
 from fluvial.runtime.kernel.stamps import Control, control_record, pack_stamp
@@ -18,7 +18,7 @@ WRITERS = 3
 TOLD = st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 30)), max_size=30)
 
 
-def inputs(*streams: str, position: Position | None = None) -> Inputs:
+def inputs(*streams: str, position: Position | None = None, opened: Counts = lambda _: 0) -> Inputs:
     """Inputs by these names: "source" may be 5 ms out of order, the others are written by three tasks."""
     stream = Pipeline("p").stream("source", value=int, out_of_order=timedelta(milliseconds=5))
     source: Any = stream.operator
@@ -28,7 +28,8 @@ def inputs(*streams: str, position: Position | None = None) -> Inputs:
     }
     timeline = Timeline([Line("stream", (), name) for name in streams], lambda _: None)
     expected = dict.fromkeys(streams, WRITERS)
-    return Inputs(entries, timeline, position or Position(), expected, lambda control: control.run == "ours" * 8)
+    ours = "ours" * 8
+    return Inputs(entries, timeline, position or Position(), expected, lambda control: control.run == ours, opened)
 
 
 def control(producer: int, watermark: int = 0, *, ended: bool = True, run: str = "ours") -> bytes:
@@ -119,3 +120,31 @@ def test_what_is_read_again_after_a_crash_meets_no_later_time(high: int, floor: 
 def test_a_first_message_under_way_leaves_nothing_to_remember() -> None:
     found = inputs("source", position=Position({"source": 20}))
     assert found.position(lambda _: START).highs == {}
+
+
+@given(st.lists(st.integers(0, WRITERS - 1), max_size=6), st.integers(0, 6))
+def test_a_restart_within_a_run_knows_who_has_ended(ended: list[int], cut: int) -> None:
+    before = inputs("mid")
+    for producer in ended[:cut]:
+        before.observe("mid", control(producer))
+    after = inputs("mid", position=before.position(lambda _: None))
+    after.end_again()
+    for producer in ended[cut:]:
+        after.observe("mid", control(producer))
+    assert after.ended("mid") == (len(set(ended)) == WRITERS)
+
+
+@given(st.lists(st.sampled_from(["message", "end"]), max_size=8), st.data())
+def test_an_end_is_remembered_once_all_before_it_has_landed(steps: list[str], data: st.DataObject) -> None:
+    """Messages land in their order here; `opened` and `landed` count them."""
+    opened, ended_at = 0, None
+    found = inputs("mid", opened=lambda _: opened)
+    for step in steps:
+        if step == "message":
+            opened += 1
+        else:
+            found.observe("mid", control(0))
+            ended_at = opened if ended_at is None else ended_at
+    landed = data.draw(st.integers(0, opened))
+    kept = found.position(lambda _: None, lambda _: landed)
+    assert kept.ended == ({"mid": [0]} if ended_at is not None and ended_at <= landed else {})

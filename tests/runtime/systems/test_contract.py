@@ -8,6 +8,7 @@ import pytest
 from fluvial.dsl.errors import SystemProblem, UsageError
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import System
+from fluvial.runtime.systems.contract import Batch, Consumer, StreamPartition
 
 Numbered = Callable[..., list[Record]]
 Read = Callable[..., list[Record]]
@@ -22,23 +23,59 @@ def streams(system: System) -> None:
 
 
 def commit(system: System, stream: str, partition: int, records: list[Record]) -> None:
-    writing = system.producer().begin()
+    producer = system.producer()
+    writing = producer.begin()
     writing.append(stream, partition, records)
     writing.commit()
+    producer.close()
 
 
-def test_streams_are_listed_and_measured(system: System) -> None:
+def come(consumer: Consumer, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+    """The next batches with records."""
+    while True:
+        batches = [batch for batch in consumer.poll(60, wanted) if batch.records]
+        if batches:
+            return batches
+
+
+def test_streams_are_made_and_listed(system: System) -> None:
     admin = system.admin()
-    commit(system, "clicks", 1, [RECORD])
-    assert admin.streams() == {"clicks": 2, "visits": 1}
+    assert admin.streams().items() >= {"clicks": 2, "visits": 1}.items()
     assert (admin.partitions("clicks"), admin.partitions("nothing")) == (2, None)
-    assert (admin.starts("clicks"), admin.ends("clicks")) == ([0, 0], [0, 1])
+    assert (admin.starts("clicks"), admin.ends("clicks")) == ([0, 0], [0, 0])
 
 
-def test_a_stream_made_again_keeps_its_records(system: System) -> None:
+def test_a_commit_shows_everything_at_once(system: System, read: Read) -> None:
+    producer = system.producer()
+    writing = producer.begin()
+    writing.append("clicks", 0, [RECORD])
+    writing.append("clicks", 1, [RECORD])
+    writing.append("visits", 0, [RECORD, RECORD])
+    writing.commit("group", {"task": b"7"})
+    producer.close()
+    assert [read(system, *place) for place in (("clicks", 0), ("clicks", 1), ("visits", 0))] == [
+        [RECORD],
+        [RECORD],
+        [RECORD, RECORD],
+    ]
+    assert system.admin().checkpoints("group") == {"task": b"7"}
+
+
+def test_a_stream_made_again_keeps_its_records(system: System, read: Read) -> None:
     commit(system, "clicks", 0, [RECORD])
     system.admin().create("clicks", 2)
-    assert system.admin().ends("clicks") == [1, 0]
+    assert read(system, "clicks") == [RECORD]
+
+
+def test_no_batch_is_larger_than_was_asked_for(system: System, numbered: Numbered) -> None:
+    commit(system, "visits", 0, numbered(25))
+    consumer = system.consumer(max_records=10)
+    consumer.assign({("visits", 0): 0})
+    sizes: list[int] = []
+    while sum(sizes) < 25:
+        sizes += [len(batch.records) for batch in come(consumer)]
+    consumer.close()
+    assert max(sizes) <= 10
 
 
 def test_a_stream_keeps_its_partition_count(system: System) -> None:
@@ -70,16 +107,6 @@ def test_staged_records_are_invisible(system: System) -> None:
     assert system.admin().ends("clicks") == [0, 0]
 
 
-def test_a_commit_shows_everything(system: System) -> None:
-    writing = system.producer().begin()
-    writing.append("clicks", 0, [RECORD])
-    writing.append("clicks", 1, [RECORD])
-    writing.append("visits", 0, [RECORD, RECORD])
-    writing.commit("group", {"task": b"7"})
-    assert (system.admin().ends("clicks"), system.admin().ends("visits")) == ([1, 1], [2])
-    assert system.admin().checkpoints("group") == {"task": b"7"}
-
-
 def test_checkpoints_are_kept_by_group_and_task(system: System) -> None:
     producer = system.producer()
     producer.begin().commit("one", {"a": b"1", "b": b"1"})
@@ -98,28 +125,15 @@ def test_appends_keep_their_order(system: System, read: Read, numbered: Numbered
     assert read(system, "clicks") == numbered(100)
 
 
-@pytest.mark.parametrize("offset", [0, 1, 999, 1000, 4321, 4999, 5000])
-def test_reading_starts_at_any_offset(system: System, read: Read, numbered: Numbered, offset: int) -> None:
-    commit(system, "clicks", 0, numbered(2500))
-    commit(system, "clicks", 0, numbered(2500, 5000))
-    assert read(system, "clicks", offset=offset) == numbered(offset, 5000)
-
-
-def test_batches_are_bounded(system: System, numbered: Numbered) -> None:
-    commit(system, "visits", 0, numbered(25))
-    consumer = system.consumer(max_records=10)
-    consumer.assign({("visits", 0): 0})
-    assert [len(batch.records) for _ in range(4) for batch in consumer.poll()] == [10, 10, 5]
-
-
 def test_a_partition_that_is_not_wanted_waits(system: System) -> None:
     commit(system, "clicks", 0, [RECORD])
     commit(system, "clicks", 1, [RECORD])
     consumer = system.consumer()
     consumer.assign({("clicks", 0): 0, ("clicks", 1): 0})
-    assert [batch.partition for batch in consumer.poll(wanted=frozenset({("clicks", 1)}))] == [1]
-    assert [batch.partition for batch in consumer.poll(wanted=frozenset())] == []
-    assert [batch.partition for batch in consumer.poll()] == [0]
+    assert [batch.partition for batch in come(consumer, frozenset({("clicks", 1)}))] == [1]
+    assert consumer.poll(wanted=frozenset()) == []
+    assert [batch.partition for batch in come(consumer)] == [0]
+    consumer.close()
 
 
 def test_assigning_takes_the_place_of_what_was_assigned(system: System) -> None:
@@ -128,7 +142,8 @@ def test_assigning_takes_the_place_of_what_was_assigned(system: System) -> None:
     consumer = system.consumer()
     consumer.assign({("clicks", 0): 0})
     consumer.assign({("visits", 0): 0})
-    assert [batch.stream for batch in consumer.poll()] == ["visits"]
+    assert [batch.stream for batch in come(consumer)] == ["visits"]
+    consumer.close()
 
 
 def test_a_consumer_sees_what_comes_later(system: System, numbered: Numbered) -> None:
@@ -137,9 +152,10 @@ def test_a_consumer_sees_what_comes_later(system: System, numbered: Numbered) ->
     seen = []
     for number in range(5):
         commit(system, "visits", 0, numbered(number, number + 1))
-        seen += [record for batch in consumer.poll() for record in batch.records]
+        seen += [record for batch in come(consumer) for record in batch.records]
     assert seen == numbered(5)
-    assert consumer.poll(timeout=0.001) == []
+    assert [batch for batch in consumer.poll(timeout=0.001) if batch.records] == []
+    consumer.close()
 
 
 def test_polling_waits_for_a_commit(system: System) -> None:
@@ -151,54 +167,13 @@ def test_polling_waits_for_a_commit(system: System) -> None:
     writing.join()
 
 
-def test_a_prepared_transaction_is_invisible_until_it_is_published(system: System, read: Read) -> None:
-    producer = system.producer()
-    writing = producer.begin()
-    writing.append("clicks", 0, [RECORD])
-    token = writing.prepare("group", {"task": b"1"})
-    assert (system.admin().ends("clicks"), system.admin().checkpoints("group")) == ([0, 0], {})
-    producer.publish(token)
-    assert (read(system, "clicks"), system.admin().checkpoints("group")) == ([RECORD], {"task": b"1"})
-
-
-def test_a_token_takes_effect_once(system: System) -> None:
-    producer = system.producer()
-    writing = producer.begin()
-    writing.append("clicks", 0, [RECORD])
-    token = writing.prepare("group", {"task": b"1"})
-    producer.publish(token)
-    producer.begin().commit("group", {"task": b"2"})
-    producer.publish(token)
-    assert (system.admin().ends("clicks"), system.admin().checkpoints("group")) == ([1, 0], {"task": b"2"})
-
-
-def test_a_token_without_records_takes_effect_once(system: System) -> None:
-    producer = system.producer()
-    token = producer.begin().prepare("group", {"task": b"1"})
-    producer.publish(token)
-    producer.begin().commit("group", {"task": b"2"})
-    system.producer().publish(token)
-    assert system.admin().checkpoints("group") == {"task": b"2"}
-
-
-def test_tokens_are_published_in_any_order_by_anybody(system: System, read: Read, numbered: Numbered) -> None:
-    producer, tokens = system.producer(), []
-    for number in range(3):
-        writing = producer.begin()
-        writing.append("visits", 0, numbered(number, number + 1))
-        tokens.append(writing.prepare("", {}))
-    producer.close()
-    for number in (2, 0, 2, 1, 0):
-        system.producer().publish(tokens[number])
-    assert read(system, "visits") == numbered(2, 3) + numbered(0, 2)
-
-
 def test_a_transaction_ends_once(system: System) -> None:
     writing = system.producer().begin()
     writing.commit()
-    for action in (writing.commit, lambda: writing.prepare("", {}), lambda: writing.append("visits", 0, [RECORD])):
-        with pytest.raises(UsageError, match="This transaction is over"):
-            action()
+    with pytest.raises(UsageError, match="This transaction is over"):
+        writing.commit()
+    with pytest.raises(UsageError, match="This transaction is over"):
+        writing.append("visits", 0, [RECORD])
 
 
 def test_a_dropped_transaction_leaves_nothing(system: System, read: Read) -> None:
@@ -221,11 +196,6 @@ def test_an_unknown_stream_is_refused_with_names_that_are_near(system: System) -
             action()
 
 
-def test_an_unknown_stream_is_refused_with_all_names_where_none_is_near(system: System) -> None:
-    with pytest.raises(SystemProblem, match=r"Streams that exist: 'clicks', 'visits'"):
-        system.admin().ends("zzz")
-
-
 @pytest.mark.parametrize("partition", [-1, 2])
 def test_an_unknown_partition_is_refused(system: System, partition: int) -> None:
     expected = f"has no partition {partition}. Expected 0 to 1"
@@ -233,24 +203,3 @@ def test_an_unknown_partition_is_refused(system: System, partition: int) -> None
         system.producer().begin().append("clicks", partition, [RECORD])
     with pytest.raises(SystemProblem, match=expected):
         system.consumer().assign({("clicks", partition): 0})
-
-
-@pytest.mark.parametrize("offset", [-1, 2])
-def test_an_offset_outside_the_partition_is_refused(system: System, offset: int) -> None:
-    commit(system, "visits", 0, [RECORD])
-    with pytest.raises(SystemProblem, match=f"Offset {offset} lies outside partition 0 of .*Expected 0 to 1"):
-        system.consumer().assign({("visits", 0): offset})
-
-
-def test_bytes_that_are_no_token_are_refused(system: System) -> None:
-    for token in (b"", b"something", b"x" * 100):
-        with pytest.raises(SystemProblem, match="The token names no transaction prepared in"):
-            system.producer().publish(token)
-
-
-def test_a_pipeline_is_claimed_by_one_run_at_a_time(system: System) -> None:
-    for _ in range(2):
-        with system.claim("visits"), system.claim("visits", "1"), system.claim("visitors"):
-            refused = pytest.raises(SystemProblem, match=r"'visits' \(container 0\) is running on .* process")
-            with refused, system.claim("visits"):
-                pass

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl.errors import UnsupportedError, UsageError
-from fluvial.runtime.systems import LogSystem, MemorySystem, open_system
+from fluvial.dsl.errors import UsageError
+from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem, open_system
 
 
 def test_a_log_is_named_by_its_directory(tmp_path: Path) -> None:
@@ -27,14 +27,15 @@ def test_a_system_is_itself() -> None:
     assert open_system(memory) is memory
 
 
-def test_kafka_is_not_there_yet() -> None:
-    with pytest.raises(UnsupportedError, match="cannot reach yet"):
-        open_system("kafka://localhost:9092")
+def test_a_cluster_is_named_by_its_brokers() -> None:
+    system = open_system("kafka://one:9092,two:9093")
+    assert isinstance(system, KafkaSystem)
+    assert system.url == "kafka://one:9092,two:9093"
 
 
 @pytest.mark.parametrize("url", ["", "log", "log:", "memory", "memory:x", "redis://host", "/tmp/data"])
 def test_other_forms_are_refused_with_those_that_are_known(url: str) -> None:
-    with pytest.raises(UsageError, match=r"names no system\n.*\n  expected: log:DIR .*, or memory:"):
+    with pytest.raises(UsageError, match=r"names no system\n.*\n  expected: log:DIR .*, kafka://HOST:PORT, or memory:"):
         open_system(url)
 
 

@@ -1,0 +1,98 @@
+"""Which container runs which task."""
+
+from collections.abc import Mapping
+
+from .plan import Plan
+
+Stages = Mapping[str, int]
+"""The number of tasks of each stage."""
+
+
+def task_name(stage: str, number: int) -> str:
+    """The name of a task, which its checkpoints and its store go by.
+
+    >>> task_name("visits-by-user", 3)
+    'visits-by-user/3'
+    """
+    return f"{stage}/{number}"
+
+
+def stages_of(plan: Plan) -> Stages:
+    """The number of tasks of each stage of a plan."""
+    return {stage.id: stage.tasks for stage in plan.stages}
+
+
+def tasks_of(stages: Stages) -> list[str]:
+    """The names of all tasks, stage by stage."""
+    return [task_name(stage, number) for stage, tasks in stages.items() for number in range(tasks)]
+
+
+def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Give each task a container, by number from 0.
+
+    Containers get equal numbers of tasks, and equal numbers of those of each stage; where that does not come out even,
+    the numbers differ by one. As many tasks as this allows stay in the container that they had `before`, beside their
+    state. The same arguments give the same assignment.
+
+    >>> assign({"clicks": 2, "by-user": 3}, 2)
+    {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 0, 'by-user/2': 1}
+    >>> assign({"clicks": 2, "by-user": 3}, 3, before=_)
+    {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 2, 'by-user/2': 1}
+    """
+    found: dict[str, int] = {}
+    rooms = _rooms(stages, containers, before or {})
+    for stage, tasks in stages.items():
+        names = [task_name(stage, number) for number in range(tasks)]
+        found.update(_fill(names, rooms[stage], before or {}))
+    return {name: found[name] for name in tasks_of(stages)}
+
+
+def _fill(names: list[str], room: list[int], before: Mapping[str, int]) -> dict[str, int]:
+    """Tasks of one stage where they were as long as there is room, the others wherever there is."""
+    found = {}
+    for name in names:
+        home = before.get(name)
+        if home is not None and home < len(room) and room[home]:
+            room[home] -= 1
+            found[name] = home
+    for name in names:
+        if name not in found:
+            free = max(range(len(room)), key=lambda container: (room[container], -container))
+            room[free] -= 1
+            found[name] = free
+    return found
+
+
+def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[str, list[int]]:
+    """How many tasks of each stage each container gets.
+
+    Every container gets the whole part of a stage's share. What is left over of all stages is dealt out as one, at most
+    one of a stage to a container, and as evenly over all: it goes where a task could stay for it. That is a flow of
+    least cost from the stages to the containers.
+    """
+    import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
+
+    left = sum(tasks % containers for tasks in stages.values())
+    gain = containers**2  # of a task that stays: more than all else together
+    flow: nx.DiGraph[object] = nx.DiGraph()
+    for container in range(containers):
+        flow.add_edge(container, "whole", capacity=left // containers, weight=0)
+        flow.add_edge(container, "rest", capacity=1, weight=container)  # the first ones get more
+    # All of it gets through, so every container gets its whole part, and some the one more.
+    flow.add_edge("whole", "end", capacity=left // containers * containers, weight=0)
+    flow.add_edge("rest", "end", capacity=left % containers, weight=0)
+    for stage, tasks in stages.items():
+        kept = [0] * containers
+        for number in range(tasks):
+            home = before.get(task_name(stage, number), containers)
+            if home < containers:
+                kept[home] += 1
+        flow.add_edge("start", ("stage", stage), capacity=tasks % containers, weight=0)
+        for container in range(containers):
+            stays = kept[container] > tasks // containers
+            flow.add_edge(("stage", stage), container, capacity=1, weight=-gain if stays else 0)
+    dealt = nx.max_flow_min_cost(flow, "start", "end") if stages else {}
+    return {
+        stage: [tasks // containers + dealt[("stage", stage)][container] for container in range(containers)]
+        for stage, tasks in stages.items()
+    }

@@ -1,0 +1,50 @@
+"""The verb `run` with several containers: which one this process is, or all of them as its children."""
+
+from collections.abc import Callable
+
+from ...dsl.pipeline import Pipeline
+from ...planner.assignment import stages_of, tasks_of
+from ...planner.settings import Settings
+from ..display import plural
+from ..local.child import Order
+from ..local.membership import begin_run
+from ..local.supervisor import supervise
+from ..report import OnProgress, Report
+from ..running import Until, checked_plan
+from ..systems.contract import System
+from ..systems.opening import opening
+
+MOST_RESTARTS = 10
+
+
+def run_containers(
+    pipeline: Pipeline,
+    target: str,
+    system: System,
+    settings: Settings,
+    until: Until,
+    containers: int,
+    *,
+    most_restarts: int,
+    progress: OnProgress | None,
+    say: Callable[[str], None],
+) -> Report:
+    """Begin a run, and run its containers as children of this process; each loads the target anew."""
+    plan = checked_plan(pipeline, system, settings)
+    idle = containers - len(tasks_of(stages_of(plan)))
+    if idle > 0:
+        say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
+    run = begin_run(plan, system, containers, until)
+    orders = [
+        Order(
+            target=target,
+            system=opening(system),
+            settings=settings,
+            until=until,
+            container=container,
+            containers=containers,
+            run=run,
+        )
+        for container in range(containers)
+    ]
+    return supervise(plan.name, orders, most_restarts=most_restarts, progress=progress, say=say)

@@ -1,0 +1,137 @@
+"""What a pipeline's coordinator stream says: which container runs which task, which run is under way, who is there."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from msgspec import DecodeError, Struct, json
+from msgspec.structs import replace
+
+from ...dsl.errors import SystemProblem
+from ...planner.assignment import Stages, assign, tasks_of
+
+VERSION = 1
+
+State = Literal["starting", "running", "done"]
+"""Of a container: it has taken its place; its tasks run; they have come to the end of the run."""
+
+
+class Assignment(Struct, frozen=True, kw_only=True):
+    """Which container runs which task, and the run that is under way.
+
+    A `generation` is as long as containers and tasks stay the same; it may see many runs. `before` are the generations
+    that may still have writers, with their numbers of containers. `ends` is where a run until the end stops reading its
+    sources, by partition.
+    """
+
+    version: int = VERSION
+    generation: int
+    containers: int
+    tasks: dict[str, int]
+    before: dict[int, int] = {}
+    run: str
+    until: str
+    ends: dict[str, list[int]] | None = None
+
+
+class Presence(Struct, frozen=True, kw_only=True):
+    """A container that is there, or was: `incarnation` is another for each process that takes the place."""
+
+    version: int = VERSION
+    container: int
+    generation: int
+    run: str
+    incarnation: str
+    state: State
+    process: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a run is to be."""
+
+    stages: Stages
+    containers: int
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the stream says at one moment."""
+
+    assignment: Assignment | None = None
+    presences: Mapping[int, Presence] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Whether a container of this generation has come to run: it has shut out the generations before."""
+        generation = 0 if self.assignment is None else self.assignment.generation
+        states = [presence.state for presence in self.presences.values() if presence.generation == generation]
+        return any(state != "starting" for state in states)
+
+
+def begin(known: Known, wanted: Wanted, run: str, ends: Mapping[str, list[int]] | None) -> Assignment:
+    """A new run: in the present generation if that has the same containers and tasks, else in the next."""
+    kept = None if ends is None else dict(ends)
+    last = known.assignment
+    if last is None:
+        tasks = assign(wanted.stages, wanted.containers)
+        return Assignment(
+            generation=1, containers=wanted.containers, tasks=tasks, run=run, until=wanted.until, ends=kept
+        )
+    if _same(last, wanted):
+        return replace(last, run=run, until=wanted.until, ends=kept)
+    return Assignment(
+        generation=last.generation + 1,
+        containers=wanted.containers,
+        tasks=assign(wanted.stages, wanted.containers, last.tasks),
+        before={**({} if known.settled else last.before), last.generation: last.containers},
+        run=run,
+        until=wanted.until,
+        ends=kept,
+    )
+
+
+def joins(known: Known, wanted: Wanted, container: int) -> bool:
+    """Whether a container that nobody tells goes on with the run that is under way: unless it is another that is
+    wanted, or this container has done its part of it."""
+    last = known.assignment
+    if last is None or not _same(last, wanted) or last.until != wanted.until:
+        return False
+    own = known.presences.get(container)
+    return own is None or own.run != last.run or own.state != "done"
+
+
+def _same(last: Assignment, wanted: Wanted) -> bool:
+    return last.containers == wanted.containers and set(last.tasks) == set(tasks_of(wanted.stages))
+
+
+_ASSIGNMENT, _PRESENCE = b"assignment", b"container-"
+_DECODERS: Mapping[bytes, Callable[[bytes], Assignment | Presence]] = {
+    _ASSIGNMENT: json.Decoder(Assignment).decode,
+    _PRESENCE: json.Decoder(Presence).decode,
+}
+
+
+def record_of(told: Assignment | Presence) -> tuple[bytes, bytes]:
+    """Key and value in the stream, where the last record of a key counts."""
+    key = _ASSIGNMENT if isinstance(told, Assignment) else b"%s%d" % (_PRESENCE, told.container)
+    return key, json.encode(told)
+
+
+def read_record(key: bytes | None, value: bytes | None) -> Assignment | Presence | None:
+    """What a record says; None for one of a kind that a later version may have added.
+
+    Raises SystemProblem for another version of what is known here.
+    """
+    decode = next((decode for start, decode in _DECODERS.items() if key is not None and key.startswith(start)), None)
+    if decode is None or value is None:
+        return None
+    try:
+        found = decode(value)
+    except DecodeError as error:
+        raise SystemProblem(f"a record of the coordinator stream cannot be read: {error}") from None
+    if found.version != VERSION:
+        wrong = f"a record of the coordinator stream has version {found.version}"
+        raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
+    return found

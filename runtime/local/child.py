@@ -1,0 +1,101 @@
+"""A container as a child of the process that started it: `python -m fluvial.runtime.local.child FD`.
+
+It is told what to run on standard input, which ends with its parent, and tells how it fares on the pipe FD.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import Struct, json
+
+from ...dsl.errors import FluvialError, TakenOver
+from ...planner.settings import Settings
+from ..report import Progress, Report
+from ..running import Until, start
+from ..systems.opening import Opening, opened
+from ..target import load_pipeline
+from .membership import Seat
+
+INTERRUPTED = 130
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What a child is to run. It may hold secrets: it goes through a pipe, where nobody else sees it."""
+
+    target: str
+    system: Opening
+    settings: Settings
+    until: Until
+    container: int
+    containers: int
+    run: str
+
+
+class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a child tells: how far it is, what it did in the end, or that another has its place."""
+
+    progress: Progress | None = None
+    report: Report | None = None
+    taken_over: bool = False
+
+
+def main() -> int:
+    """Run one container; returns the exit code."""
+    order = json.decode(_read_line(), type=Order)
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    with open(int(sys.argv[1]), "wb", buffering=0) as pipe:
+        return run_order(order, lambda line: _tell(pipe.write, line))
+
+
+def run_order(order: Order, tell: Callable[[Line], None]) -> int:
+    """Do what is ordered; errors are told on stderr."""
+    seat = Seat(order.container, order.containers, order.run)
+    try:
+        pipeline = load_pipeline(order.target)
+        report = start(
+            pipeline,
+            "local",
+            opened(order.system),
+            order.settings,
+            order.until,
+            lambda progress: tell(Line(progress=progress)),
+            None,
+            seat,
+        )
+    except FluvialError as error:
+        if isinstance(error, TakenOver):
+            tell(Line(taken_over=True))
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    tell(Line(report=report))
+    return 0
+
+
+def _tell(write: Callable[[bytes], object], line: Line) -> None:
+    with suppress(BrokenPipeError):  # the parent is gone: `_stop_with_parent` knows it too
+        write(json.encode(line) + b"\n")
+
+
+def _read_line() -> bytes:
+    """The first line of standard input, read without a buffer: the end of the process would wait for its lock."""
+    found = bytearray()
+    while not found.endswith(b"\n"):
+        found += os.read(0, 1 << 16) or b"\n"
+    return bytes(found)
+
+
+def _stop_with_parent() -> None:
+    """Stop as if asked to, once standard input has ended."""
+    while os.read(0, 1 << 16):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

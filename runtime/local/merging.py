@@ -1,0 +1,47 @@
+"""One progress and one report of several containers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..report import Progress, Report
+
+
+def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Progress:
+    """What all containers have done and what they have before them.
+
+    >>> parts = [Progress(phase="running", seconds=1.0, read=2, written=number, lag=3) for number in (1, 2)]
+    >>> merged = merged_progress(parts, "2 of 2 containers", 2.0)
+    >>> merged.read, merged.written, merged.lag
+    (4, 3, 6)
+    """
+    lags = [part.lag for part in parts]
+    return Progress(
+        phase=phase,
+        seconds=seconds,
+        read=sum(part.read for part in parts),
+        written=sum(part.written for part in parts),
+        lag=None if None in lags else sum(lag for lag in lags if lag is not None),
+        watermark=min((part.watermark for part in parts if part.watermark is not None), default=None),
+        in_flight=sum(part.in_flight for part in parts),
+    )
+
+
+def merged_report(pipeline: str, parts: Sequence[Report], seconds: float) -> Report:
+    """What all containers have done."""
+    return Report(
+        pipeline=pipeline,
+        engine="local",
+        seconds=seconds,
+        read=_sums(part.read for part in parts),
+        written=_sums(part.written for part in parts),
+        late=_sums(part.late for part in parts),
+        failed=_sums(part.failed for part in parts),
+        checkpoints=sum(part.checkpoints for part in parts),
+    )
+
+
+def _sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, number in part.items():
+            found[name] = found.get(name, 0) + number
+    return found

@@ -1,0 +1,58 @@
+"""Any number of containers, some of which die in the middle of the run, write what one does."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases import Case, cases, expected
+from comparing import assert_same
+from descriptions import Mode, build
+from fluvial.planner import Settings
+from fluvial.runtime.systems import LogSystem
+from oracle import Outputs
+from several import at_each_turn, run_together
+from targets import PATIENT, outputs_of, write
+
+FEW = settings(max_examples=30, deadline=None, suppress_health_check=PATIENT)
+
+
+def in_containers(case: Case, containers: int, deaths: Sequence[tuple[int, int]] = ()) -> Outputs:
+    with TemporaryDirectory() as folder:
+        system = LogSystem(Path(folder), fsync=False)
+        write(system, case.inputs)
+        pipeline = build(case.description)
+        often = Settings(guarantee="exactly_once", commit_interval=timedelta(0))
+        run_together(system, pipeline, containers, often, deaths)
+        return outputs_of(system, {*case.inputs}, pipeline.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_containers_write_what_the_oracle_does(mode: Mode) -> None:
+    @FEW
+    @given(cases(mode, negative=False), st.integers(2, 4))
+    def check(case: Case, containers: int) -> None:
+        assert_same(in_containers(case, containers), expected(case))
+
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_containers_that_die_repeat_and_lose_nothing(mode: Mode) -> None:
+    @FEW
+    @given(
+        cases(mode, negative=False),
+        st.integers(2, 3),
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=6),
+    )
+    def check(case: Case, containers: int, deaths: list[tuple[int, int]]) -> None:
+        with at_each_turn():
+            assert_same(in_containers(case, containers, deaths), expected(case))
+
+    check()

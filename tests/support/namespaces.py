@@ -1,0 +1,154 @@
+"""A part of a system of its own: streams whose names begin with a prefix, known without it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems.contract import (
+    Batch,
+    Consumer,
+    Producer,
+    Sender,
+    SendingAdmin,
+    SendingSystem,
+    StreamPartition,
+    StreamUse,
+    Transaction,
+)
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A system's streams of one prefix, so that tests with streams of the same names can share a broker."""
+
+    system: SendingSystem
+    prefix: str
+
+    @property
+    def url(self) -> str:
+        return self.system.url
+
+    def admin(self) -> "NamedAdmin":
+        return NamedAdmin(self.system.admin(), self.prefix)
+
+    def consumer(self, *, max_records: int = 10_000) -> "NamedConsumer":
+        return NamedConsumer(self.system.consumer(max_records=max_records), self.prefix)
+
+    def producer(self) -> "NamedProducer":
+        return NamedProducer(self.system.producer(), self.prefix)
+
+    def sender(self, transactional_id: str | None = None) -> "NamedSender":
+        id = None if transactional_id is None else f"{self.prefix}{transactional_id}"
+        return NamedSender(self.system.sender(id), self.prefix)
+
+    def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        return self.system.claim(f"{self.prefix}{pipeline}", container)
+
+
+@dataclass(frozen=True)
+class NamedAdmin:
+    admin: SendingAdmin
+    prefix: str
+
+    def streams(self) -> dict[str, int]:
+        found = self.admin.streams().items()
+        return {name.removeprefix(self.prefix): count for name, count in found if name.startswith(self.prefix)}
+
+    def partitions(self, stream: str) -> int | None:
+        return self.admin.partitions(self.prefix + stream)
+
+    def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
+        self.admin.create(self.prefix + stream, partitions, use)
+
+    def starts(self, stream: str) -> list[int]:
+        return self.admin.starts(self.prefix + stream)
+
+    def ends(self, stream: str) -> list[int]:
+        return self.admin.ends(self.prefix + stream)
+
+    def checkpoints(self, group: str) -> dict[str, bytes]:
+        return self.admin.checkpoints(self.prefix + group)
+
+    def identity(self, stream: str) -> str:
+        return self.admin.identity(self.prefix + stream)
+
+
+@dataclass(frozen=True)
+class NamedConsumer:
+    consumer: Consumer
+    prefix: str
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        self.consumer.assign({(self.prefix + name, number): at for (name, number), at in positions.items()})
+
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+        places = None if wanted is None else frozenset((self.prefix + name, number) for name, number in wanted)
+        found = self.consumer.poll(timeout, places)
+        return [replace(batch, stream=batch.stream.removeprefix(self.prefix)) for batch in found]
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+@dataclass(frozen=True)
+class NamedTransaction:
+    transaction: Transaction
+    prefix: str
+
+    @property
+    def size(self) -> int:
+        return self.transaction.size
+
+    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        self.transaction.append(self.prefix + stream, partition, records)
+
+    def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
+        self.transaction.commit(self.prefix + group if group else "", checkpoints)
+
+
+@dataclass(frozen=True)
+class NamedProducer:
+    producer: Producer
+    prefix: str
+
+    def begin(self) -> NamedTransaction:
+        return NamedTransaction(self.producer.begin(), self.prefix)
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        self.producer.trim(_prefixed(self.prefix, starts))
+
+    def close(self) -> None:
+        self.producer.close()
+
+
+@dataclass(frozen=True)
+class NamedSender:
+    sender: Sender
+    prefix: str
+
+    def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        self.sender.send(self.prefix + stream, partition, records)
+
+    def flush(self) -> None:
+        self.sender.flush()
+
+    def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+        found = self.sender.ends([(self.prefix + stream, partition) for stream, partition in places])
+        return {(stream.removeprefix(self.prefix), partition): end for (stream, partition), end in found.items()}
+
+    def begin(self) -> None:
+        self.sender.begin()
+
+    def commit(self) -> None:
+        self.sender.commit()
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        self.sender.trim(_prefixed(self.prefix, starts))
+
+    def close(self) -> None:
+        self.sender.close()
+
+
+def _prefixed(prefix: str, offsets: Mapping[StreamPartition, int]) -> dict[StreamPartition, int]:
+    return {(prefix + stream, partition): offset for (stream, partition), offset in offsets.items()}
