@@ -59,18 +59,19 @@ def measure(
 
 
 def _wait(process: Running, topics: Topics, wanted: int, limit: float) -> Ending:
-    """Until it has ended by itself, or there is nothing more to come, or the time is over."""
-    deadline, outputs, changed = time.monotonic() + limit, 0, time.monotonic()
-    looked = 0.0
-    while (now := time.monotonic()) < deadline:
+    """Until it has ended by itself, or there is nothing more to come, or it took too long for its start, or after it."""
+    outputs, changed, looked = 0, time.monotonic(), 0.0
+    while time.time() - (process.first or process.spawned) < limit:
+        now = time.monotonic()
         if (code := process.look()) is not None:
             return "failed" if code else "done"
         if now - looked > 5 * _LOOK:
             looked, found = now, sum(topics.ends(process.job.output))
             if found != outputs:
                 outputs, changed = found, now
-            if outputs and now - changed > (_QUIET if outputs >= wanted else _SILENT):
-                return "done"
+            whole = outputs >= wanted
+            if outputs and now - changed > (_QUIET if whole else _SILENT):
+                return "done" if whole else "limit"
         time.sleep(_LOOK)
     return "limit"
 

@@ -1,6 +1,5 @@
 """What was measured becomes medians, tables and a picture; the documentation shows the figures that are kept."""
 
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cell import Ending, Measured
-from benchmarks.contenders import CONTENDERS, chosen, lacking
 from benchmarks.latency import told
 from benchmarks.oracle import Verdict
 from benchmarks.page import PICTURE, figures, published
@@ -80,12 +78,6 @@ def test_the_documentation_shows_the_figures_that_are_kept() -> None:
     kept = load(LATEST)
     assert published() == figures(kept), "run `python -m benchmarks --publish`"
     assert PICTURE.read_text(encoding="utf-8") == picture(kept)
-
-
-def test_the_loop_is_always_measured_and_first() -> None:
-    assert [contender.name for contender in chosen(["quix"], ["own"])] == ["raw", "quix"]
-    assert [contender.group for contender in chosen(None, ["own"])] == ["own"] * 5
-    assert lacking(replace(CONTENDERS["quix"], name="nobody")) is not None
 
 
 def test_one_in_a_hundred_may_be_later_than_the_99th_percentile() -> None:
