@@ -50,27 +50,27 @@ def measure(
     """Run a contender over a topic that holds so many events."""
     busy, ours, begun = machine_seconds(), sum(use_of(os.getpid()).cpu.values()), time.monotonic()
     with running(contender, workload.name, topics, source) as process:
-        code = _wait(process, topics, len(wanted), limit)
+        ending = _wait(process, topics, None if contender.ends else len(wanted), limit)
         stopped = time.time()
         process.sampler.stop()
         others = machine_seconds() - busy - (sum(use_of(os.getpid()).cpu.values()) - ours)
         noise = max(0.0, others / (time.monotonic() - begun) / (os.cpu_count() or 1))
-        return _told(process, topics, workload.name, count, wanted, code, stopped, noise)
+        return _told(process, topics, workload.name, count, wanted, ending, stopped, noise)
 
 
-def _wait(process: Running, topics: Topics, wanted: int, limit: float) -> Ending:
-    """Until it has ended by itself, or there is nothing more to come, or it took too long for its start, or after it."""
+def _wait(process: Running, topics: Topics, wanted: int | None, limit: float) -> Ending:
+    """Until it has ended by itself, or its start takes too long, or what follows; one that never ends is done when no
+    more comes than the outputs that are `wanted`."""
     outputs, changed, looked = 0, time.monotonic(), 0.0
     while time.time() - (process.first or process.spawned) < limit:
-        now = time.monotonic()
         if (code := process.look()) is not None:
             return "failed" if code else "done"
-        if now - looked > 5 * _LOOK:
-            looked, found = now, sum(topics.ends(process.job.output))
+        if wanted is not None and time.monotonic() - looked > 5 * _LOOK:
+            looked, found = time.monotonic(), sum(topics.ends(process.job.output))
             if found != outputs:
-                outputs, changed = found, now
+                outputs, changed = found, looked
             whole = outputs >= wanted
-            if outputs and now - changed > (_QUIET if whole else _SILENT):
+            if outputs and looked - changed > (_QUIET if whole else _SILENT):
                 return "done" if whole else "limit"
         time.sleep(_LOOK)
     return "limit"
