@@ -22,8 +22,8 @@ SPARK_MEMORY = "4g"
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`command` is what to run for a job. `cannot` says why some workloads are not run; `ends` whether its process ends by
-    itself at the end of the input."""
+    """`command` is what to run for a job. `cannot` says why some workloads are not run, `ends` whether its process
+    ends by itself at the end of the input."""
 
     name: str
     title: str
@@ -74,9 +74,7 @@ CONTENDERS: Mapping[str, Contender] = {
         Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
         Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams", ends=False),
         Contender("bytewax", "Bytewax", "peer", _peer("bytewax"), {}, "bytewax"),
-        Contender(
-            "faust", "Faust", "peer", _peer("faust"), {"W4": "it has no sessions"}, "faust-streaming", ends=False
-        ),
+        Contender("faust", "Faust", "peer", _peer("faust"), {"W4": "no sessions"}, "faust-streaming", ends=False),
         Contender("pathway", "Pathway", "peer", _peer("pathway"), {}, "pathway"),
     )
 }
