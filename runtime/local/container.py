@@ -20,6 +20,8 @@ IDLE_SECONDS = 0.005
 BUSY_SECONDS = 0.001
 """Rest of a container that waits for asynchronous calls."""
 PROGRESS_SECONDS = 1.0
+QUIET_SECONDS = 0.05
+"""A container that runs to an end and was given nothing for that long has what there was."""
 TRIM_SECONDS = 60.0
 """Time between two looks for what intermediate streams need no longer keep."""
 
@@ -59,7 +61,7 @@ class Container:
         self._place = place
         self._others = place is not None and place.membership.containers > 1
         self._interval = settings.commit_interval.total_seconds()
-        self._started = self._moved_at = clock()
+        self._started = self._moved_at = self._fed_at = clock()
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
         self._next_progress = self._started + PROGRESS_SECONDS
         self._draining: set[str] = set()
@@ -140,6 +142,8 @@ class Container:
     def _commit_due(self, fed: set[str]) -> bool:
         """Commit the tasks that are due; one that has to wait for asynchronous work takes no more until it has."""
         now = self._clock()
+        if fed:
+            self._fed_at = now
         due = [task for task in self._tasks if self._is_due(task, now, starved=task.name not in fed)]
         if due and self._commits.together:
             due = self._tasks
@@ -155,9 +159,15 @@ class Container:
         return self._commit(ready)
 
     def _is_due(self, task: LocalTask, now: float, *, starved: bool) -> bool:
-        due = now >= self._next_commit[task.name] or task.staged >= self._settings.max_staged_bytes
-        caught_up = self._ends is not None and starved and not task.queued and not task.busy and task.news
-        return task.name in self._draining or due or caught_up
+        if task.name in self._draining or now >= self._next_commit[task.name]:
+            return True
+        if task.staged >= self._settings.max_staged_bytes:
+            return True
+        if self._ends is None or task.queued or task.busy or not starved:
+            return False
+        # Where records travel, one turn without any says nothing.
+        caught_up = not self._commits.early or task.done or now - self._fed_at > QUIET_SECONDS
+        return caught_up and task.news
 
     def _commit(self, tasks: Iterable[LocalTask]) -> bool:
         """Commit what there is to commit; whether there was anything."""

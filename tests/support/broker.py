@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from broker_jars import BROKER, BrokerProblem, java
@@ -107,6 +108,12 @@ class Broker:
         admin = AdminClient({"bootstrap.servers": self.address})  # held: what it was asked for ends with it
         admin.create_topics([topic])[name].result()
         return name
+
+    def settings_of(self, topic: str) -> dict[str, str]:
+        """The settings of a topic."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        (asked,) = admin.describe_configs([ConfigResource("topic", topic)]).values()
+        return {name: entry.value for name, entry in asked.result().items()}
 
     def remove_topics(self, *names: str) -> None:
         """Remove those of these topics that exist; returns when they are gone."""

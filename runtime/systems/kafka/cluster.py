@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -15,6 +16,10 @@ from .clients import LOG, admin_api
 from .settings import KafkaSettings
 
 Offsets = dict[StreamPartition, int]
+
+_SOON = (0.3, 0.6, 1.2, 2.4)
+_LATE = 5.0
+"""Seconds that a request for offsets may take, the first ones and those after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,13 @@ class Cluster:
 
     def _offsets(self, places: Collection[StreamPartition], which: Any, isolation: IsolationLevel) -> Offsets:
         wanted = {TopicPartition(stream, partition): which for stream, partition in places}
+        # Where a leader is not known yet, the client may miss the news and look again after 3 s only; a new request
+        # looks at once.
+        patience = chain(_SOON, repeat(_LATE))
 
         def send(client: AdminClient, seconds: float) -> Offsets:
-            asked = client.list_offsets(wanted, isolation_level=isolation, request_timeout=seconds)
+            soon = min(seconds, next(patience))
+            asked = client.list_offsets(wanted, isolation_level=isolation, request_timeout=soon)
             return {(place.topic, place.partition): answer.result().offset for place, answer in asked.items()}
 
         return self.ask("tell the offsets of its topics", send) if wanted else {}
@@ -114,7 +123,7 @@ def logged(asked: Future[Any]) -> None:
     """Log what went wrong with a request that nobody waits for."""
     error = asked.exception()
     if error is not None:
-        LOG.warning("%s", error)
+        LOG.info("%s", error)
 
 
 _ISOLATION = {

@@ -121,8 +121,6 @@ class KafkaSender:
     def _check(self) -> None:
         if self._closed:
             raise UsageError("This sender is closed. Make another one.")
-        if self._watch.fatal is not None and self._failed is None:
-            self._failed = self._problem("take what was sent", self._watch.fatal)
         if self._failed is not None:
             raise self._failed
 
@@ -151,7 +149,7 @@ class KafkaSender:
         try:
             return act(seconds)
         except SystemError:  # it broke off, for a fatal error
-            error = self._watch.fatal or KafkaError(KafkaError._FATAL, "a fatal error")
+            error = self._fatal()
         except:  # noqa: E722 - it raises a fatal error itself, which is no exception at all
             raised: object = sys.exc_info()[1]
             if not isinstance(raised, KafkaError):
@@ -159,6 +157,17 @@ class KafkaSender:
             error = raised
         self._fail(self._problem("take what was sent", error))
         return None
+
+    def _fatal(self) -> KafkaError:
+        """The fatal error; the client tells it again to those who ask for something with a transaction."""
+        try:
+            if self._id is not None:
+                self._client.abort_transaction(_TO_CLOSE)
+        except KafkaException as caught:
+            error: KafkaError = caught.args[0]
+            if error.fatal():
+                return error
+        return KafkaError(KafkaError._FATAL, "a fatal error")
 
     def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called for each record that could not be written; the first says why."""
