@@ -74,6 +74,12 @@ def test_tables_and_picture_name_each_contender_and_mark_what_failed() -> None:
     assert {"a loop by hand", "Quix Streams", "Faust", "failed"} <= set(texts)
 
 
+def test_figures_of_a_busy_machine_say_so() -> None:
+    busy = msgspec.structs.replace(run(1), noise=0.4)
+    assert "not quiet.** Others used up to 40%" in figures(found(raw=[busy]))
+    assert "not quiet" not in figures(found(raw=[run(1)]))
+
+
 def test_the_documentation_shows_the_figures_that_are_kept() -> None:
     kept = load(LATEST)
     assert published() == figures(kept), "run `python -m benchmarks --publish`"
