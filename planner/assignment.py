@@ -35,9 +35,9 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
     state. The same arguments give the same assignment.
 
     >>> assign({"clicks": 2, "by-user": 3}, 2)
-    {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 0, 'by-user/2': 1}
+    {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 0}
     >>> assign({"clicks": 2, "by-user": 3}, 3, before=_)
-    {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 2, 'by-user/2': 1}
+    {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 2}
     """
     found: dict[str, int] = {}
     rooms = _rooms(stages, containers, before or {})
@@ -49,17 +49,14 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
 
 def _fill(names: list[str], room: list[int], before: Mapping[str, int]) -> dict[str, int]:
     """Tasks of one stage where they were as long as there is room, the others wherever there is."""
-    found = {}
+    found: dict[str, int] = {}
     for name in names:
         home = before.get(name)
         if home is not None and home < len(room) and room[home]:
             room[home] -= 1
             found[name] = home
-    for name in names:
-        if name not in found:
-            free = max(range(len(room)), key=lambda container: (room[container], -container))
-            room[free] -= 1
-            found[name] = free
+    free = [place for turn in range(max(room)) for place, left in enumerate(room) if left > turn]
+    found.update(zip((name for name in names if name not in found), free, strict=True))
     return found
 
 
@@ -73,7 +70,7 @@ def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[s
     import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
 
     left = sum(tasks % containers for tasks in stages.values())
-    gain = containers**2  # of a task that stays: more than all else together
+    gain = containers * (containers + left)  # of a task that stays: more than all else together
     flow: nx.DiGraph[object] = nx.DiGraph()
     for container in range(containers):
         flow.add_edge(container, "whole", capacity=left // containers, weight=0)
@@ -81,6 +78,7 @@ def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[s
     # All of it gets through, so every container gets its whole part, and some the one more.
     flow.add_edge("whole", "end", capacity=left // containers * containers, weight=0)
     flow.add_edge("rest", "end", capacity=left % containers, weight=0)
+    turn = 0
     for stage, tasks in stages.items():
         kept = [0] * containers
         for number in range(tasks):
@@ -90,7 +88,9 @@ def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[s
         flow.add_edge("start", ("stage", stage), capacity=tasks % containers, weight=0)
         for container in range(containers):
             stays = kept[container] > tasks // containers
-            flow.add_edge(("stage", stage), container, capacity=1, weight=-gain if stays else 0)
+            wait = (container - turn) % containers  # all else being equal, they are dealt out in turn
+            flow.add_edge(("stage", stage), container, capacity=1, weight=wait - gain if stays else wait)
+        turn += tasks
     dealt = nx.max_flow_min_cost(flow, "start", "end") if stages else {}
     return {
         stage: [tasks // containers + dealt[("stage", stage)][container] for container in range(containers)]

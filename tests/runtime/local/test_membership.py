@@ -203,19 +203,23 @@ def test_the_stream_does_not_grow_for_ever(log: LogSystem) -> None:
     assert log.admin().ends(STREAM)[0] - log.admin().starts(STREAM)[0] < 3
 
 
-def test_an_end_that_was_read_before_a_death_is_not_told_again(log: LogSystem) -> None:
-    """Container 1 has told the end of its source to container 0, which dies once it has taken that in."""
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_an_end_that_was_read_before_a_death_is_not_told_again(partitions: int, tmp_path: Path) -> None:
+    """Container 0 has told the end of its source to container 1, which dies each time that it has taken something in;
+    with two partitions, it tells of another source itself."""
+    log = LogSystem(tmp_path, fsync=False)
+    write(log, {"in": [[(None, b"a", 0, ())]] * partitions})
+
+    def die(_: Progress) -> None:
+        raise Death
+
     with at_each_turn(), ThreadPoolExecutor(1) as pool:
-        other = pool.submit(run_in, log, 1, 2)
+        other = pool.submit(run_in, log, 0, 2)
         while not all(log.admin().ends("p-by") if log.admin().partitions("p-by") else [0]):
             time.sleep(0.01)
-
-        def die(_: Progress) -> None:
-            raise Death
-
-        for _ in range(2):
+        for _ in range(4):
             with pytest.raises(Death):
-                run_in(log, 0, 2, die)
-        run_in(log, 0, 2)
+                run_in(log, 1, 2, die)
+        run_in(log, 1, 2)
         other.result()
-    assert sorted(record[1] or b"" for record in contents(log, "out")) == [b"a", b"b"]
+    assert [record[1] for record in contents(log, "out")] == [b"a"] * partitions

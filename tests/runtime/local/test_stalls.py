@@ -1,17 +1,26 @@
 """A run that waits for what will not come says so."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
 from fluvial.dsl import NoProgressError, Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
-from fluvial.runtime import run
+from fluvial.runtime import Progress, Report, run
 from fluvial.runtime.kernel.stamps import read_control
-from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.local.assignments import Known
+from fluvial.runtime.local.coordinator import Coordinator
+from fluvial.runtime.report import OnProgress
+from fluvial.runtime.systems import LogSystem, MemorySystem
+from fluvial.runtime.systems.log.consumer import LogConsumer
 from fluvial.runtime.systems.memory import MemoryTransaction
+from several import at_each_turn
 from targets import write
 
 
@@ -34,3 +43,39 @@ def test_an_intermediate_stream_that_never_ends_is_a_stall(monkeypatch: pytest.M
     impatient = Settings(stall_timeout=timedelta(milliseconds=20))
     with pytest.raises(NoProgressError, match=r"task p-by/0 waits for the end of p-by\n.*expected: progress"):
         run(pipeline, system=system, until="end", settings=impatient)
+
+
+def test_what_another_container_is_to_end_is_not_waited_for_in_vain(tmp_path: Path) -> None:
+    """Container 1 has nothing to do before container 0, which begins long after the patience of both is over."""
+    pipeline, log = Pipeline("p"), LogSystem(tmp_path, fsync=False)
+    pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str).send_to("out")
+    write(log, {"in": [[(None, b"a", 0, ())]]})
+    impatient = Settings(stall_timeout=timedelta(milliseconds=1))
+    waited = Event()
+
+    def waits(progress: Progress) -> None:
+        if progress.seconds > 0.1:
+            waited.set()
+
+    def container(number: int, progress: OnProgress | None = None) -> Report:
+        words: dict[str, Any] = {"system": log, "until": "end", "settings": impatient, "containers": 2}
+        return run(pipeline, progress=progress, container_id=number, **words)
+
+    with at_each_turn(), ThreadPoolExecutor(1) as pool:
+        second = pool.submit(container, 1, waits)
+        assert waited.wait(60)
+        assert container(0).written == {"p-by": 1}
+        assert second.result().written == {"out": 1}
+
+
+def test_a_container_stalls_by_itself_where_its_own_source_gives_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, log = Pipeline("p"), LogSystem(tmp_path, fsync=False)
+    pipeline.stream("in", value=str).send_to("out")
+    write(log, {"in": [[(None, b"a", 0, ())]] * 2})
+    monkeypatch.setattr(LogConsumer, "_batches", lambda *_: iter(()))
+    monkeypatch.setattr(Coordinator, "read", lambda _: (Known(), 0))
+    impatient = Settings(stall_timeout=timedelta(milliseconds=20))
+    with pytest.raises(NoProgressError, match="task in/1 waits for the end of in"):
+        run(pipeline, system=log, until="end", settings=impatient, container_id=1, containers=2)

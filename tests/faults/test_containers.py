@@ -1,0 +1,102 @@
+"""Containers as processes that are killed, stopped, and started in other numbers: nothing is lost."""
+
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from container_runs import Yard, alive, ended, kill, make_yard
+from fluvial.runtime.systems import KafkaSystem, LogSystem
+
+pytestmark = pytest.mark.slow
+GUARANTEES = ["at_least_once", "exactly_once"]
+TWO = ("--containers", "2")
+EXACTLY = ("--guarantee", "exactly_once")
+
+
+@pytest.fixture(params=["log", pytest.param("kafka", marks=pytest.mark.kafka)])
+def yard(request: Any, tmp_path: Path) -> Yard:
+    if request.param == "log":
+        return make_yard(LogSystem(tmp_path / "log", fsync=False), tmp_path)
+    return make_yard(KafkaSystem(request.getfixturevalue("broker").address), tmp_path)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("which", ["sessions", "lookups"])
+def test_a_container_that_is_killed_is_started_again_and_nothing_is_lost(
+    yard: Yard, which: str, guarantee: str
+) -> None:
+    delays = random.Random(which + guarantee)
+    with yard.running(which, *TWO, "--until", "end", "--guarantee", guarantee) as run:
+        before = ["", ""]
+        for number in (0, 1, 0, 1):
+            found = yard.container(which, number, run, before[number])
+            if found is not None:
+                before[number] = found.incarnation
+                time.sleep(delays.uniform(0, 0.5))
+                kill(found)
+        said = ended(run, 0)
+    assert "was killed by SIGKILL; it is started again" in said
+    assert yard.missing(which) == []
+    assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
+
+
+def test_all_stop_together_after_a_commit_and_go_on_in_any_number(yard: Yard) -> None:
+    before = ""
+    for containers in (2, 1, 2):
+        with yard.running("sessions", "--containers", str(containers), *EXACTLY) as run:
+            found = yard.container("sessions", 0, run, before)
+            assert found is not None
+            before = found.incarnation
+            run.send_signal(signal.SIGTERM)
+            ended(run, 0)
+    yard.run("sessions", *TWO, *EXACTLY)
+    assert yard.written() == yard.expected("sessions")
+
+
+def test_anything_may_start_the_containers(yard: Yard) -> None:
+    words = (*TWO, *EXACTLY, "--until", "end", "--container-id")
+    with yard.running("sessions", *words, "0") as first:
+        died = yard.container("sessions", 0, first)
+        assert died is not None
+        with yard.running("sessions", *words, "1") as second:
+            yard.wait_for_output()
+            kill(died)
+            ended(first, -signal.SIGKILL)
+            with yard.running("sessions", *words, "0") as again:
+                ended(again, 0)
+            ended(second, 0)
+    assert yard.written() == yard.expected("sessions")
+
+
+def test_containers_stop_when_their_parent_is_killed(yard: Yard) -> None:
+    with yard.running("sessions", *TWO, *EXACTLY) as run:
+        found = [yard.container("sessions", number, run) for number in range(2)]
+        yard.wait_for_output()
+        run.kill()
+        run.wait()
+    while any(one is not None and alive(one) for one in found):
+        time.sleep(0.02)
+    yard.run("sessions", *TWO, *EXACTLY)
+    assert yard.written() == yard.expected("sessions")
+
+
+def test_a_container_that_dies_too_often_ends_the_run(yard: Yard) -> None:
+    with yard.running("sessions", *TWO, "--max-restarts", "0") as run:
+        found = yard.container("sessions", 1, run)
+        assert found is not None
+        kill(found)
+        said = ended(run, 128 + signal.SIGKILL)
+    assert "container 1 has died too often, which ends the run. The others are stopped." in said
+
+
+def test_a_message_that_fails_ends_the_run(yard: Yard) -> None:
+    text = yard.target.read_text().replace("return word\n", "return word if len(word) < 4 else word[9]\n")
+    yard.target.write_text(text)
+    with yard.running("sessions", *TWO, "--until", "end") as run:
+        said = ended(run, 5)
+    assert "IndexError" in said
+    assert "ended with exit code 5, which ends the run" in said

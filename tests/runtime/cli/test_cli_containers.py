@@ -1,0 +1,115 @@
+"""`run --containers`: children that share the work, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import Ended, Fluvial
+from explained import assert_explains, error_of
+from fluvial.dsl import UnsupportedError, UsageError
+from fluvial.runtime import Report, run
+from fluvial.runtime.commands.run import RunOptions, run_pipeline
+from fluvial.runtime.systems import MemorySystem, open_system
+from fluvial.runtime.target import load_pipeline
+
+WORDS = ("--input", "words=words.jsonl", "--partitions", "3")
+COUNTS = ("--output", "counts=counts.jsonl")
+
+
+def counts(folder: Path) -> list[str]:
+    return sorted((folder / "counts.jsonl").read_text().splitlines())
+
+
+def test_two_containers_write_what_one_does(fluvial: Fluvial, folder: Path) -> None:
+    alone = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json")
+    wanted = counts(folder)
+    ended = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json", "--containers", "2")
+    assert (ended.code, ended.err) == (0, "")
+    assert counts(folder) == wanted
+    same = ("pipeline", "engine", "read", "written", "late", "failed")
+    one, both = json.loads(alone.out), json.loads(ended.out)
+    assert {name: one[name] for name in same} == {name: both[name] for name in same}
+
+
+def test_what_children_say_is_shown_with_their_number(fluvial: Fluvial, folder: Path) -> None:
+    program = folder / "letters.py"
+    program.write_text(program.read_text() + "\nimport sys\nprint('loaded', file=sys.stderr)\n")
+    ended = fluvial("run", "letters.py", *WORDS, "--containers", "2", "--quiet")
+    assert sorted(ended.err.splitlines()) == ["container 0: loaded", "container 1: loaded", "loaded"]
+
+
+def test_idle_containers_are_told_of(fluvial: Fluvial, folder: Path) -> None:
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", *COUNTS, "--containers", "3")
+    assert (ended.code, len(counts(folder))) == (0, 3)
+    assert ended.err == "1 container of 3 will be idle: there are no more tasks\n"
+
+
+def test_an_error_of_a_child_is_that_of_all(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "words.jsonl").write_text('{"text":3}\n')
+    ended = fluvial("run", "letters.py", *WORDS, "--containers", "2")
+    assert ended.code == 5
+    assert "container 0: " in ended.err
+    assert ended.err.endswith("container 0 ended with exit code 5, which ends the run. The others are stopped.\n")
+
+
+def test_one_container_of_several_by_its_number(fluvial: Fluvial) -> None:
+    fluvial("produce", "words", "words.jsonl", "--partitions", "2")
+    words = ("run", "letters.py", "--until", "end", "--containers", "5", "--json", "--container-id")
+    # There are four tasks, so the last one is idle; the others would wait for each other.
+    ended = fluvial(*words, "4")
+    assert (ended.code, json.loads(ended.out)["read"]) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "expected"),
+    [
+        (("--container-id", "1"), "--container-id 1 without --containers", "the number of containers too"),
+        (("--container-id", "2", "--containers", "2"), "--container-id 2 of --containers 2", "0 to 1"),
+        ((*WORDS, "--container-id", "0", "--containers", "2"), "with --input or --output", "all containers"),
+        (("--containers", "2", "--engine", "spark"), "2 containers with engine='spark'", "the engine 'local'"),
+        (("--containers", "2", "--system", "memory:"), "2 containers on memory:", "a system that all of them see"),
+    ],
+)
+def test_what_is_refused(fluvial: Fluvial, words: tuple[str, ...], wrong: str, expected: str) -> None:
+    ended: Ended = fluvial("run", "letters.py", *words)
+    assert ended.code in (2, 3)
+    first, *rest = ended.err.splitlines()
+    assert wrong in first
+    assert any(line.startswith("  expected: ") and expected in line for line in rest)
+
+
+@pytest.mark.parametrize(("container", "containers"), [(2, 2), (-1, 1), (0, 0), (0, True + 0.5)])
+def test_a_container_that_does_not_exist_is_refused_in_python_too(
+    folder: Path, container: int, containers: int
+) -> None:
+    pipeline = load_pipeline(str(folder / "letters.py"))
+    error = error_of(
+        lambda: run(pipeline, system=MemorySystem(), container_id=container, containers=containers), UsageError
+    )
+    wrong = f"container_id={container}, containers={containers}"
+    assert_explains(error, wrong, None, "one of them, counted from 0")
+
+
+def test_children_need_a_system_that_they_can_open(folder: Path) -> None:
+    class Own(MemorySystem):
+        @property
+        def url(self) -> str:
+            return "own:"
+
+    system = Own()
+    system.admin().create("words", 1)
+    pipeline = load_pipeline(str(folder / "letters.py"))
+
+    def both() -> Report:
+        options = RunOptions(target="letters.py", system=system, containers=2, until="end")
+        return run_pipeline(pipeline, options, None)[0]
+
+    assert "own: cannot be opened by another process" in str(error_of(both, UsageError))
+    memory = open_system("memory:")
+    assert_explains(
+        error_of(lambda: run(pipeline, system=memory, containers=2), UnsupportedError),
+        "2 containers on memory:, which other processes cannot see",
+        None,
+        "a system that all of them see",
+    )
