@@ -13,10 +13,10 @@ from benchmarks.contenders import CONTENDERS, Contender, chosen, lacking
 from benchmarks.latency import latency
 from benchmarks.page import publish, table
 from benchmarks.profiling import profile
-from benchmarks.results import LATEST, Latency, load, results, save
+from benchmarks.results import LATEST, Latency, Results, Run, load, results, save
 from benchmarks.rounds import Size, compare
 from benchmarks.topics import INPUT, Topics
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import WORKLOADS, Workload
 from broker import Broker
 from broker_jars import ROOT
 
@@ -26,26 +26,44 @@ FOLDER = ROOT / ".kafka" / "bench"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks; 0 if every output that is whole was correct."""
     given = _parser().parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 140)
     if given.publish:
         publish(load(given.output))
         return 0
-    size = Size(given.messages, given.rounds, given.peer_rounds, given.limit)
-    workloads = [WORKLOADS[name] for name in given.workload or WORKLOADS]
-    contenders = list(_able(chosen(given.engine, ["own", "peer"] if given.peers else ["own"])))
     with serving(given.broker) as topics:
-        if given.profile:
-            for workload in workloads:
-                profile(CONTENDERS[given.profile], workload, size, topics, _tell)
-            return 0
-        runs = [run for workload in workloads for run in compare(workload, contenders, size, topics, _tell)]
-        latencies = list(_latencies(contenders, given.rate, given.seconds, topics))
-    found = results(given.messages, runs, latencies)
-    save(found, given.output)
-    if given.output == LATEST:
-        publish(found)
-    console.print(table(found))
+        return _profiles(given, topics) if given.profile else _measured(given, topics)
+
+
+def _measured(given: argparse.Namespace, topics: Topics) -> int:
+    """Measure, and save after each workload: what is cut off leaves what it has found."""
+    contenders = list(_able(chosen(given.engine, ["own", "peer"] if given.peers else ["own"])))
+    runs: list[Run] = []
+    for workload in _workloads(given):
+        runs.extend(compare(workload, contenders, _size(given), topics, _tell))
+        _keep(results(given.messages, runs, []), given.output)
+    found = results(given.messages, runs, list(_latencies(contenders, given.rate, given.seconds, topics)))
+    _keep(found, given.output)
+    Console(width=None if sys.stdout.isatty() else 140).print(table(found))
     return 0 if all(run.output_correct for run in runs if CONTENDERS[run.engine].group == "own") else 1
+
+
+def _profiles(given: argparse.Namespace, topics: Topics) -> int:
+    for workload in _workloads(given):
+        profile(CONTENDERS[given.profile], workload, _size(given), topics, _tell)
+    return 0
+
+
+def _keep(found: Results, file: Path) -> None:
+    save(found, file)
+    if file == LATEST:
+        publish(found)
+
+
+def _size(given: argparse.Namespace) -> Size:
+    return Size(given.messages, given.rounds, given.peer_rounds, given.limit)
+
+
+def _workloads(given: argparse.Namespace) -> list[Workload]:
+    return [WORKLOADS[name] for name in given.workload or WORKLOADS]
 
 
 @contextmanager
@@ -104,4 +122,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,15 +1,16 @@
 """One run of one contender on one workload, from its first message to its last output."""
 
-import os
 import time
+from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from benchmarks.contenders import Contender
 from benchmarks.oracle import Table, Verdict, judge
 from benchmarks.process import Running, running
-from benchmarks.sampling import machine_seconds, use_of
+from benchmarks.sampling import Noise
 from benchmarks.topics import Topics
 from benchmarks.workloads import Workload
 
@@ -44,70 +45,70 @@ class Measured(Struct, frozen=True, kw_only=True):
         return self.messages / self.seconds if self.ending != "failed" and self.seconds > 0 else 0.0
 
 
-def measure(
-    contender: Contender, workload: Workload, topics: Topics, source: str, count: int, wanted: Table, limit: float
-) -> Measured:
-    """Run a contender over a topic that holds so many events."""
-    busy, ours, begun = machine_seconds(), sum(use_of(os.getpid()).cpu.values()), time.monotonic()
-    with running(contender, workload.name, topics, source) as process:
-        code = _wait(process, topics, len(wanted), limit)
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A contender and its workload, over the topic `source` with `count` events; what is `wanted` of it; the seconds
+    from its first message after which it is stopped."""
+
+    contender: Contender
+    workload: Workload
+    source: str
+    count: int
+    wanted: Table
+    limit: float
+
+
+def measure(cell: Cell, topics: Topics) -> Measured:
+    """Run a contender once."""
+    noise = Noise()
+    with running(cell.contender, cell.workload.name, topics, cell.source) as process:
+        ending = _wait(process, topics, None if cell.contender.ends else len(cell.wanted), cell.limit)
         stopped = time.time()
         process.sampler.stop()
-        others = machine_seconds() - busy - (sum(use_of(os.getpid()).cpu.values()) - ours)
-        noise = max(0.0, others / (time.monotonic() - begun) / (os.cpu_count() or 1))
-        return _told(process, topics, workload.name, count, wanted, code, stopped, noise)
+        others = noise.share(process.sampler)
+        found = _found(cell, process, topics, ending, stopped)
+    return msgspec.structs.replace(found, noise=round(others, 2))
 
 
-def _wait(process: Running, topics: Topics, wanted: int, limit: float) -> Ending:
-    """Until it has ended by itself, or there is nothing more to come, or the time is over."""
-    deadline, outputs, changed = time.monotonic() + limit, 0, time.monotonic()
-    looked = 0.0
-    while (now := time.monotonic()) < deadline:
+def _wait(process: Running, topics: Topics, wanted: int | None, limit: float) -> Ending:
+    """Until it has ended by itself, or its start takes too long, or what follows; one that never ends is done when no
+    more comes than the outputs that are `wanted`."""
+    outputs, changed, looked = 0, time.monotonic(), 0.0
+    while time.time() - (process.first or process.spawned) < limit:
         if (code := process.look()) is not None:
             return "failed" if code else "done"
-        if now - looked > 5 * _LOOK:
-            looked, found = now, sum(topics.ends(process.job.output))
+        if wanted is not None and time.monotonic() - looked > 5 * _LOOK:
+            looked, found = time.monotonic(), sum(topics.ends(process.job.output))
             if found != outputs:
-                outputs, changed = found, now
-            if outputs and now - changed > (_QUIET if outputs >= wanted else _SILENT):
-                return "done"
+                outputs, changed = found, looked
+            whole = outputs >= wanted
+            if outputs and looked - changed > (_QUIET if whole else _SILENT):
+                return "done" if whole else "limit"
         time.sleep(_LOOK)
     return "limit"
 
 
-def _told(
-    process: Running,
-    topics: Topics,
-    workload: str,
-    count: int,
-    wanted: Table,
-    ending: Ending,
-    stopped: float,
-    noise: float,
-) -> Measured:
-    values: list[bytes] = []
-    last = 0
-    for value, at in topics.read(process.job.output):
-        values.append(value)
-        last = max(last, at)
-    verdict = judge(workload, wanted, values)
+def _found(cell: Cell, process: Running, topics: Topics, ending: Ending, stopped: float) -> Measured:
+    output = list(topics.read(process.job.output))
+    verdict = judge(cell.workload.name, cell.wanted, (value for value, _ in output))
     first = process.first or process.spawned
-    until = stopped if ending == "limit" else last / 1000
-    whole = verdict.correct or ending != "limit"
+    last = max((at for _, at in output), default=0) / 1000
+    if ending == "limit" and verdict.correct:
+        ending = "done"
+    cut_off = ending == "limit"
     return Measured(
-        ending="done" if ending == "limit" and verdict.correct else ending,
-        messages=count if whole else _progress(process, workload, len(values), len(wanted), count),
-        seconds=round(max((last / 1000 if whole else until) - first, 0.0), 3),
+        ending=ending,
+        messages=_progress(cell, process, len(output)) if cut_off else cell.count,
+        seconds=round(max((stopped if cut_off else last) - first, 0.0), 3),
         startup_seconds=round(first - process.spawned, 2),
         cpu_seconds=round(process.sampler.cpu, 2),
         peak_rss_mb=round(process.sampler.peak / 1e6),
-        noise=round(noise, 2),
         verdict=verdict,
         problem="" if ending == "done" and verdict.correct else process.tail(),
     )
 
 
-def _progress(process: Running, workload: str, outputs: int, wanted: int, count: int) -> int:
+def _progress(cell: Cell, process: Running, outputs: int) -> int:
     """How far it came: as it has noted itself, or as its output tells where each message has one, or may have."""
-    by_output = {"W1": outputs * count // max(wanted, 1), "W3": outputs, "W5": outputs}
-    return min(count, max(process.notes().progress, by_output.get(workload, 0)))
+    by_output = {"W1": outputs * cell.count // max(len(cell.wanted), 1), "W3": outputs, "W5": outputs}
+    return min(cell.count, max(process.notes().progress, by_output.get(cell.workload.name, 0)))

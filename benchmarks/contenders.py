@@ -22,7 +22,8 @@ SPARK_MEMORY = "4g"
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`command` is what to run for a job. `cannot` says why some workloads are not run."""
+    """`command` is what to run for a job. `cannot` says why some workloads are not run, `ends` whether its process
+    ends by itself at the end of the input."""
 
     name: str
     title: str
@@ -30,6 +31,7 @@ class Contender:
     command: Callable[[Job], Sequence[str]]
     cannot: Mapping[str, str]
     package: str = "fluvial"
+    ends: bool = True
 
 
 def _module(name: str) -> Callable[[Job], Sequence[str]]:
@@ -70,9 +72,9 @@ CONTENDERS: Mapping[str, Contender] = {
         Contender("local-2", "Fluvial, two containers", "own", _fluvial("--containers", "2"), {}),
         Contender("pyspark", "PySpark by hand", "own", _module("benchmarks.references.by_spark"), {}, "pyspark"),
         Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
-        Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams"),
+        Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams", ends=False),
         Contender("bytewax", "Bytewax", "peer", _peer("bytewax"), {}, "bytewax"),
-        Contender("faust", "Faust", "peer", _peer("faust"), {"W4": "it has no sessions"}, "faust-streaming"),
+        Contender("faust", "Faust", "peer", _peer("faust"), {"W4": "no sessions"}, "faust-streaming", ends=False),
         Contender("pathway", "Pathway", "peer", _peer("pathway"), {}, "pathway"),
     )
 }

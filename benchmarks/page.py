@@ -10,6 +10,9 @@ from benchmarks.results import Results, Run
 from benchmarks.workloads import WORKLOADS
 from broker_jars import ROOT
 
+_QUIET = 0.1
+"""The share of the machine that others may use."""
+
 PAGE = ROOT / "docs" / "guide" / "performance.md"
 PICTURE = ROOT / "docs" / "images" / "performance.svg"
 _BEGIN, _END = "<!-- figures: written by make bench -->\n", "<!-- end of figures -->\n"
@@ -64,7 +67,7 @@ def published() -> str:
 
 def figures(found: Results) -> str:
     """The figures as Markdown."""
-    parts = [_setting(found), "![Speed beside the loop by hand](../images/performance.svg)"]
+    parts = [_setting(found), *_warning(found), "![Speed beside the loop by hand](../images/performance.svg)"]
     for title, tell in _TABLES.items():
         parts.append("\n".join([f"**{title}**", "", *_matrix(found, tell)]))
     if any(run.partial or not run.output_correct for run in found.runs):
@@ -83,6 +86,12 @@ def _setting(found: Results) -> str:
         f"{machine['processor']}, {machine['cores']} cores and {machine['memory']} for contender, broker and harness "
         f"together; Kafka {kafka}, Python {python}; {others}."
     )
+
+
+def _warning(found: Results) -> Iterator[str]:
+    noise = max((run.noise for run in found.runs), default=0.0)
+    if noise > _QUIET:
+        yield f"**The machine was not quiet.** Others used up to {noise:.0%} of it during a run: measure again."
 
 
 def _matrix(found: Results, tell: Callable[[Run], str]) -> Iterator[str]:

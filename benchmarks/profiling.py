@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.cell import measure
+from benchmarks.cell import Cell, measure
 from benchmarks.contenders import Contender
 from benchmarks.events import events
 from benchmarks.job import Job
@@ -26,15 +26,9 @@ def profile(contender: Contender, workload: Workload, size: Size, topics: Topics
     count = workload.events(size.messages)
     source = load(topics, count, tell)
     with tempfile.NamedTemporaryFile(suffix=".prof") as file:
-        found = measure(
-            replace(contender, command=lambda job: _profiled(contender, job, file.name)),
-            workload,
-            topics,
-            source,
-            count,
-            expected(workload.name, events(count)),
-            size.limit,
-        )
+        watched = replace(contender, command=lambda job: _profiled(contender, job, file.name))
+        wanted = expected(workload.name, events(count))
+        found = measure(Cell(watched, workload, source, count, wanted, size.limit), topics)
         tell(f"{workload.name}: {found.speed:,.0f}/s under the profiler")
         pstats.Stats(file.name).sort_stats("tottime").print_stats(_LINES)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.cell import Measured, measure
+from benchmarks.cell import Cell, Measured, measure
 from benchmarks.contenders import BASELINE, BY_SPARK, Contender
 from benchmarks.events import events
 from benchmarks.oracle import expected
@@ -34,7 +34,7 @@ def compare(workload: Workload, contenders: Sequence[Contender], size: Size, top
         for contender in contenders:
             if workload.name in contender.cannot or (contender.group == "peer" and number >= size.peer_rounds):
                 continue
-            found = measure(contender, workload, topics, source, count, wanted, size.limit)
+            found = measure(Cell(contender, workload, source, count, wanted, size.limit), topics)
             rounds[-1][contender.name] = found
             tell(f"{workload.name}, round {number + 1}: {contender.name} {_said(found)}")
     return summed_up(workload.name, rounds)

@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,13 +38,6 @@ def use_of(root: int) -> Use:
         threads += int(fields[17])
         rss += int(fields[21]) * _PAGE
     return Use(rss, threads, files, cpu)
-
-
-def machine_seconds() -> float:
-    """Seconds for which the machine's processors have worked, all together."""
-    words = Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0].split()
-    user, nice, system, _, _, irq, softirq, steal = (int(word) for word in words[1:9])
-    return (user + nice + system + irq + softirq + steal) / _TICKS
 
 
 def _tree(root: int) -> Iterator[int]:
@@ -90,6 +84,11 @@ class Sampler:
         """Seconds of processor time since `begin`, those of processes that have ended included."""
         return sum(seconds - self._before.get(process, 0.0) for process, seconds in self._cpu.items())
 
+    @property
+    def all_cpu(self) -> dict[int, float]:
+        """Seconds of processor time by process, from the start."""
+        return self._cpu
+
     def _watch(self) -> None:
         while not self._over.wait(self.interval):
             self._look()
@@ -98,3 +97,28 @@ class Sampler:
         use = use_of(self.root)
         self.peak = max(self.peak, use.rss)
         self._cpu.update(use.cpu)
+
+
+class Noise:
+    """What the rest of the machine does while a sampler watches a process that this one has started."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._busy = _machine_seconds()
+        self._ours = _own_seconds({})
+
+    def share(self, watched: Sampler) -> float:
+        """The share of the machine that neither this process, nor what it started, nor what is watched has used."""
+        busy = _machine_seconds() - self._busy
+        ours = _own_seconds(watched.all_cpu) - self._ours + sum(watched.all_cpu.values())
+        return max(0.0, busy - ours) / (time.monotonic() - self._begun) / (os.cpu_count() or 1)
+
+
+def _own_seconds(others: Mapping[int, float]) -> float:
+    return sum(seconds for process, seconds in use_of(os.getpid()).cpu.items() if process not in others)
+
+
+def _machine_seconds() -> float:
+    words = Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0].split()
+    user, nice, system, _, _, irq, softirq, steal = (int(word) for word in words[1:9])
+    return (user + nice + system + irq + softirq + steal) / _TICKS

@@ -7,6 +7,7 @@ a dictionary, or Spark's state. Changes stay in memory until `changes` hands the
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from heapq import heappop, heappush
 from struct import Struct as Layout
 from typing import Any, Protocol
 
@@ -173,7 +174,7 @@ class KeyedState:
 class TimedState:
     """A value per time and key. `on_new(time)` is called when a time is first used."""
 
-    __slots__ = ("_absent", "_below", "_codec", "_dropped", "_on_new", "_prefix", "at")
+    __slots__ = ("_absent", "_below", "_codec", "_dropped", "_on_new", "_order", "_prefix", "at")
 
     def __init__(
         self,
@@ -191,8 +192,10 @@ class TimedState:
         self._on_new = on_new
         self._dropped: list[Layer] = []
         self.at: dict[int, Layer] = {}
+        self._order: list[int] = []  # a heap of its times; those that are no longer in use leave it late
         for time in [] if complete else self._stored_times():
             self.at[time] = Layer(self._name(time), below, self._codec, absent, complete=False)
+            heappush(self._order, time)
             on_new(time)
 
     def _name(self, time: int) -> bytes:
@@ -208,6 +211,7 @@ class TimedState:
         if layer is None:
             # A time used anew after `drop` must not find the dropped values below, so it is complete from the start.
             layer = self.at[time] = Layer(self._name(time), self._below, self._codec, self._absent, complete=True)
+            heappush(self._order, time)
             self._on_new(time)
         return layer.fresh
 
@@ -224,7 +228,9 @@ class TimedState:
 
     def first(self) -> int | None:
         """The earliest time that holds values."""
-        return min(self.at, default=None)
+        while self._order and self._order[0] not in self.at:
+            heappop(self._order)
+        return self._order[0] if self._order else None
 
     def drop(self, time: int) -> None:
         """Forget a time and its values."""

@@ -1,6 +1,7 @@
 """Each workload, written in Fluvial's language, writes what the oracle expects."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -16,6 +17,9 @@ from fluvial.runtime.commands.reading import read_to_ends
 from fluvial.runtime.systems.contract import System
 from fluvial.runtime.systems.partitioner import partition_for
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 EVENTS = 4_000
 
 
@@ -28,18 +32,19 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return job
 
 
-def filled(stream: str) -> System:
-    system = open_system("memory:")
+def filled(system: System, stream: str) -> System:
     parts: list[list[Record]] = [[] for _ in range(PARTITIONS)]
     for event, partition in with_markers(EVENTS):
         key = event.user.encode()
         chosen = partition_for(key, PARTITIONS) if partition is None else partition
         parts[chosen].append((key, msgspec.json.encode(event), event.at, ()))
     system.admin().create(stream, PARTITIONS)
-    writing = system.producer().begin()
+    producer = system.producer()
+    writing = producer.begin()
     for number, records in enumerate(parts):
         writing.append(stream, number, records)
     writing.commit()
+    producer.close()
     return system
 
 
@@ -51,10 +56,22 @@ def values(system: System, stream: str) -> list[bytes]:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_local_engine_writes_what_the_oracle_expects(name: str, job: Job) -> None:
-    system = filled(job.input)
+    system = filled(open_system("memory:"), job.input)
 
     run(pipelines.PIPELINES[name](job), system=system, until="end")
 
     verdict = judge(name, expected(name, events(EVENTS)), values(system, job.output))
     assert verdict.correct, verdict
     assert Notes.of(job).first is not None
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_spark_writes_what_the_oracle_expects(name: str, job: Job, spark: "SparkSession") -> None:
+    system = filled(open_system(f"log:{job.folder}/log"), job.input)
+
+    run(pipelines.PIPELINES[name](job), engine="spark", system=system, until="end", spark=spark)
+
+    verdict = judge(name, expected(name, events(EVENTS)), values(system, job.output))
+    assert verdict.correct, verdict

@@ -1,0 +1,94 @@
+"""The harness with the loop by hand, on a broker and a small input."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.contenders import CONTENDERS, Contender
+from benchmarks.events import PARTITIONS
+from benchmarks.latency import latency
+from benchmarks.profiling import profile
+from benchmarks.results import Latency, load
+from benchmarks.rounds import Size, compare
+from benchmarks.topics import Topics
+from benchmarks.topics import load as load_topic
+from benchmarks.workloads import WORKLOADS
+from broker import Broker
+
+pytestmark = pytest.mark.kafka
+
+RAW = CONTENDERS["raw"]
+EVENTS = 2_000
+
+
+@pytest.fixture
+def topics(broker: Broker) -> Topics:
+    return Topics(broker.address)
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_loop_by_hand_writes_what_the_oracle_expects(name: str, topics: Topics) -> None:
+    (found,) = compare(WORKLOADS[name], [RAW], Size(EVENTS), topics, quiet)
+    assert found.output_correct, found
+    assert found.ratio_to_raw == 1.0
+    assert found.messages_per_second > 0
+    assert found.peak_rss_mb > 0
+
+
+def test_an_input_is_loaded_once(topics: Topics) -> None:
+    told: list[str] = []
+    name = load_topic(topics, 500, told.append)
+    assert load_topic(topics, 500, told.append) == name
+    assert len(told) == 1
+    assert sum(topics.ends(name)) == 500 + 4 * PARTITIONS
+
+
+def test_a_run_leaves_nothing_behind(topics: Topics) -> None:
+    load_topic(topics, EVENTS, quiet)
+    before = topics.names()
+    compare(WORKLOADS["W3"], [RAW], Size(EVENTS), topics, quiet)
+    assert topics.names() == before
+
+
+def test_a_program_that_fails_is_told_with_its_last_words(topics: Topics, tmp_path: Path) -> None:
+    program = tmp_path / "fails.py"
+    program.write_text("raise SystemExit('out of luck')")
+    told: list[str] = []
+    broken = [RAW, replaced(str(program))]
+    _, found = compare(WORKLOADS["W1"], broken, Size(EVENTS), topics, told.append)
+    assert (found.messages_per_second, found.output_correct, found.problem) == (0, False, "out of luck")
+    assert "out of luck" in told[-1]
+
+
+def replaced(program: str) -> Contender:
+    return replace(CONTENDERS["local"], command=lambda _: (sys.executable, program))
+
+
+def test_latencies_are_those_of_messages_at_the_rate(topics: Topics) -> None:
+    found = latency(RAW, topics, 200, 1.0)
+    assert isinstance(found, Latency), found
+    assert 0 <= found.p50_ms <= found.p99_ms <= found.worst_ms
+    assert found.samples > 0
+
+
+def test_a_profile_names_the_dearest_functions(topics: Topics, capsys: pytest.CaptureFixture[str]) -> None:
+    profile(RAW, WORKLOADS["W1"], Size(EVENTS), topics, quiet)
+    assert "produce" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_command_starts_a_broker_and_saves_what_it_found(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    words = f"--messages 500 --rounds 1 --workload W1 --engine raw --rate 0 --broker {tmp_path}/kafka --output {file}"
+    assert main(words.split()) == 0
+    found = load(file)
+    assert [(run.engine, run.workload, run.output_correct) for run in found.runs] == [("raw", "W1", True)]
+    assert found.versions["confluent-kafka"]
+    assert found.versions["kafka"].count(".") == 2
