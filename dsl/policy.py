@@ -94,6 +94,14 @@ class Retry:
         object.__setattr__(self, "max_delay_ms", millis("Retry: max_delay", max_delay))
         object.__setattr__(self, "on", on)
 
+    def longest_ms(self, timeout: int) -> int:
+        """How long all attempts and the pauses between them may take, in ms; `timeout` is that of one call.
+
+        >>> Retry(attempts=2, delay=timedelta(milliseconds=50)).longest_ms(1000)
+        2050
+        """
+        return self.attempts * timeout + sum(map(self.pause_ms, range(1, self.attempts)))
+
     def pause_ms(self, repeat: int) -> int:
         """The pause before the given repeat, counted from 1, in ms."""
         return int(min(self.delay_ms * self.factor ** (repeat - 1), self.max_delay_ms))

@@ -9,6 +9,9 @@ from .state import Change, TimedState
 from .times import END
 from .windows import Context, keyless
 
+UNCHANGING = frozenset((int, float, str, bytes, bool, type(None)))
+"""Types whose values nobody can change."""
+
 
 class TumblingOperator:
     """Windows of one size. State: end -> key -> accumulator, until the watermark is at end + lateness."""
@@ -41,7 +44,8 @@ class TumblingOperator:
                 fresh[key] = fold(fresh[key], value)
             else:
                 # What was emitted may still be on its way, and must not change.
-                fresh[key] = fold(deepcopy(fresh[key]), value)
+                kept = fresh[key]
+                fresh[key] = fold(kept if type(kept) in UNCHANGING else deepcopy(kept), value)
                 fire_late(end, key)
 
         return add

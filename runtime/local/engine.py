@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Collection
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any
 
 from ...dsl.checks import explain
 from ...dsl.errors import PlanError, UsageError
+from ...dsl.operators import AsyncFlatMap
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
@@ -66,7 +68,7 @@ def open_commits(plan: Plan, system: System, settings: Settings, member: Members
         exactly_once = settings.guarantee == "exactly_once"
         for id in member.fenced:
             system.sender(id).close()
-        sender = system.sender(member.transactional_id if exactly_once else None)
+        sender = system.sender(member.transactional_id if exactly_once else None, longest=_longest(plan, settings))
         stack.callback(sender.close)
         return SentCommits(plan.name, system, sender, exactly_once=exactly_once)
     if isinstance(system, PublishingSystem):
@@ -75,6 +77,13 @@ def open_commits(plan: Plan, system: System, settings: Settings, member: Members
         return PublishedCommits(plan.name, producer, alone=member.containers == 1)
     wrong = f"the system {system.url} can neither publish prepared transactions nor be sent to"
     raise UsageError(explain(wrong, "log:DIR, memory:, kafka://HOST:PORT, or a System that does one of both"))
+
+
+def _longest(plan: Plan, settings: Settings) -> timedelta:
+    """How long a transaction of a container may be open: it waits for the calls that are under way."""
+    calls = [operator for operator in plan.pipeline.operators if isinstance(operator, AsyncFlatMap)]
+    longest = sum(call.timeout if call.retry is None else call.retry.longest_ms(call.timeout) for call in calls)
+    return settings.commit_interval + timedelta(milliseconds=longest)
 
 
 def make_tasks(

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal, Protocol, runtime_checkable
 
 from ...dsl.message import Record
@@ -253,4 +254,6 @@ class SendingSystem(System, Protocol):
 
     def admin(self) -> SendingAdmin: ...
 
-    def sender(self, transactional_id: str | None = None) -> Sender: ...
+    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> Sender:
+        """`longest` is how long a transaction of it may take before it is committed."""
+        ...

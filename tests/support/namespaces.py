@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems.contract import (
@@ -38,9 +39,9 @@ class Namespace:
     def producer(self) -> "NamedProducer":
         return NamedProducer(self.system.producer(), self.prefix)
 
-    def sender(self, transactional_id: str | None = None) -> "NamedSender":
+    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> "NamedSender":
         id = None if transactional_id is None else f"{self.prefix}{transactional_id}"
-        return NamedSender(self.system.sender(id), self.prefix)
+        return NamedSender(self.system.sender(id, longest=longest), self.prefix)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         return self.system.claim(f"{self.prefix}{pipeline}", container)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
@@ -62,7 +63,8 @@ class SendingSystem(MemorySystem):
     def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
         return super().consumer(max_records=min(max_records, self.batch))
 
-    def sender(self, transactional_id: str | None = None) -> "MemorySender":
+    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> "MemorySender":
+        del longest
         if transactional_id is not None:
             self._owners[transactional_id] += 1
         return MemorySender(self, transactional_id, self._owners)

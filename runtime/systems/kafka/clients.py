@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import confluent_kafka.admin
@@ -114,9 +115,13 @@ def consumer_client(settings: KafkaSettings, watch: Watch) -> Consumer:
 
 
 def producer_client(
-    settings: KafkaSettings, watch: Watch, on_delivery: Any, transactional_id: str | None = None
+    settings: KafkaSettings,
+    watch: Watch,
+    on_delivery: Any,
+    transactional_id: str | None = None,
+    longest: timedelta = timedelta(0),
 ) -> Producer:
-    """A client that writes."""
+    """A client that writes; `longest` is how long a transaction may take where there is no trouble."""
     patience = max(1_000, int(1000 * settings.give_up_after))
     conf: dict[str, Any] = {**_COMMON, **_PRODUCER, **settings.conf, **_PRODUCER_ALWAYS, **_said(settings, watch)}
     conf["on_delivery"] = on_delivery
@@ -124,8 +129,8 @@ def producer_client(
     if transactional_id is not None:
         conf["transactional.id"] = transactional_id
         # An outage that is survived must not use up the time of the transaction that it falls into.
-        longest = int(conf.setdefault("transaction.timeout.ms", patience + 60_000))
-        conf["delivery.timeout.ms"] = min(patience, longest)
+        needed = patience + max(60_000, longest // timedelta(milliseconds=1))
+        conf["delivery.timeout.ms"] = min(patience, int(conf.setdefault("transaction.timeout.ms", needed)))
     # The client wants no message to expire while it lingers.
     conf["linger.ms"] = min(float(conf["linger.ms"]), conf["delivery.timeout.ms"] - 1)
     return _made(Producer, conf, settings)

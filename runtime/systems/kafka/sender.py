@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -33,7 +34,9 @@ class KafkaSender:
     With a transactional id it takes the right to write from all senders with that id before it.
     """
 
-    def __init__(self, settings: KafkaSettings, transactional_id: str | None = None) -> None:
+    def __init__(
+        self, settings: KafkaSettings, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)
+    ) -> None:
         self._settings = settings
         self._id = transactional_id
         self._watch = Watch()
@@ -43,7 +46,7 @@ class KafkaSender:
         self._in_transaction = False
         self._closed = False
         self._cluster.reach()
-        self._client: Producer = producer_client(settings, self._watch, self._not_delivered, transactional_id)
+        self._client: Producer = producer_client(settings, self._watch, self._not_delivered, transactional_id, longest)
         if transactional_id is not None:
             self._insist("take a transactional id", self._client.init_transactions)
 

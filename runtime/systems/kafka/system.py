@@ -81,9 +81,9 @@ class KafkaSystem:
         """Writes in transactions, for tools: what is staged is held in memory."""
         return KafkaProducer(self.settings)
 
-    def sender(self, transactional_id: str | None = None) -> KafkaSender:
-        """Writes records as they come, for runs."""
-        return KafkaSender(self.settings, transactional_id)
+    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> KafkaSender:
+        """Writes records as they come, for runs; `longest` is how long a transaction of it may take."""
+        return KafkaSender(self.settings, transactional_id, longest=longest)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         """Holds nothing: a cluster has no locks. Who runs what stands in the pipeline's coordinator stream, and of two
