@@ -173,6 +173,8 @@ class Container:
         """Commit what there is to commit; whether there was anything."""
         found: list[tuple[LocalTask, Checkpoint | None]] = [(task, task.ready()) for task in tasks]
         ready = [(task, now) for task, now in found if now is not None]
+        if ready and self._place is not None:
+            self._place.check()
         if ready:
             self._commits.commit(ready)
         return bool(ready)
@@ -202,6 +204,8 @@ class Container:
 
     def _watch(self, moved: bool) -> None:
         now = self._clock()
+        if self._place is not None:
+            self._place.check()
         stuck = {} if moved else {task.name: waits for task in self._tasks if (waits := self._waits_for(task))}
         if not stuck:
             self._moved_at = now
@@ -214,8 +218,6 @@ class Container:
             )
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_SECONDS
-            if self._place is not None:
-                self._place.check()
             self._tell("running")
 
     def _waits_for(self, task: LocalTask) -> str:

@@ -129,7 +129,7 @@ class Coordinator:
 
     def watch(self, read_to: int, assignment: Assignment, presence: Presence) -> "Watch":
         """Notice from now on if another process takes the place of this one."""
-        return Watch(self._system, self._pipeline, {self._place: read_to}, assignment, presence)
+        return Watch(self._system, self._pipeline, (self._place, read_to), assignment, presence)
 
 
 class Watch:
@@ -139,7 +139,7 @@ class Watch:
         self,
         system: System,
         pipeline: str,
-        position: dict[StreamPartition, int],
+        position: tuple[StreamPartition, int],
         assignment: Assignment,
         presence: Presence,
     ) -> None:
@@ -148,12 +148,22 @@ class Watch:
         self._assignment = assignment
         self._presence = presence
         self._seated = False
+        self._admin = system.admin()
+        self._place, self._read_to = position
         self._consumer = system.consumer()
-        self._consumer.assign(position)
+        self._consumer.assign({self._place: self._read_to})
 
-    def check(self) -> None:
-        """Raise TakenOver once another process has the place of this container."""
-        for batch in self._consumer.poll(0.0):
+    def check(self, *, wait: bool = False) -> None:
+        """Raise TakenOver once another process has the place of this container; `wait` for all that there is to read,
+        instead of looking at what has come."""
+        end = self._admin.ends(self._place[0])[0] if wait else 0
+        self._look(0.0)
+        while self._read_to < end:
+            self._look(_PAUSE_SECONDS)
+
+    def _look(self, timeout: float) -> None:
+        for batch in self._consumer.poll(timeout):
+            self._read_to = batch.next_offset
             for told in map(_told, batch.records):
                 if isinstance(told, Assignment):
                     self._see_assignment(told)

@@ -47,7 +47,9 @@ def run(
         place = stack.enter_context(join(plan, system, seat or Seat(), until))
         member = place.membership
         commits = open_commits(plan, system, settings, member, stack)
-        shared = Run(member.run, plan, settings, commits, asyncio.sleep, generation=member.generation)
+        shared = Run(
+            member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
+        )
         tasks = make_tasks(shared, system, admin, stack, member.tasks)
         consumer = system.consumer()
         stack.callback(consumer.close)
@@ -105,7 +107,7 @@ def make_tasks(
             name = task_name(stage.id, number)
             if own is not None and name not in own:
                 continue
-            store = store_for(plan, name, bool(stores), system, settings)
+            store = store_for(plan, name, bool(stores), system, settings, run.container)
             stack.callback(store.close)
             homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
     found = run.commits.resume(list(homes.values()), kept)

@@ -2,8 +2,9 @@
 
 import os
 import socket
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +20,10 @@ from .assignments import Assignment, Known, Presence, State, Wanted, begin, join
 from .coordinator import Coordinator, Watch
 
 Ends = dict[StreamPartition, int]
+
+CHECK_SECONDS = 1.0
+STILL_SECONDS = 3.0
+"""A container that has not looked for this long may have missed that another has its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +68,33 @@ class Place:
         coordinator: Coordinator | None = None,
         presence: Presence | None = None,
         watch: Watch | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.membership = membership
         self._coordinator = coordinator
         self._presence = presence
         self._watch = watch
+        self._clock = clock
+        self._checked = clock()
 
     def check(self) -> None:
-        """Raise TakenOver once another process has this place; to be called about once a second."""
-        if self._watch is not None:
-            self._watch.check()
+        """Raise TakenOver once another process has this place; looks once a second, however often it is called.
+
+        After a time in which this process stood still, stopped or starved, it makes sure.
+        """
+        if self._watch is None:
+            return
+        passed = self._clock() - self._checked
+        if passed >= CHECK_SECONDS:
+            self._watch.check(wait=passed >= STILL_SECONDS)
+            self._checked = self._clock()
 
     def tell(self, state: State) -> None:
         """Say what the container has come to: "running" once those before it are shut out and its tasks are there,
         "done" once they have come to the end of the run."""
         if self._coordinator is not None and self._presence is not None:
-            self.check()
+            if self._watch is not None:
+                self._watch.check(wait=True)
             self._coordinator.write(replace(self._presence, state=state))
 
 

@@ -13,21 +13,28 @@ _IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionar
 """State of pipelines over systems in memory: it lives as long as the system, so that a later run finds it."""
 
 
-def store_for(plan: Plan, task: str, stateful: bool, system: System, settings: Settings) -> TaskStore:
-    """The store of a task, as the last run left it."""
+def store_for(
+    plan: Plan, task: str, stateful: bool, system: System, settings: Settings, container: int = 0
+) -> TaskStore:
+    """The store of a task, as the last run of the container left it."""
     if not stateful:
         return MemoryStore()
-    folder = state_folder(plan, system, settings)
+    folder = state_folder(plan, system, settings, container)
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
     return RocksStore(folder / re.sub(r"[^A-Za-z0-9._-]", "-", task), spare=isinstance(system, SendingSystem))
 
 
-def state_folder(plan: Plan, system: System, settings: Settings) -> Path | None:
-    """The folder of a pipeline's stores: beside the log, or in the working directory; None if they are in memory."""
-    if settings.state_dir is not None:
-        return Path(settings.state_dir) / plan.name
+def state_folder(plan: Plan, system: System, settings: Settings, container: int = 0) -> Path | None:
+    """The folder of a pipeline's stores: beside the log, or in the working directory; None if they are in memory.
+
+    Where state has changelogs each container has a folder of its own: one that has lost its place may still hold its
+    stores open. Else all share one, for there is no other copy of the state.
+    """
+    home = None if settings.state_dir is None else Path(settings.state_dir)
     if isinstance(system, SendingSystem):
-        return Path(".fluvial", "state", plan.name)
+        return (home or Path(".fluvial", "state")) / plan.name / f"container-{container}"
+    if home is not None:
+        return home / plan.name
     scheme, _, place = system.url.partition(":")
     return Path(place) / "state" / plan.name if scheme == "log" else None

@@ -33,6 +33,7 @@ class Run:
     commits: Commits
     sleep: Sleep
     gate: Gate | None = None
+    container: int = 0
     generation: int = 0
 
 

@@ -100,3 +100,28 @@ def test_a_message_that_fails_ends_the_run(yard: Yard) -> None:
         said = ended(run, 5)
     assert "IndexError" in said
     assert "ended with exit code 5, which ends the run" in said
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_container_that_stood_still_while_its_tasks_went_on_elsewhere_does_no_harm(
+    yard: Yard, guarantee: str
+) -> None:
+    words = (*TWO, "--guarantee", guarantee, "--container-id")
+    with yard.running("sessions", *words, "0") as first, yard.running("sessions", *words, "1") as second:
+        assert yard.container("sessions", 0, first)
+        zombie = yard.container("sessions", 1, second)
+        assert zombie is not None
+        yard.wait_for_output()
+        kill(zombie, signal.SIGSTOP)
+        first.send_signal(signal.SIGTERM)
+        ended(first, 0)
+        with yard.running("sessions", "--until", "end", "--guarantee", guarantee) as alone:
+            if yard.system.url.startswith("log:"):
+                assert "(container 1) is running on" in ended(alone, 4)
+                return
+            ended(alone, 0)
+        kill(zombie, signal.SIGCONT)
+        said = ended(second, 4)
+    assert "has lost its place" in said or "Another run has taken over" in said
+    assert yard.missing("sessions") == []
+    assert guarantee == "at_least_once" or yard.written() == yard.expected("sessions")

@@ -13,7 +13,7 @@ from explained import error_of
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report
-from fluvial.runtime.local import coordinator
+from fluvial.runtime.local import coordinator, membership
 from fluvial.runtime.local.membership import Place, Seat, begin_run, join, transactional_ids
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.running import checked_plan, start
@@ -32,8 +32,9 @@ def pipeline() -> Pipeline:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogSystem:
-    """A log with two messages in two partitions; nobody is given time to be gone."""
+    """A log with two messages in two partitions; nobody is given time to be gone, and all look at each call."""
     monkeypatch.setattr(coordinator, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(membership, "CHECK_SECONDS", 0.0)
     system = LogSystem(tmp_path, fsync=False)
     write(system, {"in": [[(None, b"a", 0, ())], [(None, b"b", 0, ())]]})
     return system

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import json
@@ -25,7 +27,7 @@ def test_a_log(tmp_path: Path, fsync: bool) -> None:
 
 
 def test_a_cluster_with_all_its_settings() -> None:
-    conf = {"sasl.password": "secret", "socket.keepalive.enable": True, "fetch.min.bytes": 2}
+    conf: dict[str, Any] = {"sasl.password": "secret", "socket.keepalive.enable": True, "fetch.min.bytes": 2}
     times = {"reach_within": timedelta(seconds=1.5), "give_up_after": timedelta(seconds=2)}
     system = KafkaSystem("one:9092,two:9092", conf=conf, topics={"replication.factor": 3}, **times)
     found = again(system)
@@ -38,4 +40,4 @@ def test_what_lies_in_this_process_is_refused() -> None:
     functions.settings = replace(functions.settings, conf={"oauth_cb": lambda _: ("", 0.0)})
     for system in (MemorySystem(), functions):
         wrong = f"{system.url} cannot be opened by another process"
-        assert_explains(error_of(lambda s=system: opening(s), UsageError), wrong, None, "log:DIR, or kafka://")
+        assert_explains(error_of(partial(opening, system), UsageError), wrong, None, "log:DIR, or kafka://")
