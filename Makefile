@@ -44,7 +44,7 @@ $(LINKS)/%:
 	@ln -sfn ../../$* $@
 
 .PHONY: test
-test: setup broker-jars ## run every test, with branch coverage
+test: setup broker-jars spark-jars ## run every test, with branch coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=94
 
 .PHONY: test-quick
@@ -57,7 +57,11 @@ broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address
 
 .PHONY: broker-jars
 broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothing where that is done
-	$(BIN)/python tests/support/broker_jars.py
+	$(BIN)/python tests/support/broker_jars.py broker
+
+.PHONY: spark-jars
+spark-jars: setup ## let Maven bring Spark's connector to Kafka for tests and benchmarks; does nothing where that is done
+	$(BIN)/python tests/support/broker_jars.py spark
 
 LINTERS := style format-check mypy pyright arrows
 .PHONY: lint $(LINTERS)
@@ -84,8 +88,17 @@ demo: setup ## run the example of the README on both engines
 	$(BIN)/python -m examples.demo
 
 .PHONY: bench
-bench: setup ## measure; prints the machine and the figures
-	$(BIN)/python -m benchmarks
+bench: setup broker-jars spark-jars ## measure both engines beside loops by hand on a Kafka broker; half an hour
+	$(BIN)/python -m benchmarks $(BENCH)
+
+.PHONY: bench-peers
+bench-peers: setup broker-jars spark-jars ## measure the engines and Quix Streams, Bytewax, Faust and Pathway; an hour
+	$(BIN)/python -m benchmarks.environments
+	$(BIN)/python -m benchmarks --peers $(BENCH)
+
+.PHONY: soak
+soak: setup broker-jars ## run the local engine for ten minutes at half of its top rate, and see that nothing grows
+	$(BIN)/python -m benchmarks.soak $(SOAK)
 
 .PHONY: docs
 docs: setup ## build the documentation into site/
@@ -97,6 +110,6 @@ docs-serve: setup ## serve the documentation and follow changes
 
 .PHONY: clean
 clean: ## remove what is made, the virtual environment too
-	rm -rf $(VENV) .links build dist site *.egg-info .fluvial .kafka spark-warehouse metastore_db artifacts derby.log
+	rm -rf $(VENV) .links build dist site *.egg-info .fluvial .kafka .peers spark-warehouse metastore_db artifacts derby.log
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,49 +1,105 @@
-"""`python -m benchmarks`: measure the engines beside a loop written by hand, print the figures, and save them."""
+"""`python -m benchmarks`: measure engines and peers beside a loop by hand, on one broker, and save the figures."""
 
 import argparse
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.contenders import BASELINE, available
+from benchmarks.contenders import CONTENDERS, Contender, chosen, lacking
+from benchmarks.latency import latency
+from benchmarks.page import publish, table
 from benchmarks.profiling import profile
-from benchmarks.report import results, save, table
-from benchmarks.rounds import compare
+from benchmarks.results import LATEST, Latency, load, results, save
+from benchmarks.rounds import Size, compare
+from benchmarks.topics import INPUT, Topics
 from benchmarks.workloads import WORKLOADS
+from broker import Broker
+from broker_jars import ROOT
 
-LATEST = Path(__file__).parent / "results" / "latest.json"
+FOLDER = ROOT / ".kafka" / "bench"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks; 0 if every output was correct."""
+    """Run the benchmarks; 0 if every output that is whole was correct."""
     given = _parser().parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    tell = Console(stderr=True, highlight=False).print
-    chosen = [WORKLOADS[name] for name in given.workload or WORKLOADS]
-    if given.profile:
-        for workload in chosen:
-            profile(given.profile, workload, given.messages, tell)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    if given.publish:
+        publish(load(given.output))
         return 0
-    contenders = list(dict.fromkeys([BASELINE, *(given.engine or available())]))
-    runs = [run for workload in chosen for run in compare(workload, contenders, given.messages, given.rounds, tell)]
-    found = results(runs, given.messages, given.rounds)
+    size = Size(given.messages, given.rounds, given.peer_rounds, given.limit)
+    workloads = [WORKLOADS[name] for name in given.workload or WORKLOADS]
+    contenders = list(_able(chosen(given.engine, ["own", "peer"] if given.peers else ["own"])))
+    with serving(given.broker) as topics:
+        if given.profile:
+            for workload in workloads:
+                profile(CONTENDERS[given.profile], workload, size, topics, _tell)
+            return 0
+        runs = [run for workload in workloads for run in compare(workload, contenders, size, topics, _tell)]
+        latencies = list(_latencies(contenders, given.rate, given.seconds, topics))
+    found = results(given.messages, runs, latencies)
     save(found, given.output)
-    console.print(table(runs))
-    console.print(f"{given.messages:,} messages, median of {given.rounds}, commit {found.commit}")
-    console.print(f"{found.machine['processor']}, {found.machine['cores']} cores; Python {found.versions['python']}")
-    return 0 if all(run.output_correct for run in runs) else 1
+    if given.output == LATEST:
+        publish(found)
+    console.print(table(found))
+    return 0 if all(run.output_correct for run in runs if CONTENDERS[run.engine].group == "own") else 1
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Topics]:
+    """A broker that keeps its data in a folder; whoever ends the harness ends it too."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    folder.mkdir(parents=True, exist_ok=True)
+    with Broker(folder) as broker:
+        topics = Topics(broker.address)
+        topics.remove(name for name in topics.names() if not name.startswith(INPUT))  # of runs that were cut off
+        try:
+            yield topics
+        finally:
+            topics.close()
+
+
+def _latencies(contenders: Sequence[Contender], rate: int, seconds: float, topics: Topics) -> Iterator[Latency]:
+    for contender in contenders if rate else ():
+        found = latency(contender, topics, rate, seconds)
+        if isinstance(found, Latency):
+            _tell(f"latency: {contender.name} p50 {found.p50_ms} ms, p99 {found.p99_ms} ms")
+            yield found
+        else:
+            _tell(f"latency: {contender.name} failed\n{found}")
+
+
+def _able(contenders: Sequence[Contender]) -> Iterator[Contender]:
+    for contender in contenders:
+        if reason := lacking(contender):
+            _tell(f"{contender.name} is left out; it lacks {reason}")
+        else:
+            yield contender
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("--messages", type=int, default=1_000_000, metavar="N", help="size of the input")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="runs of each, of which the median counts")
-    parser.add_argument("--workload", action="append", choices=list(WORKLOADS), help="only this one; repeat for more")
-    parser.add_argument("--engine", action="append", choices=available(), help="only this one; repeat for more")
-    parser.add_argument("--output", type=Path, default=LATEST, metavar="FILE", help="where to save the figures")
-    parser.add_argument("--profile", choices=available(), help="tell where the time of this one goes, in place of that")
+    add = parser.add_argument
+    add("--messages", type=int, default=1_000_000, metavar="N", help="size of the input")
+    add("--rounds", type=int, default=3, metavar="N", help="runs of each, of which the median counts")
+    add("--peers", action="store_true", help="run the peers too")
+    add("--peer-rounds", type=int, default=1, metavar="N", help="runs of each peer")
+    add("--workload", action="append", choices=list(WORKLOADS), help="only this one; repeat for more")
+    add("--engine", action="append", choices=list(CONTENDERS), help="only this one and the loop; repeat for more")
+    add("--limit", type=float, default=120, metavar="S", help="seconds after which a run is stopped")
+    add("--rate", type=int, default=1_000, metavar="N", help="messages per second of the runs for latency, 0 for none")
+    add("--seconds", type=float, default=20, metavar="S", help="seconds of a run for latency")
+    add("--broker", type=Path, default=FOLDER, metavar="DIR", help="where the broker keeps its data")
+    add("--output", type=Path, default=LATEST, metavar="FILE", help="where to save the figures")
+    add("--profile", choices=list(CONTENDERS), help="tell where the time of this one goes, in place of that")
+    add("--publish", action="store_true", help="only write the figures that are there into the documentation")
     return parser
 
 

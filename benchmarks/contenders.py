@@ -1,81 +1,103 @@
-"""Who is measured: the loop, the engines, and PySpark written by hand; each leaves its output in the stream `out`."""
+"""Who is measured: each is a program that finds its job around it, in an environment of its own where it needs one."""
 
-import time
-from collections.abc import Callable, Mapping
-from hashlib import blake2b
-from importlib import import_module
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from msgspec import Struct
-
-from benchmarks.loop import LOOPS
-from benchmarks.memory import peak_mb
-from benchmarks.workloads import Workload
-from fluvial.runtime import run
+from benchmarks.job import Job
+from broker_jars import CONNECTOR, ROOT
 from fluvial.runtime.needs import missing
-from fluvial.runtime.systems import LogSystem
-from fluvial.runtime.systems.log import LogReader
 
-Contender = Callable[[Workload, Path], tuple[float, int]]
-"""Runs a workload over the log in a folder; the seconds that it took, and the peak of its memory in MB."""
-
-
-class Measured(Struct, frozen=True):
-    """One run. `digest` is the same for the same output in whatever order."""
-
-    seconds: float
-    peak_mb: int
-    digest: str
+Group = Literal["own", "peer"]
+PIPELINES = ROOT / "benchmarks" / "pipelines.py"
+PEERS = ROOT / "benchmarks" / "peers"
+ENVIRONMENTS = ROOT / ".peers"
+BASELINE, BY_SPARK = "raw", "pyspark"
+SPARK_CORES = 2
+SPARK_MEMORY = "4g"
 
 
-def loop(workload: Workload, directory: Path) -> tuple[float, int]:
-    """The loop written by hand."""
-    begin = time.perf_counter()
-    LOOPS[workload.name](directory)
-    return time.perf_counter() - begin, peak_mb()
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """`command` is what to run for a job. `cannot` says why some workloads are not run."""
+
+    name: str
+    title: str
+    group: Group
+    command: Callable[[Job], Sequence[str]]
+    cannot: Mapping[str, str]
+    package: str = "fluvial"
 
 
-def local(workload: Workload, directory: Path) -> tuple[float, int]:
-    """The local engine; its code is loaded before."""
-    import_module("fluvial.runtime.local.engine")
-    begin = time.perf_counter()
-    run(workload.pipeline, engine="local", system=LogSystem(directory, fsync=False), until="end")
-    return time.perf_counter() - begin, peak_mb()
+def _module(name: str) -> Callable[[Job], Sequence[str]]:
+    return lambda _: (sys.executable, "-m", name)
 
 
-def _of_spark(function: str) -> Contender:
-    # Loaded late, for Spark is an extra and takes memory.
-    return lambda workload, directory: getattr(import_module("benchmarks.spark"), function)(workload, directory)
+def _fluvial(*options: str) -> Callable[[Job], Sequence[str]]:
+    def command(job: Job) -> Sequence[str]:
+        until = "stopped" if job.endless else "end"
+        target = f"{PIPELINES}:{job.workload.lower()}"
+        verb = (str(Path(sys.executable).with_name("fluvial")), "run", target)
+        return (*verb, "--system", f"kafka://{job.address}", "--until", until, "--quiet", *options)
+
+    return command
+
+
+def _fluvial_spark(job: Job) -> Sequence[str]:
+    jars = f"spark.jars={','.join(CONNECTOR.paths())}"
+    memory = f"spark.driver.memory={SPARK_MEMORY}"
+    spark = ("--engine", "spark", "--master", f"local[{SPARK_CORES}]", "--spark-conf", jars, "--spark-conf", memory)
+    return _fluvial(*spark)(job)
+
+
+def _peer(name: str) -> Callable[[Job], Sequence[str]]:
+    return lambda _: (str(python_of(name)), str(PEERS / f"on_{name}.py"))
+
+
+def python_of(peer: str) -> Path:
+    """The interpreter of a peer's environment."""
+    return ENVIRONMENTS / peer / "bin" / "python"
 
 
 CONTENDERS: Mapping[str, Contender] = {
-    "loop": loop,
-    "local": local,
-    "pyspark": _of_spark("by_hand"),
-    "spark": _of_spark("engine"),
+    contender.name: contender
+    for contender in (
+        Contender("raw", "a loop by hand", "own", _module("benchmarks.references.raw"), {}, "confluent-kafka"),
+        Contender("local", "Fluvial", "own", _fluvial(), {}),
+        Contender("local-2", "Fluvial, two containers", "own", _fluvial("--containers", "2"), {}),
+        Contender("pyspark", "PySpark by hand", "own", _module("benchmarks.references.by_spark"), {}, "pyspark"),
+        Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
+        Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams"),
+        Contender("bytewax", "Bytewax", "peer", _peer("bytewax"), {}, "bytewax"),
+        Contender("faust", "Faust", "peer", _peer("faust"), {"W4": "it has no sessions"}, "faust-streaming"),
+        Contender("pathway", "Pathway", "peer", _peer("pathway"), {}, "pathway"),
+    )
 }
-BASELINE = "loop"
 
 
-def measure(name: str, workload: Workload, directory: Path) -> Measured:
-    """Run one contender, in this process."""
-    seconds, peak = CONTENDERS[name](workload, directory)
-    return Measured(seconds, peak, digest_of(directory))
+def lacking(contender: Contender) -> str | None:
+    """What a contender needs and this machine does not have, if anything."""
+    if contender.group == "peer":
+        return None if python_of(contender.name).exists() else "its environment: make bench-peers makes it"
+    if "spark" in contender.name:
+        need = missing("spark")
+        if need is not None:
+            return f"{need.missing}: {need.remedy}"
+        return None if CONNECTOR.are_there() else "Spark's connector to Kafka: make spark-jars brings it"
+    return None
 
 
-def available() -> list[str]:
-    """The contenders that can run here."""
-    spark = missing("spark") is None
-    return [name for name in CONTENDERS if spark or "spark" not in name]
+def environment(job: Job) -> dict[str, str]:
+    """The environment of a contender's process: it leaves what it writes in its own folder."""
+    base = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
+    own = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": job.folder, "PYSPARK_PYTHON": sys.executable}
+    return {**base, **own, **job.environment()}
 
 
-def digest_of(directory: Path) -> str:
-    """A digest of all records of the output, whatever their order."""
-    reader = LogReader(directory)
-    total = 0
-    for partition, end in enumerate(reader.ends("out")):
-        for batch in reader.read("out", partition, 0, end):
-            for key, value, at, _ in batch.records:
-                record = b"%b %b %d" % (key or b"", value or b"", at)
-                total += int.from_bytes(blake2b(record, digest_size=8).digest())
-    return f"{total % 2**64:016x}"
+def chosen(names: Sequence[str] | None, groups: Sequence[Group]) -> list[Contender]:
+    """The contenders of these names, or else of these groups; the loop by hand is always one, and the first."""
+    found = [CONTENDERS[name] for name in names] if names else [c for c in CONTENDERS.values() if c.group in groups]
+    return list({contender.name: contender for contender in (CONTENDERS[BASELINE], *found)}.values())

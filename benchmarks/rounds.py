@@ -1,91 +1,78 @@
-"""Rounds of runs: each contender once a round, so that a busy machine is busy for all of them."""
+"""Rounds in which each contender runs once, so that a busy machine is busy for all of them; and the medians."""
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
-import msgspec
-from msgspec import Struct
-
-from benchmarks.contenders import BASELINE, Measured
-from benchmarks.workloads import Workload, make_input
-
-ROOT = Path(__file__).parents[1]
-FAILED = Measured(0, 0, "")
-Tell = Callable[[str], None]
+from benchmarks.cell import Measured, measure
+from benchmarks.contenders import BASELINE, BY_SPARK, Contender
+from benchmarks.events import events
+from benchmarks.oracle import expected
+from benchmarks.results import Run
+from benchmarks.topics import Tell, Topics, load
+from benchmarks.workloads import Workload
 
 
-class Run(Struct, frozen=True, kw_only=True):
-    """Medians of a contender's runs; `ratio` is that of its speed to the loop's in the same round, `ratio_to_pyspark`
-    to that of PySpark by hand. The peak of memory is that of all its processes."""
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured: messages of the whole input, rounds of ours and of peers, seconds of a run at most."""
 
-    engine: str
-    workload: str
-    messages_per_second: int
-    ratio: float
-    peak_rss_mb: int
-    output_correct: bool
-    ratio_to_pyspark: float | None = None
+    messages: int
+    rounds: int = 1
+    peer_rounds: int = 1
+    limit: float = 120.0
 
 
-def compare(workload: Workload, contenders: Sequence[str], messages: int, rounds: int, tell: Tell) -> list[Run]:
-    """Measure the contenders, the loop among them, on one workload."""
-    with tempfile.TemporaryDirectory(prefix="fluvial-bench-") as folder:
-        made = Path(folder, "input")
-        make_input(workload, messages, made, tell)
-        runs: dict[str, list[Measured]] = {name: [] for name in contenders}
-        for number in range(rounds):
-            for name in contenders:
-                with _copied(made, Path(folder, "log")) as log:
-                    found = _alone(name, workload, log)
-                runs[name].append(found)
-                told = f"{messages / found.seconds:,.0f}/s" if found.seconds else "failed"
-                tell(f"{workload.name}, round {number + 1}: {name} {told}")
-    return list(_summed_up(workload, runs, messages))
+def compare(workload: Workload, contenders: Sequence[Contender], size: Size, topics: Topics, tell: Tell) -> list[Run]:
+    """Measure contenders on a workload."""
+    count = workload.events(size.messages)
+    source = load(topics, count, tell)
+    wanted = expected(workload.name, events(count))
+    rounds: list[dict[str, Measured]] = []
+    for number in range(size.rounds):
+        rounds.append({})
+        for contender in contenders:
+            if workload.name in contender.cannot or (contender.group == "peer" and number >= size.peer_rounds):
+                continue
+            found = measure(contender, workload, topics, source, count, wanted, size.limit)
+            rounds[-1][contender.name] = found
+            tell(f"{workload.name}, round {number + 1}: {contender.name} {_said(found)}")
+    return summed_up(workload.name, rounds)
 
 
-def _alone(name: str, workload: Workload, log: Path) -> Measured:
-    """A run in a process of its own; one that fails takes no time at all."""
-    command = [sys.executable, "-m", "benchmarks.one", name, workload.name, str(log)]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
-    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Measured) if not done.returncode else FAILED
+def _said(found: Measured) -> str:
+    if found.ending == "failed":
+        return f"failed\n{found.problem}"
+    state = "" if found.verdict is None or found.verdict.correct else f", {found.ending}, {found.verdict}"
+    return f"{found.speed:,.0f}/s, {found.peak_rss_mb:,} MB, noise {found.noise:.0%}{state}"
 
 
-@contextmanager
-def _copied(made: Path, log: Path) -> Iterator[Path]:
-    """A log with the same input. Segments are never changed, so that links to them do."""
-    shutil.copytree(made, log, copy_function=_link_segments)
-    yield log
-    shutil.rmtree(log)
+def summed_up(workload: str, rounds: Sequence[Mapping[str, Measured]]) -> list[Run]:
+    """The medians on a workload; a contender may be missing in some rounds."""
+    names = dict.fromkeys(name for found in rounds for name in found)
+    return [_run(name, workload, [found for found in rounds if name in found]) for name in names]
 
 
-def _link_segments(source: str, target: str) -> None:
-    (os.link if source.endswith(".seg") else shutil.copy2)(source, target)
+def _run(name: str, workload: str, rounds: Sequence[Mapping[str, Measured]]) -> Run:
+    found = [measured[name] for measured in rounds]
+    dear = [m.cpu_seconds / m.messages * 1e6 for m in found if m.messages]
+    return Run(
+        engine=name,
+        workload=workload,
+        messages_per_second=round(median(m.speed for m in found)),
+        ratio_to_raw=_ratio(name, BASELINE, rounds) or 0.0,
+        ratio_to_pyspark=_ratio(name, BY_SPARK, rounds) if name == "spark" else None,
+        peak_rss_mb=round(median(m.peak_rss_mb for m in found)),
+        cpu_seconds_per_million=round(median(dear or [0.0]), 2),
+        startup_seconds=round(median(m.startup_seconds for m in found), 2),
+        output_correct=all(m.verdict is not None and m.verdict.correct and m.ending == "done" for m in found),
+        partial=any(m.ending == "limit" for m in found),
+        noise=max(m.noise for m in found),
+        rounds=[round(m.speed) for m in found],
+        problem=next((m.problem for m in found if m.problem), ""),
+    )
 
 
-def _summed_up(workload: Workload, runs: dict[str, list[Measured]], messages: int) -> Iterator[Run]:
-    base, by_hand = runs[BASELINE], runs.get("pyspark", [])
-    for name, found in runs.items():
-        failed = not all(run.seconds for run in found)
-        speeds = [0 if failed else messages / run.seconds for run in found]
-        yield Run(
-            engine=name,
-            workload=workload.name,
-            messages_per_second=round(median(speeds)),
-            ratio=_ratio(base, found),
-            ratio_to_pyspark=_ratio(by_hand, found) if by_hand and name == "spark" else None,
-            peak_rss_mb=round(median(run.peak_mb for run in found)),
-            output_correct={run.digest for run in found} == {base[0].digest},
-        )
-
-
-def _ratio(base: Sequence[Measured], found: Sequence[Measured]) -> float:
-    """How fast something is beside something else, round by round; 0 where it failed."""
-    pairs = zip(base, found, strict=True)
-    return round(median(of.seconds / run.seconds if run.seconds else 0.0 for of, run in pairs), 3)
+def _ratio(name: str, base: str, rounds: Sequence[Mapping[str, Measured]]) -> float | None:
+    pairs = [(found[name].speed, found[base].speed) for found in rounds if base in found and found[base].speed]
+    return round(median(speed / of for speed, of in pairs), 3) if pairs else None

@@ -1,133 +1,89 @@
-"""What is measured: the input, and the pipelines that read it."""
+"""What is measured: the workloads, their numbers, and what each writes. Contenders are programs for these."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from itertools import islice
-from pathlib import Path
-from random import Random
 
-import msgspec
 from msgspec import Struct
 
-from fluvial.dsl import Pane, Pipeline, count, tumbling
-from fluvial.runtime.systems import LogSystem
-from fluvial.runtime.systems.partitioner import partition_for
 
-PARTITIONS = 4
-PER_SECOND = 3_000
-"""Messages in a second of event time."""
+class Spent(Struct, frozen=True, gc=False):
+    """What W2 and W4 read of an event."""
 
-MINUTE = 60_000
-_BEGIN = 1_700_000_000_000
-_BATCH = 10_000
-
-
-class Payment(Struct, frozen=True, gc=False):
-    """What comes in: about 100 bytes of JSON. Times are in ms since epoch."""
-
-    id: int
     user: str
-    shop: str
-    cents: int
     at: int
-    tags: list[str]
-
-
-class Charge(Struct, frozen=True, gc=False):
-    """What `filter_map` makes."""
-
-    id: int
-    user: str
     cents: int
-    fee: int
+
+
+class Visit(Struct, frozen=True, gc=False):
+    """What W3 reads of an event."""
+
+    page: str
+
+
+class Question(Struct, frozen=True, gc=False):
+    """What W5 reads of an event."""
+
+    seq: int
+    page: str
+
+
+class DearEvent(Struct, frozen=True, gc=False):
+    """What W1 writes: the event, and its minute since epoch."""
+
+    seq: int
+    user: str
+    session: str
+    page: str
+    at: int
+    cents: int
+    agent: str
+    referrer: str
+    minute: int
 
 
 class Total(Struct, frozen=True, gc=False):
-    """What `count` makes."""
+    """What W2 and W4 write: the events and cents of a user in a window, which starts at `start` ms since epoch."""
 
     user: str
     start: int
-    payments: int
+    count: int
+    cents: int
 
 
-def is_wanted(payment: Payment) -> bool:
-    """True of every other payment."""
-    return payment.cents % 2 == 0
+class Views(Struct, frozen=True, gc=False):
+    """What W3 writes at each event: how often its page has been seen by now."""
+
+    page: str
+    count: int
 
 
-def to_charge(payment: Payment) -> Charge:
-    """A payment with its fee."""
-    return Charge(payment.id, payment.user, payment.cents, payment.cents // 50)
+class Score(Struct, frozen=True, gc=False):
+    """What W5 writes: the answer for an event."""
 
-
-def to_total(pane: Pane[str, int]) -> Total:
-    """What a window says."""
-    return Total(pane.key, pane.window.start, pane.value)
-
-
-def time_of(payment: Payment) -> int:
-    """When it was made."""
-    return payment.at
-
-
-filter_map = Pipeline("bench-filter-map")
-filter_map.stream("payments", value=Payment).filter(is_wanted).map(to_charge).send_to("out")
-
-counting = Pipeline("bench-count")
-(
-    # The input is partitioned by its key, so no border is needed.
-    counting.stream("payments", value=Payment, key=str, timestamp=time_of)
-    .window(tumbling(timedelta(milliseconds=MINUTE)), count(), id="per-minute")
-    .map(to_total)
-    .send_to("out")
-)
+    seq: int
+    score: int
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A pipeline and how many keys its input has."""
+    """What a job is about. It reads one event in `every`."""
 
     name: str
-    keys: int
-    pipeline: Pipeline
+    title: str
+    every: int = 1
+
+    def events(self, count: int) -> int:
+        """How many events it reads, where the whole input has `count`."""
+        return count // self.every
 
 
 WORKLOADS: Mapping[str, Workload] = {
     workload.name: workload
     for workload in (
-        Workload("filter_map", 1_000, filter_map),
-        Workload("count_1k", 1_000, counting),
-        Workload("count_100k", 100_000, counting),
+        Workload("W1", "decode, filter, map, encode"),
+        Workload("W2", "count and sum per user and minute, 100,000 users"),
+        Workload("W3", "repartition by page, running count"),
+        Workload("W4", "sessions per user, gap of 30 minutes"),
+        Workload("W5", "lookups of 5 ms, 1,000 in flight", every=5),
     )
 }
-
-
-def make_input(workload: Workload, messages: int, directory: Path, tell: Callable[[str], None]) -> None:
-    """Write the input into a log; keys are equally likely, the same for the same numbers."""
-    tell(f"making {messages:,} messages for {workload.name}")
-    system = LogSystem(directory, fsync=False)
-    system.admin().create("payments", PARTITIONS)
-    system.admin().create("out", PARTITIONS)
-    producer = system.producer()
-    payments = _payments(messages, workload.keys)
-    encode = msgspec.json.Encoder().encode
-    while batch := list(islice(payments, _BATCH)):
-        writing = producer.begin()
-        parts: list[list[tuple[bytes, bytes, int, tuple[()]]]] = [[] for _ in range(PARTITIONS)]
-        for payment in batch:
-            key = payment.user.encode()
-            parts[partition_for(key, PARTITIONS)].append((key, encode(payment), payment.at, ()))
-        for partition, records in enumerate(parts):
-            writing.append("payments", partition, records)
-        writing.commit()
-    producer.close()
-
-
-def _payments(messages: int, keys: int) -> Iterator[Payment]:
-    random = Random(11)
-    for number in range(messages):
-        user = f"user-{int(random.random() * keys):06d}"
-        at = _BEGIN + number * 1000 // PER_SECOND
-        cents = int(random.random() * 10_000)
-        yield Payment(number, user, f"shop-{number % 97}", cents, at, ["card", "web"])

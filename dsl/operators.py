@@ -32,13 +32,14 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(Operator):
-    """Reads a stream. `out_of_order` in ms; `value` and `key` are types or Serdes."""
+    """Reads a stream. `out_of_order` in ms; `value` and `key` are types or Serdes; `bootstrap` before other inputs."""
 
     stream: str
     value: Any
     key: Any = None
     timestamp: Callable[[Any], int] | None = None
     out_of_order: int = 0
+    bootstrap: bool = False
     kind: ClassVar[str] = "stream"
 
 

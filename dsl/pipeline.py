@@ -47,6 +47,7 @@ class Pipeline:
         key: None = None,
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
+        bootstrap: bool = ...,
     ) -> MessageStream[V]: ...
     @overload
     def stream(
@@ -57,6 +58,7 @@ class Pipeline:
         key: type[K] | Serde[K],
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
+        bootstrap: bool = ...,
     ) -> KeyedStream[K, V]: ...
     def stream(
         self,
@@ -66,6 +68,7 @@ class Pipeline:
         key: Any = None,
         timestamp: Callable[[Any], int] | None = None,
         out_of_order: timedelta = timedelta(0),
+        bootstrap: bool = False,
     ) -> MessageStream[Any]:
         """Read the stream `name`; with `key=` its records are taken to be partitioned by that key.
 
@@ -73,11 +76,17 @@ class Pipeline:
         time in ms since epoch; without it the record's own timestamp counts. Messages may come up to `out_of_order`
         behind the latest of their partition without being late.
 
+        A `bootstrap` stream comes first: at each start a task processes what it holds by then, before it processes
+        anything of its other inputs. It holds back no stage behind a `partition_by`.
+
         >>> pipeline = Pipeline("p")
         >>> pipeline.stream("readings", value=dict[str, float], key=str, out_of_order=timedelta(seconds=5))
         KeyedStream(stream-1)
         """
         stream_name(name)
+        require(
+            isinstance(bootstrap, bool), PipelineError, f"stream {name!r}: bootstrap={bootstrap!r}", "True or False"
+        )
         if timestamp is not None:
             function(f"stream {name!r}: timestamp", timestamp)
         fields: dict[str, Any] = {
@@ -86,6 +95,7 @@ class Pipeline:
             "key": None if key is None else checked_key(f"stream {name!r}", key),
             "timestamp": timestamp,
             "out_of_order": millis(f"stream {name!r}: out_of_order", out_of_order),
+            "bootstrap": bootstrap,
         }
         same = next((op for op in self._operators.values() if isinstance(op, ops.Source) and op.stream == name), None)
         if same is not None:

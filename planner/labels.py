@@ -56,6 +56,8 @@ def _source(op: ops.Source) -> dict[str, str]:
     found = {"timestamp": name_of(op.timestamp) if op.timestamp else "of the record"}
     if op.out_of_order:
         found["out_of_order"] = duration(op.out_of_order)
+    if op.bootstrap:
+        found["bootstrap"] = "first"
     return found
 
 

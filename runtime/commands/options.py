@@ -69,7 +69,9 @@ def system(url: str | None, kafka_conf: Path | None) -> System | None:
     if kafka_conf is None:
         return None if url is None else open_system(url)
     if url is None or not url.startswith("kafka:"):
-        raise refused("--kafka-conf", f"with --system {url}" if url else "without --system", "--system kafka://...")
+        raise refused(
+            "--kafka-conf", f"with --system {url}" if url else "without --system", "--system kafka://HOST:PORT"
+        )
     return KafkaSystem.named(url, **read_properties(kafka_conf))
 
 

@@ -131,6 +131,9 @@ def _set_starts(task: LocalTask, plan: Plan, admin: Admin, settings: Settings) -
         latest = settings.offset_default == "latest" and plan.stream(stream).kind == "source"
         offsets = admin.ends(stream) if latest else admin.starts(stream)
         task.start_at(stream, offsets[task.number])
+        source = task.work.inputs.entries[stream].source
+        if source is not None and source.bootstrap:
+            task.bootstrap(stream, admin.ends(stream)[task.number])
 
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:

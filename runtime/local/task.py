@@ -61,6 +61,7 @@ class LocalTask:
         self.inputs = [name for name in stage.inputs if number < run.plan.stream(name).partitions]
         self._queues = {name: _Queue() for name in self.inputs}
         self._landings = {name: Landing(found.offsets.get(name, 0)) for name in self.inputs}
+        self._first: dict[str, int] = {}
         self._read_to = {name: found.offsets.get(name, 0) for name in self.inputs}
         self.work = StageTask(
             program,
@@ -108,9 +109,14 @@ class LocalTask:
             self._read_to[stream] = offset
             self._landings[stream] = Landing(offset)
 
+    def bootstrap(self, stream: str, end: int) -> None:
+        """Process this stream up to an offset before anything of the others."""
+        self._first[stream] = end
+
     def wants(self, stream: str) -> bool:
         """Whether more of a stream should be read now."""
-        return len(self._queues[stream].batches) < 2
+        waits = self._first and stream not in self._first
+        return not waits and len(self._queues[stream].batches) < 2
 
     def enqueue(self, batch: Batch) -> None:
         if batch.records:
@@ -126,6 +132,8 @@ class LocalTask:
     def step(self) -> bool:
         """Process some of what is queued; whether there was anything to do."""
         self.work.check()
+        if self._first:
+            self._first = {name: end for name, end in self._first.items() if not self._landed_all(name, end)}
         moved = False
         for stream, queue in self._queues.items():
             if queue.batches:

@@ -15,9 +15,10 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
-from broker_jars import JARS, BrokerProblem, fetch_jars, java
+from broker_jars import BROKER, BrokerProblem, java
 
 PROPERTIES = Path(__file__).parents[1] / "kafka" / "server.properties"
 
@@ -64,7 +65,7 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        fetch_jars()
+        BROKER.fetch()
         if not (self._data / "meta.properties").exists():
             self._format()
         self._refuse_a_second()
@@ -108,6 +109,12 @@ class Broker:
         admin.create_topics([topic])[name].result()
         return name
 
+    def settings_of(self, topic: str) -> dict[str, str]:
+        """The settings of a topic."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        (asked,) = admin.describe_configs([ConfigResource("topic", topic)]).values()
+        return {name: entry.value for name, entry in asked.result().items()}
+
     def remove_topics(self, *names: str) -> None:
         """Remove those of these topics that exist; returns when they are gone."""
         admin = AdminClient({"bootstrap.servers": self.address})
@@ -147,7 +154,7 @@ class Broker:
                 raise BrokerProblem(f"{self.address} is taken: is there a broker on this folder already?") from error
 
     def _java(self, *words: str) -> list[str]:
-        return [java(), *MEMORY, "-Dlog4j2.level=INFO", "-cp", f"{JARS}/*", *words]
+        return [java(), *MEMORY, "-Dlog4j2.level=INFO", "-cp", f"{BROKER.folder}/*", *words]
 
     def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "reconnect.backoff.max.ms": 200})

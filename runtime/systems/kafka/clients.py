@@ -21,12 +21,27 @@ admin_api: Any = confluent_kafka.admin
 LOG = logging.getLogger("fluvial.kafka")
 """Where the lines go that the client would print. Silent unless the application says otherwise."""
 LOG.addHandler(logging.NullHandler())
-# A setting of consumers is handed to producers too, of which the client would warn each time.
-LOG.addFilter(lambda line: not (isinstance(line.args, tuple) and line.args[:1] == ("CONFWARN",)))
+
+
+class _Lines:
+    """Hands the client's lines on. They are information, whatever the client takes them for: what matters is raised,
+    and a broker that is away makes ten lines a second."""
+
+    def log(self, level: int, form: str, kind: str, *texts: str) -> None:
+        # A setting of consumers is handed to producers too, and the client warns of it each time.
+        if kind != "CONFWARN":
+            LOG.log(min(level, logging.INFO), form, kind, *texts)
+
+
+_LINES = _Lines()
+
+_SILENCE = 15.0
+"""Seconds without an error after which a connection is taken for restored; trying to connect lasts 10 s at most."""
 
 _COMMON: Mapping[str, object] = {
     "client.id": "fluvial",
     "reconnect.backoff.max.ms": 1_000,
+    "socket.connection.setup.timeout.ms": 10_000,
 }
 _CONSUMER: Mapping[str, object] = {
     "group.id": "fluvial",  # the client wants one, also where it joins none
@@ -56,20 +71,34 @@ _PRODUCER_ALWAYS: Mapping[str, object] = {
 
 
 class Watch:
-    """What a client tells of its connections: the last error, a fatal one, and since when no broker is connected."""
+    """What a client tells of its connections: the last error, and since when no broker is connected."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.last = ""
-        self.fatal: KafkaError | None = None
-        self.down_since: float | None = None
+        self._clock = clock
+        self._down_since: float | None = None
+        self._heard_at = 0.0
 
     def __call__(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self.down_since = time.monotonic()
-        else:
+        """Hear of an error; those of connections come again as long as the client tries in vain."""
+        self._heard_at = self._clock()
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self.last = error.str()
-        if error.fatal():
-            self.fatal = error
+        elif self._down_since is None:
+            self._down_since = self._heard_at
+
+    def well(self) -> None:
+        """Hear that a broker answered."""
+        self._down_since = None
+
+    @property
+    def seconds_down(self) -> float:
+        """For how long no broker has been connected; 0 where one is, as far as is known."""
+        now = self._clock()
+        if self._down_since is None or now - self._heard_at > _SILENCE:
+            self._down_since = None
+            return 0.0
+        return now - self._down_since
 
 
 def admin_client(settings: KafkaSettings, watch: Watch) -> AdminClient:
@@ -103,7 +132,7 @@ def producer_client(
 
 
 def _said(settings: KafkaSettings, watch: Watch) -> dict[str, Any]:
-    return {"bootstrap.servers": settings.servers, "error_cb": watch, "logger": LOG}
+    return {"bootstrap.servers": settings.servers, "error_cb": watch, "logger": _LINES}
 
 
 def _made(kind: Callable[[dict[str, Any]], T], conf: dict[str, Any], settings: KafkaSettings) -> T:

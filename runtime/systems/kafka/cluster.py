@@ -114,7 +114,7 @@ def logged(asked: Future[Any]) -> None:
     """Log what went wrong with a request that nobody waits for."""
     error = asked.exception()
     if error is not None:
-        LOG.warning("%s", error)
+        LOG.info("%s", error)
 
 
 _ISOLATION = {

@@ -7,7 +7,7 @@ from itertools import groupby
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..contract import Batch, StreamPartition
-from ..problems import outside
+from ..problems import outside, unknown_stream
 from .clients import Watch, consumer_client
 from .cluster import Cluster
 from .lanes import MOST_HELD, Lane
@@ -16,6 +16,9 @@ from .settings import KafkaSettings
 
 MOST_AT_ONCE = 500
 """Messages taken from the client at a time: with more of them each costs more."""
+
+_LOOK_AFTER = 30.0
+"""Seconds between two looks at whether the topics are still there: of one that is removed the client says nothing."""
 
 _SLICE = 0.2
 """Seconds without a look at signals and at the connection."""
@@ -30,13 +33,15 @@ class KafkaConsumer:
     What has come of a partition that is not wanted waits here, up to a bound; then its fetching is paused.
     """
 
-    def __init__(self, settings: KafkaSettings, *, max_records: int) -> None:
+    def __init__(self, settings: KafkaSettings, *, max_records: int, most_held: int = MOST_HELD) -> None:
         self._settings = settings
         self._count = min(max_records, MOST_AT_ONCE)
+        self._most_held = most_held
         self._cluster = Cluster(settings)
         self._watch = Watch()
         self._client: Consumer | None = None
         self._stream: str | None = None
+        self._next_look = 0.0
         self._lanes: dict[StreamPartition, Lane] = {}
         self._ready: dict[StreamPartition, Lane] = {}
 
@@ -54,6 +59,7 @@ class KafkaConsumer:
         self._ready = {}
         streams = {stream for stream, _ in positions}
         self._stream = streams.pop() if len(streams) == 1 else None
+        self._next_look = time.monotonic() + _LOOK_AFTER
         if self._client is None:
             self._client = consumer_client(self._settings, self._watch)
         self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
@@ -67,8 +73,8 @@ class KafkaConsumer:
         while not batches:
             messages = self._client.consume(self._count, 0)
             if not messages:
-                self._check_reach()
                 now = time.monotonic()
+                self._look(now)
                 deadline = now + timeout if deadline is None else deadline
                 if now >= deadline:
                     return []
@@ -79,6 +85,11 @@ class KafkaConsumer:
                 self._sort(messages, wanted)
                 batches = self._take(wanted)
         return batches
+
+    @property
+    def paused(self) -> frozenset[StreamPartition]:
+        """The partitions that are not fetched for now, as too much of them waits."""
+        return frozenset(place for place, lane in self._lanes.items() if lane.paused)
 
     def close(self) -> None:
         """Stop reading."""
@@ -105,7 +116,7 @@ class KafkaConsumer:
 
     def _sort(self, messages: list[Message], wanted: frozenset[StreamPartition] | None) -> None:
         """Put messages into their lanes, and hear what the client has to say among them."""
-        self._watch.down_since = None
+        self._watch.well()
         if not any(map(Message.error, messages)):
             self._put(messages, wanted)
             return
@@ -124,7 +135,7 @@ class KafkaConsumer:
             if lane is not None:
                 lane.put(run, weigh=bool(lane) or not (wanted is None or place in wanted))
                 self._ready[place] = lane
-                if lane.held > MOST_HELD and not lane.paused and self._client is not None:
+                if lane.held > self._most_held and not lane.paused and self._client is not None:
                     lane.paused = True
                     self._client.pause([lane.place])
 
@@ -148,18 +159,24 @@ class KafkaConsumer:
         elif code not in _IGNORED:
             raise refused(self._settings, f"give messages of {place[0]!r}, partition {place[1]}", error)
 
-    def _check_reach(self) -> None:
-        """Raise SystemProblem where no broker has been there for too long."""
-        since = self._watch.down_since
+    def _look(self, now: float) -> None:
+        """Raise SystemProblem where no broker has been there for too long, or a topic is gone."""
         patience = self._settings.give_up_after
-        if since is None or time.monotonic() - since < patience or self._client is None:
+        away = self._watch.seconds_down > patience
+        if self._client is None or not (away or now > self._next_look):
             return
+        self._next_look = now + _LOOK_AFTER
         try:
-            # Connections are also closed where nothing is to be told; so ask before giving up.
-            self._client.list_topics(next(iter(self._lanes), ("",))[0], timeout=5.0)
+            # A connection is also closed where there is nothing to be told; so ask before giving up.
+            known = self._client.list_topics(timeout=5.0 if away else 1.0).topics
         except KafkaException as caught:
-            raise out_of_reach(self._settings, patience, self._watch.last or caught.args[0].str()) from None
-        self._watch.down_since = None
+            if away:
+                raise out_of_reach(self._settings, patience, self._watch.last or caught.args[0].str()) from None
+            return
+        self._watch.well()
+        for stream, _ in self._lanes:
+            if stream not in known:
+                raise unknown_stream(stream, known, self._settings.url)
 
 
 def _runs(messages: Sequence[Message], stream: str | None) -> Iterator[tuple[StreamPartition, Sequence[Message]]]:

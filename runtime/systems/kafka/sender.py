@@ -123,8 +123,6 @@ class KafkaSender:
     def _check(self) -> None:
         if self._closed:
             raise UsageError("This sender is closed. Make another one.")
-        if self._watch.fatal is not None and self._failed is None:
-            self._failed = self._problem("take what was sent", self._watch.fatal)
         if self._failed is not None:
             raise self._failed
 
@@ -194,7 +192,7 @@ class KafkaSender:
             except KafkaException as caught:
                 if caught.args[0].fatal():
                     return cast("KafkaError", caught.args[0])
-        return self._watch.fatal or error
+        return error
 
     def _fail(self, problem: SystemProblem) -> SystemProblem:
         self._failed = self._failed or problem

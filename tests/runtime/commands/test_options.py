@@ -1,11 +1,13 @@
 """Options of several parts are taken apart, and wrong ones are told as they were written."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from fluvial.dsl import UsageError
-from fluvial.runtime.commands.options import count, duration, pairs
+from fluvial.runtime.commands.options import count, duration, pairs, read_properties, system
+from fluvial.runtime.systems import KafkaSystem
 
 
 def test_pairs_are_split_at_the_first_sign() -> None:
@@ -44,3 +46,52 @@ def test_durations_need_a_unit(text: str) -> None:
         f"--commit-interval {text}\n  at the command line\n  expected: a number with a unit: ms, s, min, h or d\n"
         "  to do: write --commit-interval 500ms"
     )
+
+
+def test_a_file_of_properties_is_read_line_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# how to reach the cluster\n\nsecurity.protocol = sasl_ssl\nsasl.password=a=b#c\n"
+        "topics.replication.factor=3\ntopic.metadata.refresh.interval.ms=1000\n"
+    )
+    assert read_properties(file) == {
+        "conf": {
+            "security.protocol": "sasl_ssl",
+            "sasl.password": "a=b#c",
+            "topic.metadata.refresh.interval.ms": "1000",
+        },
+        "topics": {"replication.factor": "3"},
+    }
+
+
+def test_a_line_that_is_no_property_is_named_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("linger.ms=5\nopen sesame\n")
+    with pytest.raises(UsageError, match=r"client.properties, line 2\n.*\n  expected: NAME=VALUE") as caught:
+        read_properties(file)
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_file_of_properties_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"(?s)--kafka-conf .*nothing.*expected: a text file"):
+        read_properties(tmp_path / "nothing")
+
+
+def test_a_cluster_has_the_settings_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("linger.ms=5\ntopics.replication.factor=3\n")
+    made = system("kafka://one:9092", file)
+    assert isinstance(made, KafkaSystem)
+    assert (made.url, made.settings.conf) == ("kafka://one:9092", {"linger.ms": "5"})
+    assert made.settings.topics == {"replication.factor": "3"}
+
+
+@pytest.mark.parametrize("url", [None, "log:.fluvial"])
+def test_settings_of_kafka_are_for_kafka(tmp_path: Path, url: str | None) -> None:
+    with pytest.raises(UsageError, match="--kafka-conf with"):
+        system(url, tmp_path)
+
+
+def test_without_settings_a_system_is_opened_by_its_url() -> None:
+    assert system(None, None) is None
+    assert system("memory:", None).url == "memory:"

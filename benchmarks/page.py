@@ -1,0 +1,126 @@
+"""The figures as people see them: a table on the terminal, tables and a picture in the documentation."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from rich.table import Table
+
+from benchmarks.contenders import CONTENDERS
+from benchmarks.picture import picture
+from benchmarks.results import Results, Run
+from benchmarks.workloads import WORKLOADS
+from broker_jars import ROOT
+
+PAGE = ROOT / "docs" / "guide" / "performance.md"
+PICTURE = ROOT / "docs" / "images" / "performance.svg"
+_BEGIN, _END = "<!-- figures: written by make bench -->\n", "<!-- end of figures -->\n"
+
+
+def table(found: Results) -> Table:
+    """The figures for a terminal."""
+    made = Table(title=f"{found.messages:,} messages on Kafka, commit {found.commit}")
+    for name in ("workload", "engine"):
+        made.add_column(name)
+    for name in ("messages/s", "of the loop", "of PySpark", "CPU s per million", "peak MB", "start s", "output"):
+        made.add_column(name, justify="right")
+    before = None
+    for run in found.runs:
+        if before not in (None, run.workload):
+            made.add_section()
+        before = run.workload
+        made.add_row(
+            run.workload,
+            CONTENDERS[run.engine].title,
+            f"{run.messages_per_second:,}",
+            f"{run.ratio_to_raw:.2f}",
+            "" if run.ratio_to_pyspark is None else f"{run.ratio_to_pyspark:.2f}",
+            f"{run.cpu_seconds_per_million:.1f}",
+            f"{run.peak_rss_mb:,}",
+            f"{run.startup_seconds:.1f}",
+            _output(run),
+        )
+    return made
+
+
+def _output(run: Run) -> str:
+    if run.output_correct:
+        return "correct"
+    if not run.messages_per_second:
+        return "failed"
+    return "not finished" if run.partial else "wrong"
+
+
+def publish(found: Results) -> None:
+    """Write the figures into the documentation."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(_BEGIN)
+    after = rest.partition(_END)[2]
+    PAGE.write_text(before + _BEGIN + figures(found) + _END + after, encoding="utf-8")
+    PICTURE.write_text(picture(found), encoding="utf-8")
+
+
+def published() -> str:
+    """The figures that are in the documentation."""
+    return PAGE.read_text(encoding="utf-8").partition(_BEGIN)[2].partition(_END)[0]
+
+
+def figures(found: Results) -> str:
+    """The figures as Markdown."""
+    parts = [_setting(found), "![Speed beside the loop by hand](../images/performance.svg)"]
+    for title, tell in _TABLES.items():
+        parts.append("\n".join([f"**{title}**", "", *_matrix(found, tell)]))
+    if any(run.partial or not run.output_correct for run in found.runs):
+        parts.append("\\* stopped at the time limit: what was done until then. † the output was not what it must be.")
+    if found.latencies:
+        parts.append("\n".join(_latencies(found)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _setting(found: Results) -> str:
+    machine, versions = found.machine, dict(found.versions)
+    python, kafka = versions.pop("python"), versions.pop("kafka")
+    others = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"{found.messages:,} messages of about 185 bytes (W5: a fifth of them), commit `{found.commit}`, "
+        f"{machine['processor']}, {machine['cores']} cores and {machine['memory']} for contender, broker and harness "
+        f"together; Kafka {kafka}, Python {python}; {others}."
+    )
+
+
+def _matrix(found: Results, tell: Callable[[Run], str]) -> Iterator[str]:
+    workloads = [name for name in WORKLOADS if any(run.workload == name for run in found.runs)]
+    runs = {(run.engine, run.workload): run for run in found.runs}
+    yield f"| | {' | '.join(workloads)} |"
+    yield f"|---|{'---:|' * len(workloads)}"
+    for engine in dict.fromkeys(run.engine for run in found.runs):
+        cells = (tell(runs[engine, name]) if (engine, name) in runs else "" for name in workloads)
+        yield f"| {CONTENDERS[engine].title} | {' | '.join(cells)} |"
+
+
+def _speed(run: Run) -> str:
+    if not run.messages_per_second:
+        return "failed"
+    mark = "" if run.output_correct else "\\*" if run.partial else "†"
+    beside = "" if run.ratio_to_pyspark is None else f", {run.ratio_to_pyspark:.2f} of PySpark"
+    return f"{run.messages_per_second:,}{mark} ({_ratio(run.ratio_to_raw)}{beside})"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
+
+
+def _latencies(found: Results) -> Iterator[str]:
+    rates = {latency.messages_per_second for latency in found.latencies}
+    yield f"**Latency in ms of W1 at {', '.join(f'{rate:,}' for rate in sorted(rates))} messages per second**"
+    yield ""
+    yield "| | median | 99 % are below | worst |"
+    yield "|---|---:|---:|---:|"
+    for latency in found.latencies:
+        numbers = f"{latency.p50_ms:,.0f} | {latency.p99_ms:,.0f} | {latency.worst_ms:,.0f}"
+        yield f"| {CONTENDERS[latency.engine].title} | {numbers} |"
+
+
+_TABLES: Mapping[str, Callable[[Run], str]] = {
+    "Messages per second (of the loop)": _speed,
+    "Peak memory in MB, all processes": lambda run: f"{run.peak_rss_mb:,}",
+    "Seconds of processor time for a million messages": lambda run: f"{run.cpu_seconds_per_million:.1f}",
+    "Seconds from the start to the first message": lambda run: f"{run.startup_seconds:.1f}",
+}

@@ -1,0 +1,156 @@
+"""The workloads in Fluvial's language; both engines run these. A function is given its job, or finds it around it."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from benchmarks.events import NOBODY, PARTITIONS, Event
+from benchmarks.job import FIRST, Job
+from benchmarks.numbers import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
+from fluvial.dsl import Pane, Pipeline, aggregate, count, session, tumbling
+
+Counted = tuple[int, int]
+"""Events, and their cents."""
+
+waiting = True
+
+
+def note_first() -> None:
+    """Note that this process has its first message. It costs the others a look at `waiting`."""
+    global waiting
+    waiting = False
+    Job.given().note(FIRST, time.time())
+
+
+def is_dear(event: Event) -> bool:
+    """True of about every other event."""
+    if waiting:
+        note_first()
+    return event.cents >= DEAR
+
+
+def with_minute(event: Event) -> DearEvent:
+    """The event with its minute."""
+    return DearEvent(
+        event.seq,
+        event.user,
+        event.session,
+        event.page,
+        event.at,
+        event.cents,
+        event.agent,
+        event.referrer,
+        event.at // MINUTE,
+    )
+
+
+def w1(job: Job | None = None) -> Pipeline:
+    """Decode, filter, map, encode."""
+    job = job or Job.given()
+    pipeline = Pipeline(job.name)
+    pipeline.stream(job.input, value=Event, key=str).filter(is_dear).map(with_minute).send_to(job.output)
+    return pipeline
+
+
+def nothing() -> Counted:
+    """What a window begins with."""
+    return 0, 0
+
+
+def add(counted: Counted, spent: Spent) -> Counted:
+    """One event more."""
+    if waiting:
+        note_first()
+    return counted[0] + 1, counted[1] + spent.cents
+
+
+def merge(one: Counted, other: Counted) -> Counted:
+    """Two sessions that have become one."""
+    return one[0] + other[0], one[1] + other[1]
+
+
+def to_total(pane: Pane[str, Counted]) -> Total:
+    """What a window says."""
+    return Total(pane.key, pane.window.start, *pane.value)
+
+
+def _totals(assigner: Any, job: Job | None) -> Pipeline:
+    job = job or Job.given()
+    pipeline = Pipeline(job.name)
+    (
+        pipeline.stream(job.input, value=Spent, key=str, out_of_order=timedelta(milliseconds=OUT_OF_ORDER))
+        .window(assigner, aggregate(nothing, add, merge=merge), id="totals")
+        .map(to_total)
+        .send_to(job.output)
+    )
+    return pipeline
+
+
+def w2(job: Job | None = None) -> Pipeline:
+    """Count and sum per user and minute."""
+    return _totals(tumbling(timedelta(milliseconds=MINUTE)), job)
+
+
+def page_of(visit: Visit) -> str:
+    """The page."""
+    if waiting:
+        note_first()
+    return visit.page
+
+
+def to_views(pane: Pane[str, int]) -> Views:
+    """How often a page has been seen by now."""
+    return Views(pane.key, pane.value)
+
+
+def always(visit: Visit) -> int:
+    """Events have one time, and the markers in front of them a later one: all windows are over before they begin."""
+    return 1 if visit.page == NOBODY else 0
+
+
+def w3(job: Job | None = None) -> Pipeline:
+    """Repartition by page, running count.
+
+    Each message is late for the one window there is, and the window emits its count again with each late message.
+    """
+    job = job or Job.given()
+    pipeline = Pipeline(job.name)
+    (
+        pipeline.stream(job.input, value=Visit, timestamp=always)
+        .partition_by(page_of, id="by-page", key_type=str, value=Visit)
+        .window(tumbling(timedelta(milliseconds=1)), count(), id="views", lateness=timedelta(days=36_500))
+        .map(to_views)
+        .send_to(job.output)
+    )
+    return pipeline
+
+
+def w4(job: Job | None = None) -> Pipeline:
+    """Sessions per user."""
+    return _totals(session(timedelta(milliseconds=GAP)), job)
+
+
+async def look_up(question: Question) -> list[Score]:
+    """Ask a service that takes its time."""
+    if waiting:
+        note_first()
+    await asyncio.sleep(LOOKUP)
+    return [Score(question.seq, len(question.page))]
+
+
+def w5(job: Job | None = None) -> Pipeline:
+    """Asynchronous lookups; their results may leave in any order, as those of the loop by hand do."""
+    job = job or Job.given()
+    pipeline = Pipeline(job.name)
+    (
+        pipeline.stream(job.input, value=Question, key=str)
+        .async_flat_map(look_up, id="lookup", max_in_flight=IN_FLIGHT // PARTITIONS, order="none")
+        .send_to(job.output)
+    )
+    return pipeline
+
+
+PIPELINES: Mapping[str, Any] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}

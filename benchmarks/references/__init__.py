@@ -1,0 +1,1 @@
+"""What a programmer would write by hand for one job alone: the measure of all."""

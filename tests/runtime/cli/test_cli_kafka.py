@@ -1,0 +1,63 @@
+"""The verbs on a Kafka broker."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from broker import Broker
+from command_line import Fluvial
+
+STREAMS = ("words", "counts", "letters-by-letter", "letters-count-changelog", "letters-checkpoints")
+
+
+@pytest.fixture
+def url(broker: Broker) -> str:
+    """A cluster without the streams of the pipeline."""
+    broker.remove_topics(*STREAMS)
+    return f"kafka://{broker.address}"
+
+
+@pytest.mark.kafka
+def test_lines_go_in_and_come_out(fluvial: Fluvial, url: str) -> None:
+    ended = fluvial("produce", "words", "words.jsonl", "--system", url, "--partitions", "2")
+    assert (ended.code, ended.out, ended.err) == (0, "words: 6 records in 2 partitions\n", "")
+    ended = fluvial("consume", "words", "--system", url, "--values")
+    assert ended.code == 0
+    assert sorted(ended.out.splitlines()) == sorted(Path("words.jsonl").read_text().splitlines())
+    assert len(fluvial("consume", "words", "--system", url, "--limit", "4").out.splitlines()) == 4
+
+
+@pytest.mark.kafka
+def test_a_pipeline_is_checked_and_run(fluvial: Fluvial, url: str) -> None:
+    fluvial("produce", "words", "words.jsonl", "--system", url)
+    ended = fluvial("check", "letters.py", "--system", url)
+    assert (ended.code, ended.err) == (0, "")
+    assert "source: words has 1 partition" in ended.out
+    assert "the first record of words is a Word" in ended.out
+    for guarantee, read in (("at_least_once", 6), ("exactly_once", 0)):
+        words = ("run", "letters.py", "--system", url, "--until", "end", "--guarantee", guarantee, "--json")
+        ended = fluvial(*words)
+        assert (ended.code, ended.err) == (0, "")
+        assert json.loads(ended.out)["read"].get("words", 0) == read
+    values = map(json.loads, fluvial("consume", "counts", "--system", url, "--values").out.splitlines())
+    assert sorted((value["letter"], value["words"]) for value in values) == [("a", 3), ("b", 1), ("c", 1)]
+
+
+@pytest.mark.kafka
+def test_settings_of_the_client_come_from_a_file(fluvial: Fluvial, folder: Path, url: str) -> None:
+    (folder / "client.properties").write_text("client.id=mine\ntopics.retention.ms=12345\n")
+    words = ("--system", url, "--kafka-conf", "client.properties")
+    assert fluvial("produce", "words", "words.jsonl", *words).code == 0
+    assert len(fluvial("consume", "words", *words).out.splitlines()) == 6
+    (folder / "client.properties").write_text("sasl.pasword=open sesame\n")
+    ended = fluvial("consume", "words", *words)
+    assert ended.code == 2
+    assert 'No such configuration property: "sasl.pasword"' in ended.err
+    assert "sesame" not in ended.out + ended.err
+
+
+def test_brokers_out_of_reach_are_told(fluvial: Fluvial) -> None:
+    ended = fluvial("check", "letters.py", "--system", "kafka://127.0.0.1:1")
+    assert ended.code == 4
+    assert "kafka://127.0.0.1:1 is out of reach" in ended.out

@@ -1,0 +1,257 @@
+"""Reading a topic as Kafka is: with gaps, aborted transactions, and partitions that are not wanted for a while."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from broker import Broker
+from fluvial.dsl.errors import SystemProblem
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems import KafkaSystem
+from fluvial.runtime.systems.contract import Consumer, Sender, StreamPartition
+from fluvial.runtime.systems.kafka import KafkaConsumer
+from fluvial.runtime.systems.kafka.records import TIME_HEADER
+
+pytestmark = pytest.mark.kafka
+
+MakeTopic = Callable[..., str]
+Drain = Callable[[Consumer, int, int], tuple[list[int], list[Record]]]
+
+PATIENCE = 60.0
+PARTITIONS = 3
+
+
+def numbered(count: int, size: int = 10) -> list[Record]:
+    return [(b"%d" % number, bytes(size), 1 + number, ()) for number in range(count)]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A transaction: how many records it writes to each partition, and whether it is committed."""
+
+    counts: tuple[int, ...]
+    committed: bool
+
+
+written = st.builds(Written, st.tuples(*[st.integers(0, 300)] * PARTITIONS), st.booleans())
+wishes = st.lists(st.frozensets(st.integers(0, PARTITIONS - 1)), min_size=1, max_size=8)
+
+
+def write(system: KafkaSystem, stream: str, script: list[Written]) -> dict[StreamPartition, list[Record]]:
+    """Do what a script says; gives what readers are to see."""
+    seen: dict[StreamPartition, list[Record]] = {(stream, partition): [] for partition in range(PARTITIONS)}
+    id, made = uuid4().hex, 0
+    sender = system.sender(id)
+    for transaction in script:
+        sender.begin()
+        for (place, expected), count in zip(seen.items(), transaction.counts, strict=True):
+            records: list[Record] = [(b"%d" % number, b"x" * 20, number, ()) for number in range(made, made + count)]
+            made += count
+            sender.send(*place, records)
+            expected += records if transaction.committed else []
+        if transaction.committed:
+            sender.commit()
+        else:
+            sender.flush()
+            sender.close()
+            sender = system.sender(id)
+    sender.close()
+    return seen
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    script=st.lists(written, min_size=1, max_size=5),
+    wishes=wishes,
+    max_records=st.sampled_from([1, 7, 500]),
+    most_held=st.sampled_from([1, 5_000, 8 << 20]),
+)
+def test_what_was_committed_comes_once_and_in_order_whatever_is_wanted_when(
+    kafka: KafkaSystem,
+    topic: MakeTopic,
+    script: list[Written],
+    wishes: list[frozenset[int]],
+    max_records: int,
+    most_held: int,
+) -> None:
+    name = topic(PARTITIONS)
+    expected = write(kafka, name, script)
+    ends = {(name, partition): end for partition, end in enumerate(kafka.admin().ends(name))}
+    seen: dict[StreamPartition, list[Record]] = {place: [] for place in ends}
+    positions = dict.fromkeys(ends, 0)
+    consumer = KafkaConsumer(kafka.settings, max_records=max_records, most_held=most_held)
+    consumer.assign(positions)
+    turns = iterate(wishes)
+    while positions != ends:
+        wanted = next(turns)
+        batches = consumer.poll(0.02, None if wanted is None else frozenset((name, number) for number in wanted))
+        places = [(batch.stream, batch.partition) for batch in batches]
+        assert len(set(places)) == len(places)
+        assert wanted is None or all(partition in wanted for _, partition in places)
+        for place, batch in zip(places, batches, strict=True):
+            assert list(batch.offsets) == sorted({*batch.offsets})
+            assert len(batch.offsets) == len(batch.records) <= max_records
+            assert not batch.records or batch.offsets[0] >= positions[place]
+            assert batch.next_offset > positions[place]
+            positions[place] = batch.next_offset
+            seen[place] += batch.records
+    consumer.close()
+    assert seen == expected
+
+
+def iterate(wishes: list[frozenset[int]]) -> Iterator[frozenset[int] | None]:
+    """The wishes, again and again; now and then all."""
+    while True:
+        yield from wishes
+        yield None
+
+
+timestamps = st.sampled_from([0, 1, -1, -5, 2**62, -(2**63), 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
+names = st.sampled_from([TIME_HEADER, ""]) | st.text(st.characters(exclude_characters="\0", codec="utf-8"))
+headers = st.lists(st.tuples(names, st.binary(max_size=20)), max_size=3).map(tuple)
+data = st.none() | st.binary(max_size=50)
+records = st.lists(st.tuples(data, data, timestamps, headers), min_size=1, max_size=20)
+
+
+def test_every_record_comes_back_as_it_was(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
+    name = topic(message_timestamp_before_max_ms=str(2**63 - 1), message_timestamp_after_max_ms=str(2**63 - 1))
+    sender, consumer = kafka.sender(), kafka.consumer()
+
+    @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+    @given(records)
+    def check(records: list[Record]) -> None:
+        start = sender.ends([(name, 0)])[name, 0]
+        sender.send(name, 0, records)
+        sender.flush()
+        consumer.assign({(name, 0): start})
+        offsets, came = drain(consumer, start, start + len(records))
+        assert (offsets, came) == (list(range(start, start + len(records))), records)
+
+    check()
+    sender.close()
+    consumer.close()
+
+
+def test_headers_of_other_clients_may_lack_a_value(
+    kafka: KafkaSystem, broker: Broker, topic: MakeTopic, drain: Drain
+) -> None:
+    name = topic()
+    client = Producer({"bootstrap.servers": broker.address})
+    client.produce(name, b"", b"", 0, headers=[("none", None), ("text", "ä")], timestamp=5)
+    assert client.flush(PATIENCE) == 0
+    consumer = kafka.consumer()
+    consumer.assign({(name, 0): 0})
+    assert drain(consumer, 0, 1)[1] == [(b"", b"", 5, (("none", b""), ("text", "ä".encode())))]
+
+
+def test_the_broker_may_stamp_what_it_appends(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
+    name, before = topic(message_timestamp_type="LogAppendTime"), int(1000 * time.time())
+    send(kafka.sender(), name, numbered(1))
+    consumer = kafka.consumer()
+    consumer.assign({(name, 0): 0})
+    ((_, _, timestamp, _),) = drain(consumer, 0, 1)[1]
+    assert timestamp >= before - 1000
+
+
+def send(sender: Sender, stream: str, records: list[Record]) -> None:
+    sender.send(stream, 0, records)
+    sender.flush()
+    sender.close()
+
+
+def poll_for_ever(consumer: Consumer) -> None:
+    while True:
+        consumer.poll(PATIENCE)
+
+
+def test_two_topics_are_told_apart(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    names = [topic(), topic()]
+    for name in names:
+        send(kafka.sender(), name, numbered(1000))
+    consumer = kafka.consumer()
+    consumer.assign({(name, 0): 0 for name in names})
+    seen: dict[str, list[Record]] = {name: [] for name in names}
+    while sum(map(len, seen.values())) < 2000:
+        for batch in consumer.poll(PATIENCE):
+            seen[batch.stream] += batch.records
+    consumer.close()
+    assert seen == {name: numbered(1000) for name in names}
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 2, 6])
+def test_an_offset_outside_of_the_partition_is_refused(kafka: KafkaSystem, topic: MakeTopic, offset: int) -> None:
+    name = topic()
+    sender = kafka.sender()
+    sender.send(name, 0, numbered(5))
+    sender.flush()
+    sender.trim({(name, 0): 3})
+    while kafka.admin().starts(name) != [3]:
+        time.sleep(0.01)
+    with pytest.raises(SystemProblem, match=f"Offset {offset} lies outside partition 0 .*Expected 3 to 5"):
+        kafka.consumer().assign({(name, 0): offset})
+    sender.close()
+
+
+def test_what_is_removed_before_it_is_read_is_missed(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    name = topic()
+    sender = kafka.sender()
+    sender.send(name, 0, numbered(500, size=100))
+    sender.flush()
+    consumer = KafkaConsumer(kafka.settings, max_records=1, most_held=1)
+    consumer.assign({(name, 0): 0})
+    while not consumer.poll(0.05, frozenset()) and not consumer.paused:
+        pass
+    sender.trim({(name, 0): 500})
+    while kafka.admin().starts(name) != [500]:
+        time.sleep(0.01)
+    with pytest.raises(SystemProblem, match=r"Offset \d+ lies outside partition 0 .*Expected 500 to 500"):
+        poll_for_ever(consumer)
+    consumer.close()
+    sender.close()
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_removed_while_it_is_read_is_unknown(
+    kafka: KafkaSystem, broker: Broker, topic: MakeTopic
+) -> None:
+    name = topic()
+    consumer = kafka.consumer()
+    consumer.assign({(name, 0): 0})
+    consumer.poll(0.2)
+    broker.remove_topics(name)
+    with pytest.raises(SystemProblem, match="There is no stream"):
+        poll_for_ever(consumer)
+    consumer.close()
+
+
+@pytest.mark.slow
+def test_a_compacted_topic_is_read_with_its_gaps(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
+    often = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": "500", "max_compaction_lag_ms": "1"}
+    name = topic(cleanup_policy="compact", **often)
+    now = int(1000 * time.time())
+    sender = kafka.sender()
+    for _ in range(20):
+        sender.send(name, 0, [(b"%d" % (number % 7), b"%d" % number, now, ()) for number in range(50)])
+        sender.flush()
+    offsets: list[int] = [*range(1000)]
+    came: list[Record] = []
+    while len(offsets) >= 1000:
+        # A segment is compacted once a newer one has begun.
+        now = int(1000 * time.time())
+        sender.send(name, 0, [(b"last", b"", now, ())])
+        sender.flush()
+        time.sleep(1)
+        consumer = kafka.consumer()
+        consumer.assign({(name, 0): 0})
+        offsets, came = drain(consumer, 0, kafka.admin().ends(name)[0])
+    sender.close()
+    assert offsets == sorted(set(offsets))
+    assert {key: value for key, value, _, _ in came if key != b"last"} == {
+        b"%d" % (number % 7): b"%d" % number for number in range(43, 50)
+    }

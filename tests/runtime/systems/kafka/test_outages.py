@@ -1,0 +1,106 @@
+"""Brokers go away and come back: nothing is lost; and where they stay away, the address is told."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from broker import Broker
+from fluvial.dsl.errors import SystemProblem
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems import KafkaSystem
+from fluvial.runtime.systems.contract import Consumer, Sender
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("broker")]
+
+COUNT = 20_000
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Broker]:
+    """A broker of one's own."""
+    with Broker(tmp_path) as broker:
+        yield broker
+
+
+def numbered(*bounds: int) -> list[Record]:
+    return [(b"%d" % number, bytes(100), 1 + number, ()) for number in range(*bounds)]
+
+
+def read_some(consumer: Consumer, least: int) -> list[Record]:
+    """At least so many records."""
+    records: list[Record] = []
+    while len(records) < least:
+        for batch in consumer.poll(1.0):
+            records += batch.records
+    return records
+
+
+@pytest.mark.parametrize("id", [None, "visits-0"])
+def test_what_is_sent_and_read_through_a_crash_comes_once_and_in_order(mortal: Broker, id: str | None) -> None:
+    name = mortal.make_topic()
+    system = KafkaSystem(mortal.address)
+    sender, consumer = system.sender(id), system.consumer()
+    consumer.assign({(name, 0): 0})
+    begin: Callable[[], None] = sender.begin if id else lambda: None
+    end: Callable[[], None] = sender.commit if id else sender.flush
+    begin()
+    sender.send(name, 0, numbered(COUNT))
+    end()
+    seen = read_some(consumer, 1)
+    begin()
+    sender.send(name, 0, numbered(COUNT, 2 * COUNT))
+    mortal.kill()
+    sender.send(name, 0, numbered(2 * COUNT, 3 * COUNT))
+    starting = Thread(target=mortal.start)
+    starting.start()
+    end()
+    starting.join()
+    seen += read_some(consumer, 3 * COUNT - len(seen))
+    sender.close()
+    consumer.close()
+    assert seen == numbered(3 * COUNT)
+
+
+def test_what_is_asked_while_a_broker_is_away_waits_for_it(mortal: Broker) -> None:
+    name = mortal.make_topic()
+    admin = KafkaSystem(mortal.address).admin()
+    assert admin.ends(name) == [0]
+    mortal.kill()
+    starting = Thread(target=mortal.start)
+    starting.start()
+    assert admin.ends(name) == [0]
+    starting.join()
+
+
+def test_brokers_that_stay_away_are_given_up(mortal: Broker) -> None:
+    name = mortal.make_topic()
+    system = KafkaSystem(mortal.address, give_up_after=timedelta(seconds=3))
+    admin, sender, consumer, transactional = system.admin(), system.sender(), system.consumer(), system.sender(name)
+    admin.ends(name)
+    consumer.assign({(name, 0): 0})
+    transactional.begin()
+    for one in (sender, transactional):
+        one.send(name, 0, numbered(1))
+        one.flush()
+    read_some(consumer, 1)
+    mortal.kill()
+
+    def send(one: Sender) -> None:
+        one.send(name, 0, numbered(1))
+        one.flush()
+
+    told = f"(?s)kafka://{mortal.address} is out of reach: no broker has answered for 3 s.*the last error: .+refused"
+    for action in (
+        lambda: read_some(consumer, 1),
+        lambda: send(sender),
+        lambda: transactional.commit(),
+        lambda: admin.ends(name),
+    ):
+        with pytest.raises(SystemProblem, match=told):
+            action()
+    sender.close()
+    transactional.close()
+    consumer.close()

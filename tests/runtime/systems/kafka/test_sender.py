@@ -1,0 +1,220 @@
+"""Writing to topics: each record once and in order, together or not at all."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from broker import Broker
+from fluvial.dsl.errors import SystemProblem, UsageError
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems import KafkaSystem
+from fluvial.runtime.systems.contract import Consumer
+
+pytestmark = pytest.mark.kafka
+
+MakeTopic = Callable[..., str]
+Drain = Callable[[Consumer, int, int], tuple[list[int], list[Record]]]
+
+ONE: Record = (b"key", b"value", 1, ())
+TAKEN = "(?s)Another run has taken over .*expected: one run of a pipeline at a time"
+
+
+def numbered(*bounds: int) -> list[Record]:
+    return [(b"%d" % number, bytes(100), 1 + number, ()) for number in range(*bounds)]
+
+
+@pytest.fixture
+def visible(kafka: KafkaSystem, drain: Drain) -> Callable[[str], list[Record]]:
+    """The records of a topic's only partition that a reader of what is committed sees."""
+
+    def visible(name: str) -> list[Record]:
+        consumer = kafka.consumer()
+        consumer.assign({(name, 0): 0})
+        _, records = drain(consumer, 0, kafka.admin().ends(name)[0])
+        consumer.close()
+        return records
+
+    return visible
+
+
+def test_what_is_flushed_is_there_in_order(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic()
+    sender = kafka.sender()
+    for start in range(0, 30_000, 1_000):
+        sender.send(name, 0, numbered(start, start + 1_000))
+    sender.flush()
+    assert sender.ends([(name, 0)]) == {(name, 0): 30_000}
+    sender.close()
+    assert visible(name) == numbered(30_000)
+
+
+def test_a_sender_waits_for_room(broker: Broker, topic: MakeTopic, visible: Callable[[str], list[Record]]) -> None:
+    name = topic()
+    sender = KafkaSystem(broker.address, conf={"queue.buffering.max.kbytes": 10}).sender()
+    sender.send(name, 0, numbered(2_000))
+    sender.flush()
+    sender.close()
+    assert visible(name) == numbered(2_000)
+
+
+def test_what_is_committed_is_visible_together(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic()
+    sender = kafka.sender(name)
+    for number in range(3):
+        sender.begin()
+        sender.send(name, 0, numbered(number, number + 1))
+        sender.flush()
+        assert visible(name) == numbered(number)
+        sender.commit()
+    sender.close()
+    assert visible(name) == numbered(3)
+
+
+def test_what_is_not_committed_is_dropped(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic()
+    sender = kafka.sender(name)
+    sender.begin()
+    sender.send(name, 0, [ONE])
+    sender.flush()
+    sender.close()
+    assert visible(name) == []
+    assert kafka.admin().ends(name) == [2]  # the dropped record, and the mark that says so
+
+
+def test_a_newer_sender_takes_the_id(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic()
+    old = kafka.sender(name)
+    old.begin()
+    old.send(name, 0, numbered(1))
+    old.flush()
+    new = kafka.sender(name)
+    with pytest.raises(SystemProblem, match=TAKEN):
+        old.commit()
+    with pytest.raises(SystemProblem, match=TAKEN):
+        old.flush()
+    old.close()
+    new.begin()
+    new.send(name, 0, numbered(1, 2))
+    new.commit()
+    new.close()
+    assert visible(name) == numbered(1, 2)
+
+
+def test_an_older_sender_learns_of_it_while_it_sends(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    name = topic()
+    old = kafka.sender(name)
+    old.begin()
+    old.send(name, 0, [ONE])
+    old.flush()
+    kafka.sender(name).close()
+    old.send(name, 0, [ONE])
+    for action in (old.flush, old.flush, old.commit, old.begin):
+        with pytest.raises(SystemProblem, match=TAKEN):
+            action()
+    with pytest.raises(SystemProblem, match=TAKEN):
+        old.send(name, 0, [ONE])
+    old.close()
+
+
+def test_a_record_that_the_broker_refuses_is_told_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    name = topic(max_message_bytes="1000")
+    sender = kafka.sender()
+    sender.send(name, 0, [(None, bytes(5_000), 1, ())])
+    for _ in range(2):
+        with pytest.raises(SystemProblem, match=r"(?s)would not take a record for .*MSG_SIZE_TOO_LARGE.*to do: raise"):
+            sender.flush()
+    with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
+        sender.send(name, 0, [ONE])
+    sender.close()
+
+
+def test_a_record_that_the_client_refuses_is_told_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    name = topic()
+    sender = kafka.sender()
+    with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
+        sender.send(name, 0, [(None, bytes(2_000_000), 1, ())])
+    with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
+        sender.flush()
+    sender.close()
+
+
+def test_unknown_topics_and_partitions_are_refused(kafka: KafkaSystem, topic: MakeTopic, name: str) -> None:
+    there = topic()
+    sender = kafka.sender()
+    with pytest.raises(SystemProblem, match="There is no stream"):
+        sender.send(name, 0, [ONE])
+    with pytest.raises(SystemProblem, match="There is no stream"):
+        sender.ends([(name, 0)])
+    with pytest.raises(SystemProblem, match="has no partition 1"):
+        sender.send(there, 1, [ONE])
+    sender.close()
+
+
+def test_calls_out_of_turn_are_refused(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    name = topic()
+    plain, transactional = kafka.sender(), kafka.sender(name)
+    with pytest.raises(UsageError, match="no transactional id"):
+        plain.begin()
+    with pytest.raises(UsageError, match="no transaction to commit"):
+        plain.commit()
+    with pytest.raises(UsageError, match="within a transaction only"):
+        transactional.send(name, 0, [ONE])
+    transactional.begin()
+    with pytest.raises(UsageError, match="open already"):
+        transactional.begin()
+    for sender in (plain, transactional):
+        sender.close()
+        sender.close()
+        with pytest.raises(UsageError, match="is closed"):
+            sender.flush()
+
+
+def test_what_nobody_needs_any_more_is_removed(kafka: KafkaSystem, topic: MakeTopic) -> None:
+    name = topic(2)
+    sender = kafka.sender()
+    sender.send(name, 0, numbered(10))
+    sender.send(name, 1, numbered(10))
+    sender.flush()
+    sender.trim({(name, 0): 4, (name, 1): 0})
+    sender.trim({})
+    while kafka.admin().starts(name) != [4, 0]:
+        time.sleep(0.01)
+    sender.close()
+
+
+def test_several_transactions_of_a_producer_may_be_open(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic()
+    producer = kafka.producer()
+    first, second, dropped = producer.begin(), producer.begin(), producer.begin()
+    for transaction, number in ((first, 0), (second, 1), (dropped, 2), (first, 3)):
+        transaction.append(name, 0, numbered(number, number + 1))
+    second.commit()
+    first.commit()
+    producer.close()
+    assert visible(name) == numbered(1, 2) + numbered(0, 1) + numbered(3, 4)
+
+
+def test_a_producer_goes_on_after_a_commit_that_failed(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic(max_message_bytes="1000")
+    producer = kafka.producer()
+    failing, good = producer.begin(), producer.begin()
+    failing.append(name, 0, [ONE, (None, bytes(5_000), 1, ())])
+    good.append(name, 0, [ONE])
+    with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
+        failing.commit()
+    good.commit()
+    producer.close()
+    assert visible(name) == [ONE]
