@@ -1,19 +1,17 @@
 """Runs on a real broker that are killed at any point, and then run to their end, have lost nothing; under exactly_once
 nothing is repeated either."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker import Broker
-from comparing import DEAD_LETTERS, assert_same, counted
-from deaths import Run, Stage, stage
-from fluvial.dsl.message import Record
+from comparing import assert_same
+from deaths import Run, Stage, assert_nothing_is_missing, stage
 from fluvial.planner.settings import Guarantee
 from mortal import points
 
@@ -49,7 +47,7 @@ def endure(on: Stage, containers: int, deaths: Sequence[Kill]) -> None:
         for number in range(containers):
             order = on.order(number, containers)
             if number == kill.container:
-                order = msgspec.structs.replace(order, point=kill.point, call=kill.call)
+                order = replace(order, point=kill.point, call=kill.call)
                 dying = on.start(order, anew=kill.loses)
             elif number not in living:
                 living[number] = on.start(order)
@@ -68,29 +66,6 @@ def check(broker: Broker, pipeline: str, guarantee: Guarantee, containers: int, 
             assert_same(on.outputs(), on.expected())
         else:
             assert_nothing_is_missing(on.outputs(), on.expected())
-
-
-def assert_nothing_is_missing(actual: dict[str, list[Any]], expected: dict[str, list[Any]]) -> None:
-    """All that is unexpected are repeats."""
-    for stream in sorted({*actual, *expected}):
-        found, wanted = (_as_repeated(stream, records.get(stream, [])) for records in (actual, expected))
-        assert {*found} == {*wanted}
-        if stream != "sessions":
-            assert not wanted - found
-        for session, counts in wanted.items() if stream == "sessions" else ():
-            assert min(found[session]) >= min(counts), session
-
-
-def _as_repeated(stream: str, records: Sequence[Record]) -> Any:
-    """Behind a border repeats are counted, so that sessions may count more; nothing else about them may change."""
-    if stream != "sessions":
-        return counted(stream, records)
-    found: dict[Any, list[tuple[int, int]]] = {}
-    for key, value, timestamp, _ in records:
-        session = msgspec.json.decode(value or b"")
-        counts = session.pop("pages"), session.pop("bytes")
-        found.setdefault((key, tuple(session.items()), timestamp), []).append(counts)
-    return found
 
 
 CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
@@ -146,7 +121,9 @@ def test_nothing_is_lost_wherever_a_run_is_killed(
     broker: Broker, pipeline: str, guarantee: Guarantee, containers: int
 ) -> None:
     # Without shrinking, which takes hours; a falsifying example names its kills, and can be put above.
-    @settings(max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=[*HealthCheck])
+    @settings(
+        max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=[*HealthCheck]
+    )
     @given(kills(pipeline, guarantee, containers))
     def examples(deaths: list[Kill]) -> None:
         check(broker, pipeline, guarantee, containers, deaths)

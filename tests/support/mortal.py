@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from unittest.mock import patch
 
 from msgspec import Struct, json
@@ -123,13 +123,14 @@ PIPELINES: dict[str, Callable[[], Pipeline]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """Before or after a call of a function, or when the function tells of its progress, to its last argument; `phase`
-    says what a run is doing then."""
+    """`when` a function is called: "before" it, "after" it, or "during" it, when it tells its last argument how far it
+    is.
+ `phase` says what a run is doing then."""
 
     phase: str
     owner: Any
     name: str
-    when: Literal["before", "after", "during"]
+    when: str
     pipelines: frozenset[str]
     guarantees: frozenset[str]
 
@@ -147,7 +148,12 @@ class Point:
 
         def during(*arguments: Any) -> Any:
             tell = arguments[-1]
-            return call(*arguments[:-1], lambda number: (tell(number), step()))
+
+            def told(number: int) -> None:
+                tell(number)
+                step()
+
+            return call(*arguments[:-1], told)
 
         return {"before": before, "after": after, "during": during}[self.when]
 
