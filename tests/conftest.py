@@ -23,6 +23,18 @@ settings.register_profile(
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests that take minutes, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes, unless it is asked for."""
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long and not config.getoption("--long"):
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
 ERRORS_ONLY = """
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 _SLICE = 0.5
 """Seconds without a look at signals and at what has failed."""
+
+_VAGUE = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 _TO_CLOSE = 2.0
 _PAUSE = 0.1
@@ -142,8 +144,9 @@ class KafkaSender:
         """Let the client do something, and tell what became of records; None where it cannot go on."""
         try:
             return act(seconds)
-        except SystemError:  # it broke off, for a fatal error
-            error = self._fatal()
+        except SystemError as broken:  # it broke off in the middle of some function, for a fatal error
+            cause = broken.__cause__
+            error = cause.args[0] if isinstance(cause, KafkaException) else KafkaError(KafkaError._FATAL)
         except:  # noqa: E722 - it raises a fatal error itself, which is no exception at all
             raised: object = sys.exc_info()[1]
             if not isinstance(raised, KafkaError):
@@ -151,17 +154,6 @@ class KafkaSender:
             error = raised
         self._fail(self._problem("take what was sent", error))
         return None
-
-    def _fatal(self) -> KafkaError:
-        """The fatal error; the client tells it again to those who ask for something with a transaction."""
-        try:
-            if self._id is not None:
-                self._client.abort_transaction(_TO_CLOSE)
-        except KafkaException as caught:
-            error: KafkaError = caught.args[0]
-            if error.fatal():
-                return error
-        return KafkaError(KafkaError._FATAL, "a fatal error")
 
     def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called for each record that could not be written; the first says why."""
@@ -184,12 +176,25 @@ class KafkaSender:
                     raise self._fail(self._problem(what, error)) from None
             time.sleep(_PAUSE)
 
+    def _reason(self, error: KafkaError) -> KafkaError:
+        """What is behind an error that tells only that something fatal has happened."""
+        if error.code() not in _VAGUE:
+            return error
+        if self._id is not None:
+            try:
+                self._client.begin_transaction()  # which is refused, and the refusal has the reason
+            except KafkaException as caught:
+                if caught.args[0].fatal():
+                    return cast("KafkaError", caught.args[0])
+        return error
+
     def _fail(self, problem: SystemProblem) -> SystemProblem:
         self._failed = self._failed or problem
         return problem
 
     def _problem(self, what: str, error: KafkaError) -> SystemProblem:
         """What an error of the client means."""
+        error = self._reason(error)
         if error.code() in FENCED and self._id is not None:
             return fenced(self._settings, self._id)
         if error.code() in TRANSIENT or error.code() == KafkaError._MSG_TIMED_OUT:
