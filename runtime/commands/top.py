@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
@@ -20,7 +19,7 @@ from ..metrics.screen import screen
 from ..report import Progress
 
 ANSWER_SECONDS = 5.0
-_ADDRESS = re.compile(r"(?:http://)?(?:(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):)?(?P<port>\d{1,5})/?")
+_ADDRESS = re.compile(r"(?:http://)?(?:(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):)?(?P<port>\d{1,5})(?:/|/metrics)?")
 # What is asked is near: no proxy can know it.
 _open = build_opener(ProxyHandler({})).open
 
@@ -29,7 +28,7 @@ def addresses(words: Sequence[str]) -> list[str]:
     """Where to ask: at addresses, or wherever a pipeline of this name is served on this machine; without words, at the
     one pipeline that is. Raises `UsageError` where that is none, or not one.
 
-    >>> addresses(["9100", "worker-2:9100"])
+    >>> addresses(["9100", "http://worker-2:9100/metrics"])
     ['http://127.0.0.1:9100', 'http://worker-2:9100']
     """
     found = [_address(word) for word in words]
@@ -70,14 +69,14 @@ def ask(urls: Sequence[str]) -> list[Progress]:
     return sorted(found, key=lambda progress: (len(progress.container), progress.container))
 
 
-def looks(urls: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]:
-    """Look again and again, until no run answers any more."""
+def looks(words: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]:
+    """Look again and again, until no run answers any more. A container that is started again may be elsewhere."""
     before: list[Progress] = []
-    for number in count():
+    while True:
         try:
-            now = ask(urls)
-        except SystemProblem:
-            if number == 0:
+            now = ask(addresses(words))
+        except (SystemProblem, UsageError):
+            if not before:
                 raise
             return
         yield overview(now, before)
@@ -94,7 +93,7 @@ def live(words: Sequence[str], console: Console, *, every: float, sleep: Callabl
     """Show a run live until it ends or somebody interrupts; in the end what was seen last."""
     seen: Overview | None = None
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False, screen=True) as shown:
-        for seen in looks(addresses(words), lambda: sleep(every)):
+        for seen in looks(words, lambda: sleep(every)):
             shown.update(screen(seen), refresh=True)
     if seen is not None:
         console.print(screen(seen))

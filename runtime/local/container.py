@@ -170,10 +170,10 @@ class Container:
 
     def _commit(self, tasks: Iterable[LocalTask]) -> bool:
         """Commit what there is to commit; whether there was anything."""
+        began = self._clock()
         found: list[tuple[LocalTask, Checkpoint | None]] = [(task, task.ready()) for task in tasks]
         ready = [(task, now) for task, now in found if now is not None]
         if ready:
-            began = self._clock()
             self._commits.commit(ready)
             self._telling.commit.add(self._clock() - began)
         return bool(ready)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Self
 
@@ -174,6 +175,10 @@ def _resident(process: ProcessCollector) -> int | None:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+
+    def server_bind(self) -> None:
+        """As that of a web server, but ask no name server what this machine is called, which may take long."""
+        TCPServer.server_bind(self)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that hangs up is no concern of the run's."""

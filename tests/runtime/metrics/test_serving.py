@@ -49,6 +49,15 @@ def get(metrics: Metrics, path: str, **headers: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as tried:
+            tried.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
 def values(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """All that is measured, by name and labels in the order of their names, but for pipeline and container."""
     status, text = get(metrics, "/metrics")
@@ -177,6 +186,13 @@ def test_other_paths_say_which_there_are(metrics: Metrics) -> None:
 def test_openmetrics_is_spoken_to_those_who_ask(metrics: Metrics, system: System) -> None:
     run(copy(), system=words(system, b"a"), until="end", metrics=metrics)
     assert get(metrics, "/metrics", Accept="application/openmetrics-text")[1].endswith("# EOF\n")
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_an_address_of_ipv6() -> None:
+    with Metrics(host="::1") as metrics:
+        assert metrics.url.startswith("http://[::1]:")
+        assert get(metrics, "/livez") == (200, "ok\n")
 
 
 def test_only_this_machine_can_ask(metrics: Metrics) -> None:
