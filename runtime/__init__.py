@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..planner.settings import Settings
+    from .metrics.serving import Metrics
     from .report import Progress, Report
     from .running import run
     from .systems import KafkaSystem, open_system
 
-__all__ = ["KafkaSystem", "Progress", "Report", "Settings", "open_system", "run"]
+__all__ = ["KafkaSystem", "Metrics", "Progress", "Report", "Settings", "open_system", "run"]
 
 # Spark starts many processes that need one module of this package each; they shall not wait for all the others.
 # No module may have one of these names: it would take the name's place once it is imported.
 _HOMES = {
     "KafkaSystem": ".systems",
+    "Metrics": ".metrics.serving",
     "Progress": ".report",
     "Report": ".report",
     "Settings": "..planner.settings",

@@ -1,4 +1,4 @@
-"""The command line: `fluvial run`, `plan`, `draw`, `check`, `produce` and `consume`."""
+"""The command line: `fluvial run`, `plan`, `draw`, `check`, `produce`, `consume` and `top`."""
 
 import sys
 import traceback
@@ -14,11 +14,13 @@ from rich.console import Console
 
 from ..dsl.errors import FluvialError
 from ..planner.settings import Guarantee, Settings
-from .commands import checking, options, planning, streams
+from .commands import checking, options, planning, streams, top
 from .commands.containers import MOST_RESTARTS
 from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
 from .display import showing, summary
 from .files import STANDARD, FormatName, Reading, ShownAs
+from .metrics.screen import screen
+from .metrics.serving import LOOPBACK
 from .running import EngineName, Until
 from .target import load_pipeline
 
@@ -34,7 +36,7 @@ app = typer.Typer(
 
 _URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which is gone at the end."
 _KAFKA_CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
-_RUN, _INPUT, _OUTPUT = "The run", "Files to streams", "Streams to files"
+_RUN, _INPUT, _OUTPUT, _METRICS = "The run", "Files to streams", "Streams to files", "Metrics"
 _CONTAINERS = "Containers"
 
 Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="file.py, file.py:attribute or module:attribute.")]
@@ -176,6 +178,19 @@ def run_verb(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A setting of Spark; repeat it for more.", rich_help_panel="Spark"),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Serve metrics over HTTP; 0: at any free port.",
+            rich_help_panel=_METRICS,
+        ),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where to serve them.", rich_help_panel=_METRICS)
+    ] = LOOPBACK,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor report.")] = False,
 ) -> None:
@@ -202,6 +217,7 @@ def run_verb(
             intermediate_partitions=intermediate_partitions,
         ),
         target=target,
+        metrics=None if metrics_port is None else (metrics_host, metrics_port),
         containers=containers,
         container_id=container_id,
         most_restarts=max_restarts,
@@ -340,6 +356,31 @@ def consume_verb(
         show=show,
         shown_as=format,
     )
+
+
+@app.command("top")
+def top_verb(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="The pipeline's name, or PORT or HOST:PORT of each container."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print it once, with rates since the start.")] = False,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "1s",
+    as_json: Annotated[bool, typer.Option("--json", help="Print it once, as JSON.")] = False,
+) -> None:
+    """Show what a run does, live: its rates, lag, watermark, operators, commits, memory.
+
+    The run serves its metrics: fluvial run visits.py --metrics-port 0
+    """
+    pause = options.duration("--every", every).total_seconds()
+    if once or as_json or not sys.stdout.isatty():
+        seen = top.once(runs or [])
+        if as_json:
+            _print_json(seen)
+        else:
+            _console().print(screen(seen))
+    else:
+        top.live(runs or [], _console(), every=pause)
 
 
 def _console() -> Console:

@@ -5,13 +5,30 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 
+class Spread(Struct, frozen=True, array_like=True, gc=False):
+    """How values are spread: `counts` of those up to each bound of a measure and not up to the one before, the last
+    without a bound; and their `total`."""
+
+    counts: tuple[int, ...]
+    total: float
+
+
+class Fact(Struct, frozen=True, array_like=True, gc=False):
+    """One measured value: of a measure of `metrics.measures`, for the values of its labels in their order."""
+
+    measure: str
+    value: float | Spread
+    labels: tuple[str, ...] = ()
+
+
 class Progress(Struct, frozen=True, kw_only=True):
     """How far a run is at one moment.
 
-    `phase` is a word for what it is doing; `read` and `written` count messages since the start; `lag` is how many
-    messages are still to be read, None where nobody knows; `watermark` is the least of all tasks in ms since epoch,
-    None before there is one; `in_flight` counts asynchronous calls under way, and on Spark the messages of the batch
-    under way.
+    `phase` is a word for what it is doing: "restoring" state, "running" or "done"; `read` and `written` count messages
+    since the start; `lag` is how many messages are still to be read, None where nobody knows; `watermark` is the least
+    of all tasks in ms since epoch, None before there is one; `in_flight` counts asynchronous calls under way, and on
+    Spark the messages of the batch under way. `memory` is what the process holds, in bytes, where that was measured.
+    `facts` are all that is measured, one by one, as metrics show it.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -26,6 +43,11 @@ class Progress(Struct, frozen=True, kw_only=True):
     lag: int | None = None
     watermark: int | None = None
     in_flight: int = 0
+    memory: int | None = None
+    pipeline: str = ""
+    engine: str = ""
+    container: str = "0"
+    facts: tuple[Fact, ...] = ()
 
 
 OnProgress = Callable[[Progress], None]

@@ -1,9 +1,10 @@
 """One call that runs a pipeline, on either engine."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..dsl.checks import explain
 from ..dsl.errors import MissingExtraError, PlanError, UnsupportedError, UsageError
@@ -17,6 +18,9 @@ from .needs import require
 from .report import OnProgress, Report
 from .systems import open_system
 from .systems.contract import System
+
+if TYPE_CHECKING:
+    from .metrics.serving import Metrics
 
 EngineName = Literal["local", "spark"]
 Until = Literal["stopped", "end"]
@@ -44,6 +48,7 @@ def run(
     settings: Settings | None = None,
     until: Until = "stopped",
     progress: OnProgress | None = None,
+    metrics: "Metrics | None" = None,
     spark: Any = None,
     container_id: int = 0,
     containers: int = 1,
@@ -51,7 +56,8 @@ def run(
     """Run a pipeline until it is stopped (SIGINT, SIGTERM), or until the end that its inputs have now.
 
     `engine` is "local" or "spark"; `system` is where the streams live: `log:DIR`, `memory:`, or a System. `spark` is a
-    SparkSession or a master's URL, for that engine. `progress` is called about once a second.
+    SparkSession or a master's URL, for that engine. `progress` is called about once a second; `metrics` serves what is
+    measured, see `Metrics`.
 
     With `containers` more than 1 this process is one container of the local engine, the one with the number
     `container_id` from 0, and runs its share of the tasks; start one process for each.
@@ -73,7 +79,7 @@ def run(
     if not (isinstance(containers, int) and isinstance(container_id, int) and 0 <= container_id < containers):
         wrong = f"container_id={container_id!r}, containers={containers!r}"
         raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0"))
-    return start(pipeline, engine, system, settings, until, progress, spark, Seat(container_id, containers))
+    return start(pipeline, engine, system, settings, until, progress, spark, Seat(container_id, containers), metrics)
 
 
 def start(
@@ -85,6 +91,7 @@ def start(
     progress: OnProgress | None,
     spark: Any,
     seat: Seat,
+    metrics: "Metrics | None" = None,
 ) -> Report:
     """Do what `run` does, as the container that a seat says."""
     settings = Settings() if settings is None else settings
@@ -98,7 +105,9 @@ def start(
     made = checked_plan(pipeline, streams, settings)
     if engine == "local":
         begin = partial(begin, seat=seat)
-    return begin(made, streams, settings, until, progress, spark)
+    following = nullcontext(progress) if metrics is None else metrics.following(made, settings, progress)
+    with following as told:
+        return begin(made, streams, settings, until, told, spark)
 
 
 def checked_plan(pipeline: Pipeline, system: System, settings: Settings) -> Plan:

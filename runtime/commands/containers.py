@@ -9,6 +9,7 @@ from ..display import plural
 from ..local.child import Order
 from ..local.membership import begin_run
 from ..local.supervisor import supervise
+from ..metrics.serving import Address
 from ..report import OnProgress, Report
 from ..running import Until, checked_plan
 from ..systems.contract import System
@@ -26,10 +27,12 @@ def run_containers(
     containers: int,
     *,
     most_restarts: int,
+    metrics: Address | None,
     progress: OnProgress | None,
     say: Callable[[str], None],
 ) -> Report:
-    """Begin a run, and run its containers as children of this process; each loads the target anew."""
+    """Begin a run, and run its containers as children of this process; each loads the target anew, and
+    serves metrics at a port of its own: those that follow on the first one's, or any."""
     plan = checked_plan(pipeline, system, settings)
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
@@ -44,7 +47,13 @@ def run_containers(
             container=container,
             containers=containers,
             run=run,
+            metrics=None if metrics is None else _of(metrics, container),
         )
         for container in range(containers)
     ]
     return supervise(plan.name, orders, most_restarts=most_restarts, progress=progress, say=say)
+
+
+def _of(first: Address, container: int) -> Address:
+    host, port = first
+    return host, port and port + container

@@ -17,6 +17,7 @@ from ...planner.planner import plan
 from ...planner.settings import Settings
 from ...planner.types import flows
 from ..files import STANDARD, Reading, Render, json_of_bytes, json_of_kind, open_output
+from ..metrics.serving import Address, Metrics, serving
 from ..needs import require
 from ..report import OnProgress, Report
 from ..running import EngineName, Until, check_containers, run
@@ -51,6 +52,7 @@ class RunOptions:
     containers: int | None = None
     container_id: int | None = None
     most_restarts: int = MOST_RESTARTS
+    metrics: Address | None = None
     master: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
@@ -65,12 +67,13 @@ def run_pipeline(
     _check_container(options)
     _spark_arguments(options)
     require(options.engine, at=f"--engine {options.engine}")
-    with _system(options) as system:
+    several = (options.containers or 1) > 1 and options.container_id is None
+    with serving(None if several else options.metrics, say) as metrics, _system(options) as system:
         check_containers(options.engine, system, options.containers or 1)
         loaded = _load_inputs(system, options)
         before = _ends(system, options.outputs)
         until = options.until or ("end" if options.inputs else "stopped")
-        report = _run(pipeline, system, options, until, progress, say)
+        report = _run(pipeline, system, options, until, progress, say, metrics)
         for stream, path in options.outputs.items():
             _write(system, stream, before[stream], path, pipeline, raw=options.raw)
         return report, loaded
@@ -83,6 +86,7 @@ def _run(
     until: Until,
     progress: OnProgress | None,
     say: Callable[[str], None],
+    metrics: Metrics | None,
 ) -> Report:
     containers = options.containers or 1
     if containers > 1 and options.container_id is None:
@@ -94,6 +98,7 @@ def _run(
             until,
             containers,
             most_restarts=options.most_restarts,
+            metrics=options.metrics,
             progress=progress,
             say=say,
         )
@@ -104,6 +109,7 @@ def _run(
         settings=options.settings,
         until=until,
         progress=progress,
+        metrics=metrics,
         spark=options.master,
         container_id=options.container_id or 0,
         containers=containers,

@@ -34,6 +34,7 @@ def bind(
     env: dict[str, Any] = {
         "now": task.timeline.now,
         "wake": task.timeline.wake,
+        "made": task.made,
         "producer": producer,
         "STAMP": STAMP,
         "STAMP_SIZE": STAMP_SIZE,

@@ -55,7 +55,8 @@ class Text:
 class Part:
     """The code of one starting point: where its messages' time is, whether they wait in cells, and what they may meet.
 
-    `risky` says that a message may have more than one effect, so that a failure must take back those before it.
+    `risky` says that a message may have more than one effect, so that a failure must take back those before it;
+    `looped` that it is the code of a loop over a batch, which counts in local variables.
     """
 
     start: str
@@ -64,6 +65,7 @@ class Part:
     line: int
     watermark: str
     text: Text
+    looped: bool = False
 
 
 class Compiler:
@@ -113,10 +115,14 @@ class Compiler:
         """The loop over a batch of an input's records."""
         number, text = self.entry_number[entry.stream], self.text
         part = self._part(entry.stream, "w")
+        part.looped = True
         name = f"read_{number}"
         tells = {"source": "high", "stamps": "last", "given": "_"}[entry.clock]
+        counted = self._counted(entry)
         text.add(1, f"def {name}(records, first, {tells}):")
         text.add(2, f"w = now[{part.line}]")
+        for id in counted:
+            text.add(2, f"c_{self.number[id]} = 0")
         text.add(2, "rest = iter(records)")
         text.add(2, "for k, v, t, h in rest:")
         text.add(3, "try:")
@@ -143,7 +149,23 @@ class Compiler:
             self._advance(number, entry)
         if entry.clock == "source" and not self.shape.exact:
             text.add(2, f"advance_{number}(w)")
+        for id in counted:
+            text.add(2, f"made[{self.number[id]}] += c_{self.number[id]}")
         text.add(2, f"return {tells}")
+
+    def _counted(self, entry: Entry) -> list[str]:
+        """The operators in an input's loop that pass on fewer or more messages than they are given: their outputs are
+        counted, in local variables, and from that all counts follow."""
+        found: dict[str, None] = {}
+        rest = list(entry.readers)
+        while rest:
+            id = rest.pop()
+            operator = self.shape.operators[id]
+            if isinstance(operator, ops.Filter | ops.FlatMap):
+                found[id] = None
+            if not isinstance(operator, ops.Merge | ops.WindowBy | ops.AsyncFlatMap | ops.PartitionBy):
+                rest.extend(self.shape.followers[id])
+        return list(found)
 
     def _check_key(self, source: ops.Source, number: int) -> None:
         """Refuse a key that is none here: further on keys are bytes, and only decoded where a function sees them."""
@@ -190,6 +212,7 @@ class Compiler:
         number = self.number[id]
         part = self._part(id, f"now[{self.shape.line_out[id]}]")
         self.text.add(1, f"def after_{number}(k, v, t, h):")
+        self.text.add(2, f"made[{number}] += 1", id)
         followers = list(self.shape.followers[id])
         opened = f"cell = open_pane({id!r}, k, v, now[{self.shape.line_out[id]}])"
         self._dispatch(part, followers, Names(), 2, f"failed_pane({id!r}, k, v, error)", opened)
@@ -205,6 +228,7 @@ class Compiler:
         text.add(3, "try:")
         text.add(4, "if call.error is not None:", id)
         text.add(5, "raise call.error", id)
+        text.add(4, f"made[{number}] += len(call.results)", id)
         text.add(4, "for v in call.results:", id)
         self.follow(part, id, Names(), 5)
         text.add(3, "except Exception as error:")
@@ -282,7 +306,11 @@ def _transform(code: str) -> Callable[[Compiler, Part, Operator, Names, int], No
         number = compiler.number[operator.id]
         out = names if "v_" not in code else Names(names.key, f"v_{number}", names.timestamp, names.headers)
         part.text.add(depth, code.format(n=number, v=names.value), operator.id)
-        compiler.follow(part, operator.id, out, depth + code.endswith(":"))
+        if code.endswith(":"):
+            depth += 1
+            counter = f"c_{number}" if part.looped else f"made[{number}]"
+            part.text.add(depth, f"{counter} += 1", operator.id)
+        compiler.follow(part, operator.id, out, depth)
 
     return write
 

@@ -122,6 +122,10 @@ class Inputs:
             return high
         return START if floor == START else min(high, floor + source.out_of_order)
 
+    def watermarks(self) -> dict[str, int]:
+        """The watermark of each input."""
+        return {stream: self._timeline.stream(stream) for stream in self.entries}
+
     def watermark(self) -> int:
         """The least watermark of all inputs."""
         return min(self._timeline.stream(stream) for stream in self.entries)

@@ -10,6 +10,7 @@ from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Pane, Record
 from .bindings import bind
 from .cells import Cell, Cells
+from .counting import taken_in
 from .failures import Failures, Where
 from .inputs import Accepts, Inputs
 from .pool import Gate, Pool, Sleep
@@ -61,6 +62,8 @@ class StageTask:
         self.failures = Failures(program.plan.pipeline)
         self.error: BaseException | None = None
         self.late: dict[str, int] = {}
+        self.fed = dict.fromkeys(program.shape.entries, 0)
+        self.made = [0] * len(program.shape.operators)
         self.outputs: dict[str, list[Any]] = {}
         self.pools: dict[str, Pool] = {}
         self.windows: dict[str, WindowOperator] = {}
@@ -95,6 +98,7 @@ class StageTask:
         """Process `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`."""
         self._batch = (stream, partition, offsets, records)
         part = records if start == 0 and stop is None else records[start:stop]
+        self.fed[stream] += len(part)
         source = self.inputs.entries[stream].clock == "source"
         high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
         if source and high > START:
@@ -115,6 +119,11 @@ class StageTask:
     def in_flight(self) -> int:
         """Asynchronous calls under way."""
         return sum(pool.in_flight for pool in self.pools.values())
+
+    @property
+    def taken_in(self) -> dict[str, int]:
+        """How many messages each operator was given, since the task was made."""
+        return taken_in(self.program.shape, self.fed, self.inputs.controls, self.made, self.failures.counts)
 
     @property
     def busy(self) -> bool:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from ...dsl.errors import FluvialError, TakenOver
 from ...planner.settings import Settings
+from ..metrics.serving import Address, serving
 from ..report import Progress, Report
 from ..running import Until, start
 from ..systems.opening import Opening, opened
@@ -33,6 +35,7 @@ class Order(Struct, frozen=True, kw_only=True):
     container: int
     containers: int
     run: str
+    metrics: Address | None = None
 
 
 class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,16 +59,18 @@ def run_order(order: Order, tell: Callable[[Line], None]) -> int:
     seat = Seat(order.container, order.containers, order.run)
     try:
         pipeline = load_pipeline(order.target)
-        report = start(
-            pipeline,
-            "local",
-            opened(order.system),
-            order.settings,
-            order.until,
-            lambda progress: tell(Line(progress=progress)),
-            None,
-            seat,
-        )
+        with serving(order.metrics, _say) as metrics:
+            report = start(
+                pipeline,
+                "local",
+                opened(order.system),
+                order.settings,
+                order.until,
+                lambda progress: tell(Line(progress=replace(progress, facts=()))),
+                None,
+                seat,
+                metrics,
+            )
     except FluvialError as error:
         if isinstance(error, TakenOver):
             tell(Line(taken_over=True))
@@ -75,6 +80,10 @@ def run_order(order: Order, tell: Callable[[Line], None]) -> int:
         return INTERRUPTED
     tell(Line(report=report))
     return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _tell(write: Callable[[bytes], object], line: Line) -> None:

@@ -2,26 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from ...dsl.errors import NoProgressError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..kernel.times import END, START
-from ..report import OnProgress, Progress, Report
-from ..systems.contract import Admin, Batch, Consumer, StreamPartition
+from ..report import Report
+from ..systems.contract import Batch, Consumer, StreamPartition
 from .checkpoint import Checkpoint
 from .commits import Commits
 from .membership import Place
 from .task import LocalTask
+from .telling import Telling
 
 IDLE_SECONDS = 0.005
 """Rest of a container that has nothing to do."""
 BUSY_SECONDS = 0.001
 """Rest of a container that waits for asynchronous calls."""
-PROGRESS_SECONDS = 1.0
 QUIET_SECONDS = 0.05
 """A container that runs to an end and was given nothing for that long has what there was."""
+LOOK_SECONDS = 1.0
+"""Time between two looks whether another process has this place."""
 TRIM_SECONDS = 60.0
 """Time between two looks for what intermediate streams need no longer keep."""
 
@@ -39,11 +40,10 @@ class Container:
         tasks: list[LocalTask],
         consumer: Consumer,
         commits: Commits,
-        admin: Admin,
         settings: Settings,
         ends: dict[StreamPartition, int] | None,
         stop: Callable[[], bool],
-        progress: OnProgress | None,
+        telling: Telling,
         clock: Callable[[], float] = time.monotonic,
         place: Place | None = None,
     ) -> None:
@@ -52,18 +52,17 @@ class Container:
         self._owners = {place: task for task in tasks for place in task.positions}
         self._consumer = consumer
         self._commits = commits
-        self._admin = admin
         self._settings = settings
         self._ends = ends
         self._stop = stop
-        self._progress = progress
+        self._telling = telling
         self._clock = clock
         self._place = place
         self._others = place is not None and place.membership.containers > 1
         self._interval = settings.commit_interval.total_seconds()
         self._started = self._moved_at = self._fed_at = clock()
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
-        self._next_progress = self._started + PROGRESS_SECONDS
+        self._next_look = self._started + LOOK_SECONDS
         self._draining: set[str] = set()
         self._asynchronous = any(task.asynchronous for task in tasks)
 
@@ -74,7 +73,7 @@ class Container:
             moved = self.turn()
             await self._pause(moved)
         await self._finish()
-        self._tell("done")
+        self._telling.done(self._tasks)
         return self.report()
 
     def start(self) -> None:
@@ -171,12 +170,14 @@ class Container:
 
     def _commit(self, tasks: Iterable[LocalTask]) -> bool:
         """Commit what there is to commit; whether there was anything."""
+        began = self._clock()
         found: list[tuple[LocalTask, Checkpoint | None]] = [(task, task.ready()) for task in tasks]
         ready = [(task, now) for task, now in found if now is not None]
         if ready and self._place is not None:
             self._place.check()
         if ready:
             self._commits.commit(ready)
+            self._telling.commit.add(self._clock() - began)
         return bool(ready)
 
     def commit_ready(self) -> bool:
@@ -191,7 +192,9 @@ class Container:
         if moved and self._asynchronous:
             await asyncio.sleep(0)
         elif not moved:
+            began = self._clock()
             await asyncio.sleep(BUSY_SECONDS if any(task.busy for task in self._tasks) else IDLE_SECONDS)
+            self._telling.rested += self._clock() - began
 
     async def _finish(self) -> None:
         """Drain what is under way, and commit."""
@@ -216,9 +219,11 @@ class Container:
                 f"nothing has moved for {seconds:g} s while there is work: {told}\n"
                 "  expected: progress\n  to do: look for a call that never returns, or raise stall_timeout"
             )
-        if now >= self._next_progress:
-            self._next_progress = now + PROGRESS_SECONDS
-            self._tell("running")
+        if now >= self._next_look:
+            self._next_look = now + LOOK_SECONDS
+            if self._place is not None:
+                self._place.check()
+        self._telling.running(self._tasks)
 
     def _waits_for(self, task: LocalTask) -> str:
         """What a task needs to go on; empty if it has nothing to do."""
@@ -229,30 +234,6 @@ class Container:
         # What tasks of other containers are to end is theirs to wait for.
         inputs = [name for name in task.open_inputs if not self._others or self._plan.stream(name).kind == "source"]
         return "the end of " + ", ".join(inputs) if inputs else ""
-
-    def _tell(self, phase: str) -> None:
-        if self._progress is None:
-            return
-        told = [task.work.inputs.watermark() for task in self._tasks]
-        least = min((mark for mark in told if mark not in (START, END)), default=None)
-        self._progress(
-            Progress(
-                phase=phase,
-                seconds=self._clock() - self._started,
-                read=sum(sum(task.read.values()) for task in self._tasks),
-                written=sum(sum(task.counts()["written"].values()) for task in self._tasks),
-                lag=sum(self._lags()),
-                watermark=least,
-                in_flight=sum(task.work.in_flight for task in self._tasks),
-            )
-        )
-
-    def _lags(self) -> Iterator[int]:
-        ends: dict[str, list[int]] = {}
-        for (stream, partition), task in self._owners.items():
-            if stream not in ends:
-                ends[stream] = self._admin.ends(stream)
-            yield max(0, ends[stream][partition] - task.positions[(stream, partition)])
 
     def report(self) -> Report:
         """What was done so far."""

@@ -22,9 +22,11 @@ from .commits import Commits, Home
 from .container import Container
 from .membership import Membership, Seat, join
 from .published import PublishedCommits
-from .sent import SentCommits
+from .sent import Restoring, SentCommits, nobody
 from .stores import store_for
+from .stream_ends import Ends
 from .task import LocalTask, Run
+from .telling import Telling
 
 
 def run(
@@ -46,7 +48,9 @@ def run(
         make_streams(plan, admin)
         place = stack.enter_context(join(plan, system, seat or Seat(), until))
         member = place.membership
-        commits = open_commits(plan, system, settings, member, stack)
+        ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
+        telling = Telling(plan, ends, progress, container=str(member.container))
+        commits = open_commits(plan, system, settings, member, stack, telling.restoring)
         shared = Run(
             member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
         )
@@ -55,7 +59,7 @@ def run(
         stack.callback(consumer.close)
         open_sinks(plan, stack)
         stop = stack.enter_context(stop_signals())
-        container = Container(plan, tasks, consumer, commits, admin, settings, member.ends, stop, progress, place=place)
+        container = Container(plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place)
         place.tell("running")
         report = asyncio.run(container.run())
         if container.finished:
@@ -63,7 +67,14 @@ def run(
         return report
 
 
-def open_commits(plan: Plan, system: System, settings: Settings, member: Membership, stack: ExitStack) -> Commits:
+def open_commits(
+    plan: Plan,
+    system: System,
+    settings: Settings,
+    member: Membership,
+    stack: ExitStack,
+    restoring: Restoring = nobody,
+) -> Commits:
     """How tasks commit to a system; `stack` closes what it writes through."""
     if isinstance(system, SendingSystem):
         make_changelogs(plan, system.admin())
@@ -72,7 +83,7 @@ def open_commits(plan: Plan, system: System, settings: Settings, member: Members
             system.sender(id).close()
         sender = system.sender(member.transactional_id if exactly_once else None, longest=_longest(plan, settings))
         stack.callback(sender.close)
-        return SentCommits(plan.name, system, sender, exactly_once=exactly_once)
+        return SentCommits(plan.name, system, sender, exactly_once=exactly_once, restoring=restoring)
     if isinstance(system, PublishingSystem):
         producer = system.producer()
         stack.callback(producer.close)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _ORIGIN = b"origin"
 
-Told = Callable[[int, int], None]
+Restoring = Callable[[int, int], None]
 """Called with (records restored, records to restore in all)."""
 
 
-def _nobody(done: int, wanted: int) -> None:
-    pass
+def nobody(done: int, wanted: int) -> None:
+    """Nobody wants to know."""
 
 
 class SentOutbox:
@@ -57,7 +57,7 @@ class SentCommits:
         sender: Sender,
         *,
         exactly_once: bool,
-        told: Told = _nobody,
+        restoring: Restoring = nobody,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.together = exactly_once
@@ -65,7 +65,7 @@ class SentCommits:
         self._system = system
         self._admin = system.admin()
         self._sender = sender
-        self._told = told
+        self._restoring = restoring
         self._clock = clock
         if exactly_once:
             sender.begin()
@@ -117,7 +117,7 @@ class SentCommits:
         def told(number: int) -> None:
             nonlocal done
             done += number
-            self._told(done, wanted)
+            self._restoring(done, wanted)
 
         consumer = self._system.consumer()
         try:

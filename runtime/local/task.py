@@ -87,6 +87,7 @@ class LocalTask:
         self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
         self._told: dict[str, tuple[int, bool]] = {}
         self._processed: dict[str, int] = {}
+        self.taken: dict[str, int] = {}
         self.commits = 0
 
     def _is_border(self, id: str) -> bool:
@@ -122,7 +123,16 @@ class LocalTask:
     def enqueue(self, batch: Batch) -> None:
         if batch.records:
             self._queues[batch.stream].batches.append(batch)
+            self.taken[batch.stream] = self.taken.get(batch.stream, 0) + len(batch.records)
         self._read_to[batch.stream] = batch.next_offset
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many records of each input were read and not yet processed."""
+        return {
+            name: sum(len(batch.records) for batch in queue.batches) - queue.index
+            for name, queue in self._queues.items()
+        }
 
     @property
     def queued(self) -> bool:
@@ -290,7 +300,17 @@ class LocalTask:
         found = {stream: number - controls.get(stream, 0) for stream, number in self._processed.items()}
         return {stream: number for stream, number in found.items() if number}
 
+    @property
+    def written(self) -> dict[str, int]:
+        """How many messages were passed on, by stream or by sink."""
+        return self._router.written
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """The offset of each input in the last commit."""
+        return self._last.offsets
+
     def counts(self) -> dict[str, dict[str, Any]]:
         """What this task did: see `Report`."""
-        found = {"read": self.read, "written": self._router.written}
+        found = {"read": self.read, "written": self.written}
         return {**found, "late": self.work.late, "failed": self.work.failures.counts}

@@ -83,7 +83,14 @@ class Emitter:
         self, task: StageTask, read: dict[str, int], rows: list[Row], watermarks: Mapping[str, int] | None = None
     ) -> None:
         """Send what was counted on its way to the report."""
-        counts = {"read": read, "written": self.written, "late": task.late, "failed": task.failures.counts}
+        given = {id: number for id, number in task.taken_in.items() if number}
+        counts = {
+            "read": read,
+            "written": self.written,
+            "given": given,
+            "late": task.late,
+            "failed": task.failures.counts,
+        }
         if any(counts.values()):
             rows.append((OUTPUT, self._bucket, encode(Counts(Tally(counts, dict(watermarks or {}))))))
 

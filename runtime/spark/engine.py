@@ -48,6 +48,7 @@ def run(
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
         watch = Watch(plan, parts, admin, started, progress, stop)
         _run_all([partial(start, part, session, settings, ends) for part in parts], watch)
+        watch.done()
         return watch.report()
 
 

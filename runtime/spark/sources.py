@@ -160,7 +160,8 @@ class _Forward:
         cargo, failures = self._cargo, self._failures
         watermark = self._high - self._source.out_of_order if self._high > START else START
         rows.extend(watermarks(cargo, self._stream, self._partition, watermark))
-        counts = {"read": {self._stream: self._read}, "failed": failures.counts}
+        # Those that do not fail here are given to the source's operators, and counted, where its stage runs.
+        counts = {"read": {self._stream: self._read}, "given": failures.counts, "failed": failures.counts}
         tally = Tally(counts, _told(self._stream, self._partition, watermark))
         if failures.letters:
             letters = dead_letters(cargo.plan.name)

@@ -21,7 +21,9 @@ from ...planner.settings import Settings
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
 from ..local.published import PublishedCommits
+from ..local.stream_ends import Ends
 from ..local.task import Run
+from ..local.telling import Telling
 from ..report import Report
 from ..streams import frozen_ends, make_streams
 from ..systems.memory import MemorySystem
@@ -238,9 +240,10 @@ class PipelineDriver:
         tasks = make_tasks(run, self._system, self._admin, stack)
         open_sinks(self.plan, stack)
         clock, stop = self._loop.time, lambda: False
+        telling = Telling(self.plan, Ends(self._admin), None, clock=clock)
         consumer = self._system.consumer()
         self._container = Container(
-            self.plan, tasks, consumer, commits, self._admin, self._settings, None, stop, None, clock=clock
+            self.plan, tasks, consumer, commits, self._settings, None, stop, telling, clock=clock
         )
         self._container.start()
         self._run(self._settle())

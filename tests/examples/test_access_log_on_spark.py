@@ -58,7 +58,7 @@ def test_the_real_log_in_batches_with_a_stop_between(tmp_path: Path, spark: "Spa
     settings = Settings(spark_batch_records=3000)
 
     def stop_soon(progress: Progress) -> None:
-        if progress.read:
+        if progress.read and progress.phase == "running":
             os.kill(os.getpid(), signal.SIGTERM)
 
     first = run(watched(seen), engine="spark", system=system, settings=settings, progress=stop_soon, spark=spark)

@@ -1,4 +1,4 @@
-"""A broker that stops in the middle of a run: where it comes back nothing is lost; where it does not, the run says so."""
+"""A broker that stops in the middle of a run: if it comes back nothing is lost; if not, the run says so."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -124,8 +124,8 @@ PIPELINES: dict[str, Callable[[], Pipeline]] = {
 @dataclass(frozen=True)
 class Point:
     """`when` a function is called: "before" it, "after" it, or "during" it, when it tells its last argument how far it
-    is.
- `phase` says what a run is doing then."""
+       is.
+    `phase` says what a run is doing then."""
 
     phase: str
     owner: Any

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from fluvial.dsl import Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import Progress
-from fluvial.runtime.local import container
+from fluvial.runtime.local import container, telling
 from fluvial.runtime.local.membership import Seat, begin_run
 from fluvial.runtime.running import checked_plan, start
 from fluvial.runtime.systems import System
@@ -23,7 +23,7 @@ class Death(Exception):
 @contextmanager
 def at_each_turn() -> Iterator[None]:
     """Containers tell their progress at each turn of their loop."""
-    with patch.object(container, "PROGRESS_SECONDS", 0.0):
+    with patch.object(container, "LOOK_SECONDS", 0.0), patch.object(telling, "PROGRESS_SECONDS", 0.0):
         yield
 
 

@@ -100,7 +100,7 @@ def test_a_run_stopped_between_batches_is_gone_on_with(tmp_path: Path, spark: "S
 
     def stop_soon(progress: Progress) -> None:
         told.append(progress)
-        if progress.read:
+        if progress.read and progress.phase == "running":
             os.kill(os.getpid(), signal.SIGTERM)
 
     first = run(visits(), engine="spark", system=system, settings=SMALL, progress=stop_soon, spark=spark)

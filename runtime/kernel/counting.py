@@ -1,0 +1,36 @@
+"""How many messages each operator of a stage was given.
+
+Few places count: what is fed, and what leaves the operators that pass on fewer or more than they are given. An operator
+that makes one of one was given as many as the one behind it, and those that it failed on.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ...dsl import operators as ops
+from .shape import Shape
+
+_COUNTED = ops.Filter | ops.FlatMap | ops.WindowBy | ops.AsyncFlatMap
+"""What these pass on is counted where they do."""
+_BORDERS = ops.PartitionBy
+"""What these pass on is what the reading stage is fed."""
+
+
+def taken_in(
+    shape: Shape,
+    fed: Mapping[str, int],
+    controls: Mapping[str, int],
+    made: Sequence[int],
+    failed: Mapping[str, int],
+) -> dict[str, int]:
+    """Messages given to each operator: `fed` counts records by stream, `controls` those of them that are no messages,
+    `made` outputs by the operators' places in the stage, `failed` failures by operator."""
+    given = {entry.writer: fed[stream] - controls.get(stream, 0) for stream, entry in shape.entries.items()}
+    out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
+    counts: dict[str, int] = {}
+    for (id, operator), number in zip(shape.operators.items(), made, strict=True):
+        counts[id] = given[id] if isinstance(operator, ops.Source) else sum(out[of] for of in operator.inputs)
+        if isinstance(operator, _COUNTED):
+            out[id] = number
+        elif not isinstance(operator, _BORDERS | ops.Source):
+            out[id] = counts[id] - failed.get(id, 0)
+    return counts

@@ -1,0 +1,122 @@
+"""What a container tells of itself while it runs: about once a second, to whoever wants to know."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from ...planner.plan import Plan
+from ..kernel.times import END, START
+from ..metrics.timing import Timing
+from ..report import Fact, OnProgress, Progress
+from ..systems.contract import StreamPartition
+from .facts import task_facts
+from .stream_ends import Ends
+from .task import LocalTask
+
+PROGRESS_SECONDS = 1.0
+PATIENCE_SECONDS = 0.5
+"""Wait for the ends of streams that long, then tell without them."""
+
+
+class Telling:
+    """Tells the progress of one container. `commit` and `rested` are kept by it: what commits take, and for how many
+    seconds there was nothing to do."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        ends: Ends,
+        progress: OnProgress | None,
+        *,
+        container: str = "0",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan = plan
+        self._ends = ends
+        self._progress = progress
+        self._container = container
+        self._clock = clock
+        self._started = clock()
+        self._next = self._patience = self._started
+        self._asking = False
+        self._phase: str | None = None
+        self._restored: tuple[Fact, ...] = ()
+        self.commit = Timing()
+        self.rested = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return self._clock() - self._started
+
+    def restoring(self, done: int, wanted: int) -> None:
+        """So many records of state have been restored, of so many."""
+        self._restored = (
+            Fact("restored_records", done),
+            Fact("restore_remaining_records", wanted - done),
+            Fact("restore_seconds", self.seconds),
+        )
+        if self._is_due("restoring"):
+            self._say("restoring", (), None)
+
+    def running(self, tasks: Sequence[LocalTask]) -> None:
+        """Tell how far the tasks are, if it is time to."""
+        begins = self._phase != "running"
+        if self._is_due("running"):
+            self._ends.ask(_streams(tasks))
+            self._asking = True
+        if self._asking and (self._ends.answered or begins or self._clock() >= self._patience):
+            self._asking = False
+            self._say("running", tasks, self._lags(tasks))
+
+    def done(self, tasks: Sequence[LocalTask]) -> None:
+        """Tell how it ended."""
+        if self._progress is not None:
+            self._ends.wait(PATIENCE_SECONDS)
+            self._ends.ask(_streams(tasks))
+            self._ends.wait(PATIENCE_SECONDS)
+            self._say("done", tasks, self._lags(tasks))
+
+    def _is_due(self, phase: str) -> bool:
+        now = self._clock()
+        if self._progress is None or (now < self._next and phase == self._phase):
+            return False
+        self._next, self._patience, self._phase = now + PROGRESS_SECONDS, now + PATIENCE_SECONDS, phase
+        return True
+
+    def _say(self, phase: str, tasks: Sequence[LocalTask], lags: dict[StreamPartition, int] | None) -> None:
+        assert self._progress is not None
+        seconds = self.seconds
+        told = [task.work.inputs.watermark() for task in tasks]
+        facts = [fact for task in tasks for fact in task_facts(self._plan, task, lags or {})]
+        self._progress(
+            Progress(
+                phase=phase,
+                seconds=seconds,
+                read=sum(sum(task.read.values()) for task in tasks),
+                written=sum(sum(task.written.values()) for task in tasks),
+                lag=None if lags is None else sum(lags.values()),
+                watermark=min((mark for mark in told if mark not in (START, END)), default=None),
+                in_flight=sum(task.work.in_flight for task in tasks),
+                pipeline=self._plan.name,
+                engine="local",
+                container=self._container,
+                facts=(*facts, *self._restored, *self._own_facts(seconds)),
+            )
+        )
+
+    def _own_facts(self, seconds: float) -> Iterator[Fact]:
+        yield Fact("commit_seconds", self.commit.spread)
+        yield Fact("uptime_seconds", seconds)
+        yield Fact("event_loop_busy_seconds", seconds - self.rested)
+
+    def _lags(self, tasks: Sequence[LocalTask]) -> dict[StreamPartition, int] | None:
+        """What is still to be read, None where that is not known."""
+        ends = self._ends.found
+        if ends is None:
+            return None
+        positions = {place: at for task in tasks for place, at in task.positions.items()}
+        return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in positions.items()}
+
+
+def _streams(tasks: Sequence[LocalTask]) -> list[str]:
+    return list(dict.fromkeys(stream for task in tasks for stream in task.inputs))

@@ -1,0 +1,44 @@
+"""Facts that both engines tell in the same way."""
+
+from collections.abc import Iterator, Mapping
+
+from ...dsl.operators import WindowBy
+from ...planner.plan import Plan
+from ..kernel.times import END, START
+from ..report import Fact
+
+Place = tuple[str, str, str, str]
+"""The values of the labels stage, task, stream and partition; empty where an engine does not know them."""
+
+
+def operator_facts(
+    plan: Plan,
+    task: tuple[str, str] | None,
+    given: Mapping[str, int],
+    late: Mapping[str, int],
+    failed: Mapping[str, int],
+) -> Iterator[Fact]:
+    """What became of messages, by operator: how many each was given, how many came late or failed. `task` is (stage,
+    task), None where counts are those of all tasks."""
+    action = plan.pipeline.on_error.action
+    for id in dict.fromkeys([*given, *late, *failed]):
+        labels = (*(task or (plan.operator(id).stage, "")), id)
+        if id in given:
+            yield Fact("operator_messages", given[id], labels)
+        operator = plan.pipeline.operator(id)
+        if isinstance(operator, WindowBy):
+            yield Fact("late_messages", late.get(id, 0), labels)
+            if operator.late_to is None:
+                yield Fact("dropped_messages", late.get(id, 0), (*labels, "late"))
+        if action != "fail":
+            yield Fact("failed_messages", failed.get(id, 0), labels)
+        if action == "skip":
+            yield Fact("dropped_messages", failed.get(id, 0), (*labels, "failed"))
+        if action == "dead_letter":
+            yield Fact("dead_letters", failed.get(id, 0), labels)
+
+
+def watermark_facts(watermark: int | None, place: Place) -> Iterator[Fact]:
+    """How far event time has come, if that is known: neither before the first message nor at the end of input."""
+    if watermark is not None and watermark not in (START, END):
+        yield Fact("watermark_timestamp_seconds", watermark / 1000, place)

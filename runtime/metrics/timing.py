@@ -1,0 +1,30 @@
+"""How long something takes, counted as a histogram."""
+
+from bisect import bisect_left
+
+from ..report import Spread
+from .measures import SECONDS
+
+
+class Timing:
+    """Durations in seconds, counted by the bounds of `SECONDS`.
+
+    >>> timing = Timing()
+    >>> timing.add(0.002)
+    >>> timing.spread.counts[:3], timing.spread.total
+    ((0, 1, 0), 0.002)
+    """
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(SECONDS) + 1)
+        self._total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one more."""
+        self._counts[bisect_left(SECONDS, seconds)] += 1
+        self._total += seconds
+
+    @property
+    def spread(self) -> Spread:
+        """What was counted so far."""
+        return Spread(tuple(self._counts), self._total)

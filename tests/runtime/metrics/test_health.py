@@ -1,0 +1,61 @@
+"""Whether a run moves."""
+
+import pytest
+
+from fluvial.runtime.metrics.health import MOVES, WAITS, Health
+from fluvial.runtime.metrics.measures import BY_NAME
+from fluvial.runtime.report import Fact, Progress
+
+
+def told(phase: str, **values: float) -> Progress:
+    facts = tuple(Fact(name, value) for name, value in values.items())
+    return Progress(phase=phase, seconds=0.0, read=0, written=0, facts=facts)
+
+
+def after(*told: Progress) -> Health:
+    """The health of a run that began at second 0 and told something each second after."""
+    health = Health()
+    health.begin(0)
+    for second, progress in enumerate(told, 1):
+        health.look(progress, second)
+    return health
+
+
+def test_what_is_looked_at_is_measured() -> None:
+    assert {*BY_NAME} >= MOVES | WAITS
+    assert all(BY_NAME[name].kind == "counter" for name in MOVES)
+    assert all(BY_NAME[name].kind == "gauge" for name in WAITS)
+
+
+def test_a_run_that_moves_does_not_stall() -> None:
+    health = after(*(told("running", messages_processed=number, lag_messages=9) for number in range(5)))
+    assert health.stalled(5) == 0
+
+
+@pytest.mark.parametrize("name", sorted(WAITS))
+def test_a_run_that_does_not_move_while_there_is_work_stalls(name: str) -> None:
+    health = after(*[told("running", **{"messages_processed": 7, name: 1}) for _ in range(5)])
+    assert health.stalled(6) == 5
+
+
+def test_a_run_that_has_nothing_to_do_does_not_stall() -> None:
+    assert after(*(told("running", messages_processed=7, lag_messages=0) for _ in range(5))).stalled(5) == 0
+
+
+def test_a_run_that_says_nothing_stalls() -> None:
+    assert after().stalled(3) == 3
+    assert after(told("running", messages_processed=7)).stalled(4) == 3
+
+
+def test_a_restore_that_moves_does_not_stall_and_is_not_ready() -> None:
+    restoring = [told("restoring", restored_records=number, restore_remaining_records=9) for number in range(5)]
+    health = after(*restoring)
+    assert (health.stalled(5), health.ready) == (0, False)
+    health.look(told("running"), 6)
+    assert health.ready
+
+
+def test_a_run_that_has_ended_is_waited_for_by_nobody() -> None:
+    health = after(told("running", messages_processed=7, lag_messages=1))
+    health.end()
+    assert (health.stalled(100), health.ready) == (0, False)
