@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
-from .log_sink import LogSinkDataSource
-from .log_source import LogDataSource
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -30,8 +28,6 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
     session = _start(spark) if own else spark
     try:
         with _configured(session, _told(session, settings)):
-            for source in (LogDataSource, LogSinkDataSource):
-                session.dataSource.register(source)
             yield session
     finally:
         if own:

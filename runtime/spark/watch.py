@@ -3,14 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from ...planner.plan import Plan
 from ..report import OnProgress, Progress, Report
-from ..systems.contract import Admin
-from .log_source import LogOffsets
-from .query import Part
-from .tally import Tally, tally_of
+from .connection import Connection
+from .noted import DONE, PLANNED, batches, reached
+from .part import Part
+from .tally import Tally
 
 PROGRESS_SECONDS = 1.0
 
@@ -22,12 +20,13 @@ class Watch:
         self,
         plan: Plan,
         parts: Sequence[Part],
-        admin: Admin,
+        connection: Connection,
         started: float,
         progress: OnProgress | None,
         stop: Callable[[], bool],
     ) -> None:
-        self._plan, self._parts, self._admin = plan, parts, admin
+        self._plan, self._parts, self._connection = plan, parts, connection
+        self._admin = connection.system.admin()
         self._started, self._progress = started, progress
         self._before, self._batches_before = self._tally(), self._batches()
         self._next = started + PROGRESS_SECONDS
@@ -44,7 +43,7 @@ class Watch:
         tally = self._tally()
         counts = tally.since(self._before)
         ends = sum(sum(self._admin.ends(name)) for part in self._parts for name in part.sources)
-        done, planned = (sum(_reached(part, kind) for part in self._parts) for kind in ("commits", "offsets"))
+        done, planned = (sum(self._reached(part, kind) for part in self._parts) for kind in (DONE, PLANNED))
         return Progress(
             phase="running",
             seconds=now - self._started,
@@ -77,24 +76,16 @@ class Watch:
 
     def _batches(self) -> int:
         """How many batches are done, in all runs."""
-        return sum(max(_numbers(part, "commits"), default=-1) + 1 for part in self._parts)
+        return sum(max(batches(part.checkpoint, DONE), default=-1) + 1 for part in self._parts)
 
     def _tally(self) -> Tally:
         found = Tally()
         for part in self._parts:
-            found.add(tally_of(self._admin.checkpoints(part.group)))
+            found.add(self._connection.tally(part))
         return found
 
-
-def _reached(part: Part, kind: str) -> int:
-    """How many messages of the sources lie behind the last batch that is planned ("offsets") or done ("commits")."""
-    batches = _numbers(part, kind)
-    if not batches:
-        return sum(map(sum, part.starts.values()))
-    # Spark's offset log: a version, a line of metadata, and a line for each source, of which there is one.
-    told = (part.folder / "spark" / "offsets" / str(max(batches))).read_text().splitlines()[-1]
-    return sum(map(sum, msgspec.json.decode(told, type=LogOffsets).streams.values()))
-
-
-def _numbers(part: Part, kind: str) -> list[int]:
-    return [int(file.name) for file in (part.folder / "spark" / kind).glob("[0-9]*")]
+    def _reached(self, part: Part, kind: str) -> int:
+        """How many messages of the sources lie behind the last batch that is planned, or done."""
+        told = reached(part.checkpoint, kind)
+        offsets = part.starts if told is None else self._connection.offsets(told)
+        return sum(map(sum, offsets.values()))
