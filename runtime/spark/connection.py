@@ -1,6 +1,7 @@
 """How queries read from a system and write to it."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +27,11 @@ class Connection(Protocol):
     @property
     def folder(self) -> Path:
         """Where checkpoints lie, unless the settings say otherwise."""
+        ...
+
+    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        """Hold the right to run a pipeline whose checkpoints lie in a folder; raises SystemProblem where another run
+        has it."""
         ...
 
     def prepare(self, session: "SparkSession") -> None:

@@ -25,8 +25,10 @@ from ..report import OnProgress, Report
 from ..signals import stop_signals
 from ..streams import make_streams
 from ..systems.contract import System
+from ..systems.kafka import KafkaSystem
 from ..systems.log import LogSystem
 from .connection import Connection
+from .kafka_connection import KafkaConnection
 from .log_connection import LogConnection
 from .lowering import components, has_loop
 from .query import prepare, start
@@ -42,26 +44,31 @@ def run(
     """Run a plan on Spark. Everything that Spark cannot do is refused before anything starts."""
     started = time.monotonic()
     connection = _refuse(plan, system)
-    with system.claim(plan.name), session_for(spark, settings) as session, stop_signals() as stop:
+    root = Path(settings.state_dir or connection.folder)
+    with connection.claim(plan.name, root), session_for(spark, settings) as session, stop_signals() as stop:
         connection.prepare(session)
         admin = system.admin()
-        make_streams(plan, admin)
-        root = Path(settings.state_dir or connection.folder) / plan.name
-        parts = [prepare(plan, stages, connection, settings, root) for stages in components(plan)]
+        make_streams(plan, admin, without="intermediate")  # messages between stages stay within a query
+        parts = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
         watch = Watch(plan, parts, connection, started, progress, stop)
         _run_all([partial(start, part, connection, session, settings, ends) for part in parts], watch)
         return watch.report()
 
 
-_CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = ((LogSystem, LogConnection),)
+_CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = (
+    (LogSystem, LogConnection),
+    (KafkaSystem, KafkaConnection),
+)
 
 
 def _refuse(plan: Plan, system: System) -> Connection:
     connect = next((connect for kind, connect in _CONNECTIONS if isinstance(system, kind)), None)
     if connect is None:
         wrong = f"the Spark engine cannot use {system.url}: Spark's workers are other processes and cannot see it"
-        raise UnsupportedError(explain(wrong, "log:DIR", "pass system='log:DIR'", plan.pipeline.origin))
+        raise UnsupportedError(
+            explain(wrong, "log:DIR or kafka://HOST:PORT", "pass system='log:DIR'", plan.pipeline.origin)
+        )
     if has_loop(plan):
         wrong = f"pipeline {plan.name!r} merges messages from behind a partition_by with others from before it"
         remedy = "give both a partition_by of their own, or use the local engine"

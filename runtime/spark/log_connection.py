@@ -1,6 +1,7 @@
 """Queries on the embedded log."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,9 @@ class LogConnection:
     @property
     def folder(self) -> Path:
         return self._log.directory / "spark"
+
+    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        return self._log.claim(pipeline)
 
     def prepare(self, session: "SparkSession") -> None:
         for source in (LogDataSource, LogSinkDataSource):
