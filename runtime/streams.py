@@ -6,8 +6,8 @@ from .systems.contract import Admin, StreamPartition
 
 
 def make_streams(plan: Plan, admin: Admin, *, without: StreamKind | None = None) -> None:
-    """Make the streams that the plan writes, but for those of a kind. Raises SystemProblem where one exists with another
-    partition count."""
+    """Make the streams that the plan writes, but for those of a kind. Raises SystemProblem where one exists with
+    another partition count."""
     for stream in plan.streams:
         if stream.kind not in ("source", without):
             admin.create(

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from apart import run_apart
 from comparing import assert_same
 from fluvial.dsl import Pane, Pipeline
 from fluvial.dsl.message import Record
-from fluvial.runtime.systems import LogSystem, MemorySystem
+from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 from oracle import Inputs, Outputs, run_oracle
 from targets import driver_outputs, feed_whole, on_kafka, run_on
@@ -66,12 +67,18 @@ def on_spark_log(case: Conformance, request: Any) -> Outputs:
         return run_on(system, case.pipeline(), case.inputs, engine="spark", spark=session)
 
 
+def on_spark_kafka(case: Conformance, request: Any) -> Outputs:
+    session, broker = request.getfixturevalue("spark"), request.getfixturevalue("broker")
+    return run_apart(KafkaSystem(broker.address), case.pipeline(), case.inputs, engine="spark", spark=session)
+
+
 TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.MarkDecorator, ...]]] = {
     "driver": (on_driver, ()),
     "local-kafka": (on_local_kafka, (pytest.mark.kafka,)),
     "local-log": (on_local_log, ()),
     "local-memory": (on_local_memory, ()),
     "oracle": (on_oracle, ()),
+    "spark-kafka": (on_spark_kafka, (pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow)),
     "spark-log": (on_spark_log, (pytest.mark.spark, pytest.mark.slow)),
 }
 

@@ -15,7 +15,7 @@ _HOLDER_BYTES = 400
 
 @contextmanager
 def claim(directory: Path, pipeline: str, container: str, where: str = "") -> Iterator[None]:
-    """Hold the claim; raises SystemProblem at once where another run has it; `where` names what is claimed, else the log.
+    """Hold the claim; raises SystemProblem at once where another run has it; `where` names what is claimed.
 
     The kernel gives it back when the process ends, however it ends: the file that stays means nothing by itself.
     """
