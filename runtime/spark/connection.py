@@ -50,6 +50,10 @@ class Connection(Protocol):
         """What all batches have counted that were written."""
         ...
 
+    def may_stop(self, part: Part) -> bool:
+        """Whether a query that is stopped now leaves nothing half done that others see."""
+        ...
+
     def offsets(self, told: Sequence[str]) -> Offsets:
         """How far a batch goes, from what Spark has noted of it: a line for each of its sources."""
         ...

@@ -31,11 +31,13 @@ from .connection import Connection
 from .kafka_connection import KafkaConnection
 from .log_connection import LogConnection
 from .lowering import components, has_loop
+from .part import Part
 from .query import prepare, start
 from .session import session_for
 from .watch import Watch
 
 POLL_SECONDS = 0.2
+STOP_SECONDS = 0.02
 
 
 def run(
@@ -52,7 +54,8 @@ def run(
         parts = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
         watch = Watch(plan, parts, connection, started, progress, stop)
-        _run_all([partial(start, part, connection, session, settings, ends) for part in parts], watch)
+        begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
+        _run_all(parts, begin, connection, watch)
         return watch.report()
 
 
@@ -76,16 +79,22 @@ def _refuse(plan: Plan, system: System) -> Connection:
     return connect(system)
 
 
-def _run_all(starts: Sequence[Callable[[], StreamingQuery]], watch: Watch) -> None:
+def _run_all(
+    parts: Sequence[Part], begin: Callable[[Part], StreamingQuery], connection: Connection, watch: Watch
+) -> None:
     """Start the queries and wait for their end. One that fails, be it to start, ends all."""
     queries: list[StreamingQuery] = []
     try:
-        for begin in starts:
-            queries.append(begin())
+        for part in parts:
+            queries.append(begin(part))
         while any(query.isActive for query in queries) and not watch.stop():
             _await_any(queries)
             _raise_any(queries)
             watch.tell()
+        for part, query in zip(parts, queries, strict=True):
+            while query.isActive and not connection.may_stop(part):
+                time.sleep(STOP_SECONDS)
+            query.stop()
         _raise_any(queries)
     finally:
         for query in queries:

@@ -21,6 +21,7 @@ from .kafka_offsets import offsets_of, text_of
 from .kafka_settings import packed
 from .kafka_sink import SECRET, KafkaSinkDataSource, KafkaSinkOptions, counted
 from .kafka_source import COLUMNS, through_level_zero
+from .noted import is_between_batches
 from .part import Part
 from .rows import SPARK_SCHEMA
 from .tally import Tally
@@ -101,6 +102,10 @@ class KafkaConnection:
 
     def tally(self, part: Part) -> Tally:
         return counted(_counted(part)).tally
+
+    def may_stop(self, part: Part) -> bool:
+        # What a batch has sent by now it would send again.
+        return is_between_batches(part.checkpoint)
 
     def offsets(self, told: Sequence[str]) -> Offsets:
         return offsets_of(told[0])

@@ -65,6 +65,9 @@ class LogConnection:
     def tally(self, part: Part) -> Tally:
         return tally_of(self._log.admin().checkpoints(part.group))
 
+    def may_stop(self, part: Part) -> bool:
+        return True  # what a batch has staged is published at its end, or never
+
     def offsets(self, told: Sequence[str]) -> Offsets:
         return msgspec.json.decode(told[0], type=LogOffsets).streams
 

@@ -19,3 +19,10 @@ def reached(checkpoint: Path, kind: str) -> list[str] | None:
         return None
     # Spark's offset log: a version, a line of metadata, and the lines of the sources.
     return (checkpoint / PLANNED / str(max(found))).read_text().splitlines()[2:]
+
+
+def is_between_batches(checkpoint: Path) -> bool:
+    """Whether every batch that is planned is done."""
+    # In this order: a batch that is planned and done between the two looks as if it were not done.
+    done = max(batches(checkpoint, DONE), default=-1)
+    return max(batches(checkpoint, PLANNED), default=-1) <= done

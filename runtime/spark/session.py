@@ -15,6 +15,8 @@ from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
+_SECRETS = "(?i)url|jaas|ssl"
+"""Options that Spark shows no values of, besides those with `password`, `secret` or `token` in their names."""
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -80,6 +82,8 @@ def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
+        "spark.sql.execution.arrow.useLargeVarTypes": "false",
+        "spark.sql.redaction.options.regex": _SECRETS,
     }
 
 
