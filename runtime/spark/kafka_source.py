@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...dsl.message import Record
 from ..systems.contract import Batch
-from ..systems.kafka.records import TIME_HEADER
+from ..systems.kafka.records import record_of
 from .rows import arrow_batch
 from .shipping import Shipment
 from .sources import level_zero
@@ -39,7 +39,7 @@ def batch_of(found: pa.RecordBatch) -> Batch:
     records: list[Record] = (
         list(zip(keys, values, times, repeat(())))
         if headers.null_count == len(headers)
-        else [_whole(*record) for record in zip(keys, values, times, _headers(headers), strict=True)]
+        else [record_of(*record) for record in zip(keys, values, times, _headers(headers), strict=True)]
     )
     first, behind = offsets[0], offsets[-1] + 1
     positions = range(first, behind) if behind - first == len(offsets) else offsets
@@ -51,10 +51,3 @@ def _headers(column: pa.Array) -> Iterator[list[tuple[str, bytes | None]]]:
     flat = column.flatten()
     pairs = zip(flat.field("key").to_pylist(), flat.field("value").to_pylist(), strict=True)
     return (list(islice(pairs, length or 0)) for length in column.value_lengths().to_pylist())
-
-
-def _whole(key: bytes | None, value: bytes | None, time: int, headers: list[tuple[str, bytes | None]]) -> Record:
-    found = [(name, b"" if content is None else content) for name, content in headers]
-    if found and found[-1][0] == TIME_HEADER:
-        time = int(found.pop()[1])
-    return key, value, time, tuple(found)

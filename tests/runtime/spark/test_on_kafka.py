@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -12,8 +14,10 @@ from uuid import uuid4
 import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
+import pyspark
 from confluent_kafka.admin import AdminClient
 
+import visits_on_spark
 from apart import by_partition, read_all, run_apart
 from broker import Broker
 from comparing import assert_same
@@ -200,6 +204,19 @@ def test_a_function_that_raises_stops_the_run_and_names_the_message(
     with pytest.raises(MessageError, match=rf"failed on the message at {name}\.in, partition 0, offset 1, key none"):
         run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
     assert read_all(kafka, f"{name}.out") == []
+
+
+def test_without_the_connector_nothing_starts_and_the_error_names_it(
+    kafka: KafkaSystem, name: str, tmp_path: Path
+) -> None:
+    write(kafka, {f"{name}.lines": dealt()})
+    command = [sys.executable, visits_on_spark.__file__, name, kafka.settings.servers, str(tmp_path)]
+    told = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
+    ended = subprocess.run(command, env=told, capture_output=True, text=True, check=False)
+    assert "MissingExtraError: Spark has not loaded its connector to Kafka" in ended.stderr
+    wanted = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    assert f"pass --spark-conf spark.jars.packages={wanted}" in ended.stderr
+    assert kafka.admin().partitions(f"{name}.out") is None
 
 
 def test_spark_shows_no_secret(spark: "SparkSession") -> None:
