@@ -18,13 +18,12 @@ import pytest
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 import visits_on_spark
-from apart import read_all
 from broker import Broker
 from broker_jars import connector_jars
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from oracle import OutputMessage, run_oracle
-from targets import write
+from targets import contents, write
 from visits_on_spark import to_the_end, visits
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(broker: Broker, spark: 
     report = to_the_end(name, broker.address, tmp_path, spark)
 
     assert report.read[f"{name}.lines"] > 0, "the kills came too late"
-    written = Counter(OutputMessage(*record) for record in read_all(system, f"{name}.out"))
+    written = Counter(OutputMessage(*record) for record in contents(system, f"{name}.out"))
     expected = Counter(run_oracle(visits(name), {f"{name}.lines": INPUT})[f"{name}.out"])
     assert set(expected.values()) == {1}
     assert written.keys() == expected.keys()

@@ -1,9 +1,11 @@
 """What an engine cannot run is known beforehand."""
 
 import pytest
+from rich.console import Console
 
 from fluvial.dsl import Pipeline
 from fluvial.planner import Plan, plan
+from fluvial.runtime.commands.planning import tables
 from fluvial.runtime.gaps import Gap, gaps, notes
 
 
@@ -34,3 +36,10 @@ def test_on_kafka_spark_promises_less_of_what_it_writes(
     found = notes(words, engine, system)
     assert [note.subject for note in found] == noted
     assert all("at least once" in note.reason for note in found)
+
+
+def test_the_plan_shows_what_is_promised(words: Plan) -> None:
+    console = Console(width=400)
+    with console.capture() as shown:
+        console.print(tables(words, "kafka://one:9092"))
+    assert "runs all of it; out is written at least once, also under exactly_once" in shown.get()

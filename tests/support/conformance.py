@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from apart import run_apart
+from apart import on_spark_kafka
 from comparing import assert_same
 from fluvial.dsl import Pane, Pipeline
 from fluvial.dsl.message import Record
-from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem
+from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 from oracle import Inputs, Outputs, run_oracle
 from targets import driver_outputs, feed_whole, on_kafka, run_on
@@ -67,9 +67,9 @@ def on_spark_log(case: Conformance, request: Any) -> Outputs:
         return run_on(system, case.pipeline(), case.inputs, engine="spark", spark=session)
 
 
-def on_spark_kafka(case: Conformance, request: Any) -> Outputs:
-    session, broker = request.getfixturevalue("spark"), request.getfixturevalue("broker")
-    return run_apart(KafkaSystem(broker.address), case.pipeline(), case.inputs, engine="spark", spark=session)
+def on_kafka_by_spark(case: Conformance, request: Any) -> Outputs:
+    broker, session = request.getfixturevalue("broker"), request.getfixturevalue("spark")
+    return on_spark_kafka(broker, session, case.pipeline(), case.inputs)
 
 
 TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.MarkDecorator, ...]]] = {
@@ -78,7 +78,7 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
     "local-log": (on_local_log, ()),
     "local-memory": (on_local_memory, ()),
     "oracle": (on_oracle, ()),
-    "spark-kafka": (on_spark_kafka, (pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow)),
+    "spark-kafka": (on_kafka_by_spark, (pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow)),
     "spark-log": (on_spark_log, (pytest.mark.spark, pytest.mark.slow)),
 }
 

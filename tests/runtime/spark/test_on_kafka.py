@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -18,7 +18,7 @@ import pyspark
 from confluent_kafka.admin import AdminClient
 
 import visits_on_spark
-from apart import by_partition, read_all, run_apart
+from apart import on_spark_kafka
 from broker import Broker
 from comparing import assert_same
 from explained import assert_explains
@@ -34,13 +34,14 @@ from fluvial.dsl import (
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
+from fluvial.runtime.commands.reading import read_to_ends
 from fluvial.runtime.spark.kafka_connection import KafkaConnection
 from fluvial.runtime.spark.session import session_for
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.log.claim import claim
 from fluvial.runtime.systems.partitioner import partition_for
 from oracle import OutputMessage, run_oracle
-from targets import write
+from targets import contents, write
 from visits_on_spark import small, visits
 
 if TYPE_CHECKING:
@@ -60,6 +61,15 @@ def name() -> str:
     return f"p{uuid4().hex[:8]}"
 
 
+def by_partition(system: KafkaSystem, stream: str) -> list[list[Record]]:
+    """All that is in a stream."""
+    ends = system.admin().ends(stream)
+    found: list[list[Record]] = [[] for _ in ends]
+    for batch in read_to_ends(system, stream, [0] * len(ends), ends):
+        found[batch.partition] += batch.records
+    return found
+
+
 LINES = [f"{'abcdefg'[number % 7]} {number}" for number in range(0, 900, 2)]
 
 
@@ -74,7 +84,7 @@ def expected(name: str) -> Counter[OutputMessage]:
 
 
 def written(system: KafkaSystem, name: str) -> Counter[OutputMessage]:
-    return Counter(OutputMessage(*record) for record in read_all(system, f"{name}.out"))
+    return Counter(OutputMessage(*record) for record in contents(system, f"{name}.out"))
 
 
 def odd(message: Message[str]) -> Message[str]:
@@ -110,8 +120,8 @@ MIXED: Mapping[str, list[list[Record]]] = {
 }
 
 
-def test_messages_of_every_kind_come_through_as_the_oracle_says(kafka: KafkaSystem, spark: "SparkSession") -> None:
-    assert_same(run_apart(kafka, mixed(), MIXED, engine="spark", spark=spark), run_oracle(mixed(), MIXED))
+def test_messages_of_every_kind_come_through_as_the_oracle_says(broker: Broker, spark: "SparkSession") -> None:
+    assert_same(on_spark_kafka(broker, spark, mixed(), MIXED), run_oracle(mixed(), MIXED))
 
 
 def with_late() -> Pipeline:
@@ -121,11 +131,11 @@ def with_late() -> Pipeline:
     return pipeline
 
 
-def test_what_comes_behind_the_watermark_is_late(kafka: KafkaSystem, spark: "SparkSession") -> None:
+def test_what_comes_behind_the_watermark_is_late(broker: Broker, spark: "SparkSession") -> None:
     records: list[Record] = [(b"k", b"a", 0, ()), (b"k", b"a", 2000, ()), (b"k", b"a", 100, (("h", b"late"),))]
     inputs = {"words": [records]}
     one_a_batch = Settings(spark_batch_records=1, spark_buckets=1)
-    found = run_apart(kafka, with_late(), inputs, one_a_batch, engine="spark", spark=spark)
+    found = on_spark_kafka(broker, spark, with_late(), inputs, one_a_batch)
     assert_same(found, run_oracle(with_late(), inputs))
     assert len(found["late"]) == 1
 
@@ -203,7 +213,7 @@ def test_a_function_that_raises_stops_the_run_and_names_the_message(
     write(kafka, {f"{name}.in": [[(None, b"1", 1, ()), (None, b"no number", 1, ())]]})
     with pytest.raises(MessageError, match=rf"failed on the message at {name}\.in, partition 0, offset 1, key none"):
         run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
-    assert read_all(kafka, f"{name}.out") == []
+    assert contents(kafka, f"{name}.out") == []
 
 
 def test_without_the_connector_nothing_starts_and_the_error_names_it(
@@ -228,7 +238,7 @@ def test_spark_shows_no_secret(spark: "SparkSession") -> None:
     }
     connection = KafkaConnection(KafkaSystem("127.0.0.1:1", conf=access))
     with session_for(spark, Settings()) as session:
-        reader = connection._reader(session, {"in": [0]}).load()
+        reader: Any = connection._reader(session, {"in": [0]}).load()
         shown = reader._jdf.queryExecution().toString()
     assert "kafka.sasl.jaas.config" in shown
     assert "hush" not in shown
