@@ -126,6 +126,9 @@ _KINDS: dict[str, type[FluvialError]] = {
     kind.__name__: kind for kind in (MessageError, PipelineError, SystemProblem, UsageError)
 }
 
+_GONE = "failOnDataLoss"
+"""What Spark's connector to Kafka advises to set where messages are gone."""
+
 
 def _problem(error: Exception | None) -> FluvialError:
     """Spark's error as ours: what was raised in a worker comes back as the text of a traceback."""
@@ -134,4 +137,9 @@ def _problem(error: Exception | None) -> FluvialError:
     if found:
         kind, told = found[-1]
         return kind(told.strip())
-    return SystemProblem(f"the query on Spark has failed: {text.strip()}")
+    told = text.partition("\n=== Streaming Query ===")[0].strip()
+    if _GONE in told:
+        remedy = "remove the pipeline's folder of checkpoints on Spark, to begin again with what is left"
+        wrong = f"messages are gone that were still to be read: {told.partition('Reason:')[2].strip() or told}"
+        return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
+    return SystemProblem(f"the query on Spark has failed: {told}")

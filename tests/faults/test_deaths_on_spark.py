@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KILLS = 5
-PATIENCE = 120.0
+PATIENCE = 300.0
 INPUT: list[list[Record]] = [
     [(None, f"{'abcdefg'[number // 2 % 7]} {number}".encode(), 1, ()) for number in part]
     for part in (range(0, 1200, 4), range(2, 1200, 4))
@@ -38,7 +38,7 @@ INPUT: list[list[Record]] = [
 
 
 @contextmanager
-def running(name: str, servers: str, folder: Path) -> Iterator[None]:
+def running(name: str, servers: str, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A run with a session of its own; at the end it is killed, and its Java process along with it."""
     jars = ",".join(connector_jars())
     told = {"PYSPARK_SUBMIT_ARGS": f"--jars {jars} pyspark-shell", "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -48,7 +48,7 @@ def running(name: str, servers: str, folder: Path) -> Iterator[None]:
     )
     with process:
         try:
-            yield
+            yield process
             assert process.poll() in (None, 0), process.communicate()[1].decode()
         finally:
             os.killpg(process.pid, signal.SIGKILL)
@@ -59,10 +59,10 @@ def noted(folder: Path, kind: str) -> int:
     return len(list(folder.glob(f"**/spark/{kind}/[0-9]*")))
 
 
-def wait_for_a_batch(folder: Path, kind: str) -> None:
-    """Until one more is planned, or done."""
+def wait_for_a_batch(process: "subprocess.Popen[bytes]", folder: Path, kind: str) -> None:
+    """Until one more is planned, or done, or the process ends."""
     before, deadline = noted(folder, kind), time.monotonic() + PATIENCE
-    while noted(folder, kind) <= before:
+    while noted(folder, kind) <= before and process.poll() is None:
         assert time.monotonic() < deadline, f"no batch in {PATIENCE} s"
         time.sleep(0.01)
 
@@ -70,14 +70,14 @@ def wait_for_a_batch(folder: Path, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.kafka
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(broker: Broker, spark: "SparkSession", tmp_path: Path) -> None:
     name, system = f"p{uuid4().hex[:8]}", KafkaSystem(broker.address)
     write(system, {f"{name}.lines": INPUT})
     chosen = random.Random(4)
     for _ in range(KILLS):
-        with running(name, broker.address, tmp_path):
-            wait_for_a_batch(tmp_path, chosen.choice(("offsets", "commits")))
+        with running(name, broker.address, tmp_path) as process:
+            wait_for_a_batch(process, tmp_path, chosen.choice(("offsets", "commits")))
             time.sleep(chosen.uniform(0, 0.5))
 
     report = to_the_end(name, broker.address, tmp_path, spark)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -214,6 +215,27 @@ def test_a_function_that_raises_stops_the_run_and_names_the_message(
     with pytest.raises(MessageError, match=rf"failed on the message at {name}\.in, partition 0, offset 1, key none"):
         run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
     assert contents(kafka, f"{name}.out") == []
+
+
+def test_messages_that_are_gone_stop_the_run(
+    kafka: KafkaSystem, spark: "SparkSession", name: str, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(name)
+    pipeline.stream(f"{name}.in", value=str).send_to(f"{name}.out")
+    write(kafka, {f"{name}.in": [[(None, b"1", 1, ())]]})
+    run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
+    sender = kafka.sender()
+    sender.send(f"{name}.in", 0, [(None, b"2", 1, ())] * 9)
+    sender.flush()
+    sender.trim({(f"{name}.in", 0): 5})
+    sender.close()
+    while kafka.admin().starts(f"{name}.in") != [5]:
+        time.sleep(0.05)
+    with pytest.raises(SystemProblem) as raised:
+        run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
+    assert_explains(
+        raised.value, "messages are gone that were still to be read", None, "topics that keep", "begin again"
+    )
 
 
 def test_without_the_connector_nothing_starts_and_the_error_names_it(
