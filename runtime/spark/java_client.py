@@ -9,7 +9,6 @@ from ...dsl.errors import UnsupportedError
 Settings = Mapping[str, object]
 
 _SAME = (
-    "security.protocol",
     "isolation.level",
     "client.id",
     "client.rack",
@@ -25,9 +24,14 @@ _SAME = (
     "connections.max.idle.ms",
     "ssl.key.password",
 )
-_RENAMED = {
+_IN_CAPITALS = {
+    "security.protocol": "security.protocol",
     "sasl.mechanism": "sasl.mechanism",
     "sasl.mechanisms": "sasl.mechanism",
+}
+"""librdkafka takes small letters, too."""
+
+_RENAMED = {
     "fetch.wait.max.ms": "fetch.max.wait.ms",
     "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
     "ssl.ca.pem": "ssl.truststore.certificates",
@@ -92,6 +96,10 @@ def _plain(_: str, value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _capitals(_: str, value: object) -> str:
+    return str(value).upper()
+
+
 def _contents(name: str, value: object) -> str:
     try:
         return Path(str(value)).read_text()
@@ -106,6 +114,7 @@ def _verifying(_: str, value: object) -> str:
 
 _BY_TABLE: tuple[tuple[Mapping[str, str], Callable[[str, object], str]], ...] = (
     ({name: name for name in _SAME}, _plain),
+    (_IN_CAPITALS, _capitals),
     (_RENAMED, _plain),
     (_FILES, _contents),
     ({_VERIFYING: _VERIFYING}, _verifying),
@@ -115,7 +124,7 @@ _BY_TABLE: tuple[tuple[Mapping[str, str], Callable[[str, object], str]], ...] = 
 def _login(settings: Settings) -> dict[str, str]:
     if not any(name in settings for name in _LOGIN):
         return {}
-    mechanism = str(settings.get("sasl.mechanism", settings.get("sasl.mechanisms", "")))
+    mechanism = str(settings.get("sasl.mechanism", settings.get("sasl.mechanisms", ""))).upper()
     if mechanism not in _LOGIN_MODULES:
         raise _unknown(f"sasl.mechanism={mechanism}")
     user, password = (_quoted(str(settings.get(name, ""))) for name in _LOGIN)

@@ -13,8 +13,8 @@ from fluvial.runtime.spark.java_client import java_settings
 
 def test_a_user_with_a_password_logs_in_by_jaas() -> None:
     given = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "SCRAM-SHA-512",
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "scram-sha-512",
         "sasl.username": "ann",
         "sasl.password": 'a "b" \\ c',
     }
