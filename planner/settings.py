@@ -26,13 +26,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     intermediate_partitions  partitions of intermediate streams; None: the most that an input or output has
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
-    state_dir                folder of the local engine's stores; None: beside the log, on Kafka .fluvial/state
+    state_dir                folder of stores and of Spark's checkpoints; None: beside the log, on Kafka in .fluvial
     max_staged_bytes         a task commits early once it has staged this many bytes of output
     cached_entries           entries a store keeps decoded in memory
     stall_timeout            give up with exit code 6 after this long without progress while there is input
     spark_buckets            key buckets of Spark's stateful operators; frozen with the checkpoint
     spark_shuffle_partitions tasks of Spark's stateful operators; None: as many as cores, at most one for each bucket
-    spark_batch_records      most messages of one partition in one Spark batch
+    spark_batch_records      most messages of one partition in one Spark batch; on Kafka their mean over all partitions
     spark_trigger_interval   time between two Spark batches of a run that goes on; 0: as fast as they come
     """
 

@@ -1,4 +1,4 @@
-"""What an engine cannot run, as data: one row for each gap, with the reason users read."""
+"""What an engine cannot run, and what it does not promise, as data: one row for each, with the reason users read."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,8 +16,17 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Something that users may expect of an engine in vain, though it runs the plan: what it concerns, and why."""
+
+    engine: str
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
-    """`subjects` finds what the gap concerns, in a plan and the URL of the system that it is to run on."""
+    """`subjects` finds what a gap or a note concerns, in a plan and the URL of the system that it is to run on."""
 
     engine: str
     subjects: Callable[[Plan, str], Iterable[str]]
@@ -28,7 +37,20 @@ def _memory(_: Plan, system: str) -> Iterable[str]:
     return [f"the system {system}"] if system.startswith("memory:") else []
 
 
-_ROWS = (_Row("spark", _memory, "Spark's workers are other processes and cannot see it"),)
+def _written_on_kafka(plan: Plan, system: str) -> Iterable[str]:
+    return [stream.name for stream in plan.streams if stream.kind in _LEAVING] if system.startswith("kafka:") else []
+
+
+_LEAVING = ("output", "late", "dead-letters")
+_GAPS = (_Row("spark", _memory, "Spark's workers are other processes and cannot see it"),)
+_NOTES = (
+    _Row(
+        "spark",
+        _written_on_kafka,
+        "written at least once, also under exactly_once: state is kept exactly once, but a batch that a crash cuts off "
+        "is written again, in the same words",
+    ),
+)
 
 
 def gaps(plan: Plan, engine: str, system: str = "") -> list[Gap]:
@@ -41,5 +63,21 @@ def gaps(plan: Plan, engine: str, system: str = "") -> list[Gap]:
     >>> gaps(plan(words), "spark", "memory:")[0].subject
     'the system memory:'
     """
-    rows = [row for row in _ROWS if row.engine == engine]
-    return [Gap(engine, subject, row.reason) for row in rows for subject in row.subjects(plan, system)]
+    return [Gap(engine, subject, reason) for subject, reason in _found(_GAPS, plan, engine, system)]
+
+
+def notes(plan: Plan, engine: str, system: str = "") -> list[Note]:
+    """What an engine does not promise of a plan that it runs. `system` is a URL, empty where none is chosen.
+
+    >>> from fluvial.dsl import Pipeline
+    >>> from fluvial.planner import plan
+    >>> words = Pipeline("words")
+    >>> words.stream("lines", value=str).send_to("out")
+    >>> notes(plan(words), "spark", "kafka://localhost:9092")[0].subject
+    'out'
+    """
+    return [Note(engine, subject, reason) for subject, reason in _found(_NOTES, plan, engine, system)]
+
+
+def _found(rows: Iterable[_Row], plan: Plan, engine: str, system: str) -> Iterable[tuple[str, str]]:
+    return [(subject, row.reason) for row in rows if row.engine == engine for subject in row.subjects(plan, system)]

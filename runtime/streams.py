@@ -1,14 +1,15 @@
 """The streams of a plan, made where they are not there yet."""
 
 from ..planner.names import checkpoints
-from ..planner.plan import Plan
+from ..planner.plan import Plan, StreamKind
 from .systems.contract import Admin, StreamPartition
 
 
-def make_streams(plan: Plan, admin: Admin) -> None:
-    """Make the streams that the plan writes. Raises SystemProblem where one exists with another partition count."""
+def make_streams(plan: Plan, admin: Admin, *, without: StreamKind | None = None) -> None:
+    """Make the streams that the plan writes, but for those of a kind. Raises SystemProblem where one exists with
+    another partition count."""
     for stream in plan.streams:
-        if stream.kind != "source":
+        if stream.kind not in ("source", without):
             admin.create(
                 stream.name, stream.partitions, "intermediate" if stream.kind == "intermediate" else "messages"
             )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from broker import Broker
-from broker_jars import lacking
+from broker_jars import connector_jars, lacking
 from fluvial.runtime.needs import missing
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={quiet} -Dderby.system.home={folder}")
+        .config("spark.jars", ",".join(connector_jars()))
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")

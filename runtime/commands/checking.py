@@ -14,7 +14,7 @@ from ...planner.plan import Plan
 from ...planner.planner import plan
 from ...planner.types import flows
 from ..display import plural
-from ..gaps import gaps
+from ..gaps import gaps, notes
 from ..needs import has_pyspark, missing
 from ..running import EngineName
 from ..systems.contract import System
@@ -161,6 +161,8 @@ def _engine(made: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
         yield Finding(f"engine: {engine} cannot start here: {need.missing}", WRONG, need.remedy)
     elif not found:
         yield Finding(f"engine: {engine} runs all of it")
+    for note in notes(made, engine, system):
+        yield Finding(f"guarantee: {note.subject} is {note.reason}")
 
 
 def _functions(pipeline: Pipeline) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from ...planner.plan import Plan, PlannedStage
 from ...planner.planner import plan
 from ..display import plural
 from ..files import STANDARD, open_output
-from ..gaps import gaps
+from ..gaps import gaps, notes
 from ..systems import System
 from .options import refused
 
@@ -72,8 +72,9 @@ def _stores(made: Plan) -> RenderableType:
 def _engines(made: Plan, system: str) -> RenderableType:
     rows = []
     for engine in ENGINES:
-        found = gaps(made, engine, system)
-        rows.append((engine, "; ".join(f"cannot run {gap.subject}; {gap.reason}" for gap in found) or "runs all of it"))
+        lacking = [f"cannot run {gap.subject}; {gap.reason}" for gap in gaps(made, engine, system)]
+        told = [f"{note.subject} is {note.reason}" for note in notes(made, engine, system)]
+        rows.append((engine, "; ".join([*(lacking or ["runs all of it"]), *told])))
     return _table((), rows)
 
 

@@ -25,13 +25,19 @@ from ..report import OnProgress, Report
 from ..signals import stop_signals
 from ..streams import make_streams
 from ..systems.contract import System
+from ..systems.kafka import KafkaSystem
 from ..systems.log import LogSystem
+from .connection import Connection
+from .kafka_connection import KafkaConnection
+from .log_connection import LogConnection
 from .lowering import components, has_loop
+from .part import Part
 from .query import prepare, start
 from .session import session_for
 from .watch import Watch
 
 POLL_SECONDS = 0.2
+STOP_SECONDS = 0.02
 
 
 def run(
@@ -39,40 +45,57 @@ def run(
 ) -> Report:
     """Run a plan on Spark. Everything that Spark cannot do is refused before anything starts."""
     started = time.monotonic()
-    log = _refuse(plan, system)
-    with log.claim(plan.name), session_for(spark, settings) as session, stop_signals() as stop:
-        admin = log.admin()
-        make_streams(plan, admin)
-        root = Path(settings.state_dir or log.directory / "spark") / plan.name
-        parts = [prepare(plan, stages, log, settings, root) for stages in components(plan)]
+    connection = _refuse(plan, system)
+    root = Path(settings.state_dir or connection.folder)
+    with connection.claim(plan.name, root), session_for(spark, settings) as session, stop_signals() as stop:
+        connection.prepare(session)
+        admin = system.admin()
+        make_streams(plan, admin, without="intermediate")  # messages between stages stay within a query
+        parts = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
-        watch = Watch(plan, parts, admin, started, progress, stop)
-        _run_all([partial(start, part, session, settings, ends) for part in parts], watch)
+        watch = Watch(plan, parts, connection, started, progress, stop)
+        begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
+        _run_all(parts, begin, connection, watch)
         watch.done()
         return watch.report()
 
 
-def _refuse(plan: Plan, system: System) -> LogSystem:
-    if not isinstance(system, LogSystem):
+_CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = (
+    (LogSystem, LogConnection),
+    (KafkaSystem, KafkaConnection),
+)
+
+
+def _refuse(plan: Plan, system: System) -> Connection:
+    connect = next((connect for kind, connect in _CONNECTIONS if isinstance(system, kind)), None)
+    if connect is None:
         wrong = f"the Spark engine cannot use {system.url}: Spark's workers are other processes and cannot see it"
-        raise UnsupportedError(explain(wrong, "log:DIR", "pass system='log:DIR'", plan.pipeline.origin))
+        raise UnsupportedError(
+            explain(wrong, "log:DIR or kafka://HOST:PORT", "pass system='log:DIR'", plan.pipeline.origin)
+        )
     if has_loop(plan):
         wrong = f"pipeline {plan.name!r} merges messages from behind a partition_by with others from before it"
         remedy = "give both a partition_by of their own, or use the local engine"
         raise UnsupportedError(explain(wrong, "stages in one direction", remedy, plan.pipeline.origin))
-    return system
+    return connect(system)
 
 
-def _run_all(starts: Sequence[Callable[[], StreamingQuery]], watch: Watch) -> None:
+def _run_all(
+    parts: Sequence[Part], begin: Callable[[Part], StreamingQuery], connection: Connection, watch: Watch
+) -> None:
     """Start the queries and wait for their end. One that fails, be it to start, ends all."""
     queries: list[StreamingQuery] = []
     try:
-        for begin in starts:
-            queries.append(begin())
+        for part in parts:
+            queries.append(begin(part))
         while any(query.isActive for query in queries) and not watch.stop():
             _await_any(queries)
             _raise_any(queries)
             watch.tell()
+        for part, query in zip(parts, queries, strict=True):
+            while query.isActive and not connection.may_stop(part):
+                time.sleep(STOP_SECONDS)
+            query.stop()
         _raise_any(queries)
     finally:
         for query in queries:
@@ -104,6 +127,9 @@ _KINDS: dict[str, type[FluvialError]] = {
     kind.__name__: kind for kind in (MessageError, PipelineError, SystemProblem, UsageError)
 }
 
+_GONE = "failOnDataLoss"
+"""What Spark's connector to Kafka advises to set where messages are gone."""
+
 
 def _problem(error: Exception | None) -> FluvialError:
     """Spark's error as ours: what was raised in a worker comes back as the text of a traceback."""
@@ -112,4 +138,9 @@ def _problem(error: Exception | None) -> FluvialError:
     if found:
         kind, told = found[-1]
         return kind(told.strip())
-    return SystemProblem(f"the query on Spark has failed: {text.strip()}")
+    told = text.partition("\n=== Streaming Query ===")[0].strip()
+    if _GONE in told:
+        remedy = "remove the pipeline's folder of checkpoints on Spark, to begin again with what is left"
+        wrong = f"messages are gone that were still to be read: {told.partition('Reason:')[2].strip() or told}"
+        return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
+    return SystemProblem(f"the query on Spark has failed: {told}")

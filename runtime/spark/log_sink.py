@@ -4,7 +4,7 @@ A batch that is run again after a crash finds that its number is published alrea
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ...dsl.message import Record
 from ..systems.log import LogProducer, LogSystem
-from ..systems.partitioner import partition_for
-from .rows import SPARK_SCHEMA, Counts, Messages, blocks_of
+from .outputs import write_out
+from .rows import SPARK_SCHEMA
 from .tally import TOTALS, Tally, tally_of
 
 BATCH = "batch"
@@ -74,25 +73,9 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         transaction = _producer(self.told).begin()
-        tally = Tally()
-        for block in blocks_of(iterator):
-            if isinstance(block, Counts):
-                tally.add(block.tally)
-            elif isinstance(block, Messages):
-                for partition, records in self._by_partition(block):
-                    transaction.append(block.stream, partition, records)
+        tally = write_out(iterator, self.told.partitions, transaction.append)
         token = transaction.prepare("", {}) if transaction.size else None
         return Staged(token, tally)
-
-    def _by_partition(self, found: Messages) -> Iterable[tuple[int, list[Record]]]:
-        partitions = self.told.partitions[found.stream]
-        keyless = found.producer % partitions
-        parts: dict[int, list[Record]] = {}
-        for record in found.records():
-            key = record[0]
-            partition = keyless if key is None else partition_for(key, partitions)
-            parts.setdefault(partition, []).append(record)
-        return parts.items()
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         staged = [message for message in messages if message is not None]

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
-from .log_sink import LogSinkDataSource
-from .log_source import LogDataSource
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
+_SECRETS = "(?i)url|jaas|ssl"
+"""Options that Spark shows no values of, besides those with `password`, `secret` or `token` in their names."""
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -30,8 +30,6 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
     session = _start(spark) if own else spark
     try:
         with _configured(session, _told(session, settings)):
-            for source in (LogDataSource, LogSinkDataSource):
-                session.dataSource.register(source)
             yield session
     finally:
         if own:
@@ -84,6 +82,8 @@ def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
+        "spark.sql.execution.arrow.useLargeVarTypes": "false",
+        "spark.sql.redaction.options.regex": _SECRETS,
     }
 
 

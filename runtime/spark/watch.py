@@ -4,16 +4,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import msgspec
-
 from ...planner.plan import Plan
 from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress, Report
-from ..systems.contract import Admin
+from .connection import Connection, Offsets
 from .facts import count_facts, source_facts
-from .log_source import LogOffsets
-from .query import Part
-from .tally import Tally, tally_of
+from .noted import DONE, PLANNED, batches, noted_at, reached
+from .part import Part
+from .tally import Tally
 
 PROGRESS_SECONDS = 1.0
 
@@ -25,16 +23,17 @@ class Watch:
         self,
         plan: Plan,
         parts: Sequence[Part],
-        admin: Admin,
+        connection: Connection,
         started: float,
         progress: OnProgress | None,
         stop: Callable[[], bool],
     ) -> None:
-        self._plan, self._parts, self._admin = plan, parts, admin
+        self._plan, self._parts, self._connection = plan, parts, connection
+        self._admin = connection.system.admin()
         self._started, self._progress = started, progress
         self._before, self._batches_before = self._tally(), self._batches()
         self._timing = Timing()
-        self._timed = {part.group: max(_numbers(part, "commits"), default=-1) for part in parts}
+        self._timed = {part.group: max(batches(part.checkpoint, DONE), default=-1) for part in parts}
         self._next = started + PROGRESS_SECONDS
         self.stop = stop
 
@@ -55,8 +54,8 @@ class Watch:
         counts = tally.since(self._before)
         ends = {name: self._admin.ends(name) for part in self._parts for name in part.sources}
         done, planned = (
-            {name: offsets for part in self._parts for name, offsets in _reached(part, kind).items()}
-            for kind in ("commits", "offsets")
+            {name: offsets for part in self._parts for name, offsets in self._reached(part, kind).items()}
+            for kind in (DONE, PLANNED)
         )
         self._time_batches()
         return Progress(
@@ -81,10 +80,10 @@ class Watch:
     def _time_batches(self) -> None:
         """Take note of what the batches took that are done since the last look: from when they were planned."""
         for part in self._parts:
-            new = [number for number in _numbers(part, "commits") if number > self._timed[part.group]]
+            new = [number for number in batches(part.checkpoint, DONE) if number > self._timed[part.group]]
             for number in new:
                 with suppress(FileNotFoundError):  # Spark keeps the last hundred
-                    began, ended = (_written(part, kind, number) for kind in ("offsets", "commits"))
+                    began, ended = (noted_at(part.checkpoint, kind, number) for kind in (PLANNED, DONE))
                     self._timing.add(max(0.0, ended - began))
             self._timed[part.group] = max(new, default=self._timed[part.group])
 
@@ -110,29 +109,15 @@ class Watch:
 
     def _batches(self) -> int:
         """How many batches are done, in all runs."""
-        return sum(max(_numbers(part, "commits"), default=-1) + 1 for part in self._parts)
+        return sum(max(batches(part.checkpoint, DONE), default=-1) + 1 for part in self._parts)
 
     def _tally(self) -> Tally:
         found = Tally()
         for part in self._parts:
-            found.add(tally_of(self._admin.checkpoints(part.group)))
+            found.add(self._connection.tally(part))
         return found
 
-
-def _reached(part: Part, kind: str) -> dict[str, list[int]]:
-    """How far the sources were read in the last batch that is planned ("offsets") or done ("commits")."""
-    batches = _numbers(part, kind)
-    if not batches:
-        return part.starts
-    # Spark's offset log: a version, a line of metadata, and a line for each source, of which there is one.
-    told = (part.folder / "spark" / "offsets" / str(max(batches))).read_text().splitlines()[-1]
-    return msgspec.json.decode(told, type=LogOffsets).streams
-
-
-def _written(part: Part, kind: str, number: int) -> float:
-    """When a batch was planned or done."""
-    return (part.folder / "spark" / kind / str(number)).stat().st_mtime
-
-
-def _numbers(part: Part, kind: str) -> list[int]:
-    return [int(file.name) for file in (part.folder / "spark" / kind).glob("[0-9]*")]
+    def _reached(self, part: Part, kind: str) -> Offsets:
+        """How far the sources were read in the last batch that is planned, or done."""
+        told = reached(part.checkpoint, kind)
+        return part.starts if told is None else self._connection.offsets(told)

@@ -1,10 +1,12 @@
 """What an engine cannot run is known beforehand."""
 
 import pytest
+from rich.console import Console
 
 from fluvial.dsl import Pipeline
 from fluvial.planner import Plan, plan
-from fluvial.runtime.gaps import Gap, gaps
+from fluvial.runtime.commands.planning import tables
+from fluvial.runtime.gaps import Gap, gaps, notes
 
 
 @pytest.fixture
@@ -22,3 +24,22 @@ def test_spark_cannot_see_the_memory(words: Plan) -> None:
 @pytest.mark.parametrize(("engine", "system"), [("local", "memory:"), ("local", ""), ("spark", "log:x"), ("spark", "")])
 def test_everything_else_runs(words: Plan, engine: str, system: str) -> None:
     assert gaps(words, engine, system) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "system", "noted"),
+    [("spark", "kafka://one:9092", ["out"]), ("spark", "log:x", []), ("local", "kafka://one:9092", [])],
+)
+def test_on_kafka_spark_promises_less_of_what_it_writes(
+    words: Plan, engine: str, system: str, noted: list[str]
+) -> None:
+    found = notes(words, engine, system)
+    assert [note.subject for note in found] == noted
+    assert all("at least once" in note.reason for note in found)
+
+
+def test_the_plan_shows_what_is_promised(words: Plan) -> None:
+    console = Console(width=400)
+    with console.capture() as shown:
+        console.print(tables(words, "kafka://one:9092"))
+    assert "runs all of it; out is written at least once, also under exactly_once" in shown.get()

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -67,6 +68,14 @@ def lacking(jars: Jars = BROKER) -> str | None:
 def java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
+
+
+def connector_jars() -> list[str]:
+    """The jars of Spark's connector to Kafka; none where this machine cannot bring them, for most tests need none."""
+    if lacking(CONNECTOR) is None:
+        with suppress(BrokerProblem):
+            CONNECTOR.fetch()
+    return CONNECTOR.paths() if CONNECTOR.are_there() else []
 
 
 def fetch(jars: Jars) -> None:

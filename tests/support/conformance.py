@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apart import on_spark_kafka
 from comparing import assert_same
 from fluvial.dsl import Pane, Pipeline
 from fluvial.dsl.message import Record
@@ -66,12 +67,18 @@ def on_spark_log(case: Conformance, request: Any) -> Outputs:
         return run_on(system, case.pipeline(), case.inputs, engine="spark", spark=session)
 
 
+def on_kafka_by_spark(case: Conformance, request: Any) -> Outputs:
+    broker, session = request.getfixturevalue("broker"), request.getfixturevalue("spark")
+    return on_spark_kafka(broker, session, case.pipeline(), case.inputs)
+
+
 TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.MarkDecorator, ...]]] = {
     "driver": (on_driver, ()),
     "local-kafka": (on_local_kafka, (pytest.mark.kafka,)),
     "local-log": (on_local_log, ()),
     "local-memory": (on_local_memory, ()),
     "oracle": (on_oracle, ()),
+    "spark-kafka": (on_kafka_by_spark, (pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow)),
     "spark-log": (on_spark_log, (pytest.mark.spark, pytest.mark.slow)),
 }
 

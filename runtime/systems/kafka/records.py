@@ -1,6 +1,6 @@
 """Records as Kafka's messages, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from confluent_kafka import Message
@@ -22,12 +22,18 @@ def records_of(messages: Sequence[Message]) -> list[Record]:
 
 
 def _whole(message: Message) -> Record:
-    pairs = cast("list[tuple[str, bytes | None]]", message.headers())
-    headers = [(name, value or b"") for name, value in pairs]
-    timestamp = message.timestamp()[1]
-    if headers and headers[-1][0] == TIME_HEADER:
-        timestamp = int(headers.pop()[1])
-    return message.key(), message.value(), timestamp, tuple(headers)
+    headers = cast("list[tuple[str, bytes | None]]", message.headers())
+    return record_of(message.key(), message.value(), message.timestamp()[1], headers)
+
+
+def record_of(
+    key: bytes | None, value: bytes | None, timestamp: int, headers: Iterable[tuple[str, bytes | None]]
+) -> Record:
+    """A message with headers as a record."""
+    found = [(name, content or b"") for name, content in headers]
+    if found and found[-1][0] == TIME_HEADER:
+        timestamp = int(found.pop()[1])
+    return key, value, timestamp, tuple(found)
 
 
 def headers_for(timestamp: int, headers: Headers) -> list[tuple[str, str | bytes | None]] | None:

@@ -14,8 +14,8 @@ _HOLDER_BYTES = 400
 
 
 @contextmanager
-def claim(directory: Path, pipeline: str, container: str) -> Iterator[None]:
-    """Hold the claim; raises SystemProblem at once where another run has it.
+def claim(directory: Path, pipeline: str, container: str, where: str = "") -> Iterator[None]:
+    """Hold the claim; raises SystemProblem at once where another run has it; `where` names what is claimed.
 
     The kernel gives it back when the process ends, however it ends: the file that stays means nothing by itself.
     """
@@ -29,7 +29,7 @@ def claim(directory: Path, pipeline: str, container: str) -> Iterator[None]:
                 fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = read_all(file.number, _HOLDER_BYTES, 0).decode(errors="replace")
-                raise claimed(pipeline, container, f"log:{directory}", holder) from None
+                raise claimed(pipeline, container, where or f"log:{directory}", holder) from None
             os.ftruncate(file.number, 0)
             write_all(file.number, f"process {os.getpid()} on {gethostname()}".encode(), 0)
         try:

@@ -1,0 +1,59 @@
+"""How queries read from a system and write to it."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ...planner.settings import Settings
+from ..systems.contract import System
+from .part import Part
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Offsets = dict[str, list[int]]
+"""By stream, and partition number."""
+
+
+class Connection(Protocol):
+    """What the engine needs of a system besides the system itself."""
+
+    @property
+    def system(self) -> System: ...
+
+    @property
+    def folder(self) -> Path:
+        """Where checkpoints lie, unless the settings say otherwise."""
+        ...
+
+    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        """Hold the right to run a pipeline whose checkpoints lie in a folder; raises SystemProblem where another run
+        has it."""
+        ...
+
+    def prepare(self, session: "SparkSession") -> None:
+        """Make known to a session what it needs; raise a FluvialError where that cannot be."""
+        ...
+
+    def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        """What level 0 makes of the sources; with `ends` it stops there, and tells the end of input behind it."""
+        ...
+
+    def writer(self, rows: "DataFrame", part: Part) -> "DataStreamWriter":
+        """What writes the outputs among the last level's rows."""
+        ...
+
+    def tally(self, part: Part) -> Tally:
+        """What all batches have counted that were written."""
+        ...
+
+    def may_stop(self, part: Part) -> bool:
+        """Whether a query that is stopped now leaves nothing half done that others see."""
+        ...
+
+    def offsets(self, told: Sequence[str]) -> Offsets:
+        """How far a batch goes, from what Spark has noted of it: a line for each of its sources."""
+        ...

@@ -1,0 +1,94 @@
+"""The end of input as a streaming source of Spark's, to stand beside one that cannot tell it.
+
+In a run to the end Spark's connector to Kafka comes to where the topics ended when the query began, and has nothing
+new from then on. This source looks at what Spark has planned, and once all of the input is, it tells the end in one
+more batch, in which every window fires. It is part of a query from its first start, for Spark takes no new source
+later; a later run goes on behind the end, and tells another.
+
+The offsets that it waits for are asked for before the query begins, so they lie at or before those where the connector
+stops. What comes in between is read with the batch that ends the input, if not before.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from .connection import Offsets
+from .kafka_offsets import offsets_of
+from .noted import PLANNED, reached
+from .rows import SPARK_SCHEMA, arrow_batch
+from .shipping import Shipment
+from .sources import end_of_input
+
+
+class EndOptions(msgspec.Struct, frozen=True):
+    """What the source is told: where Spark notes its batches, the offsets that the input begins and ends at, and whom
+    to tell. Without `ends` the input has none."""
+
+    checkpoint: str
+    starts: Offsets
+    ends: Offsets | None
+    shipment: Shipment
+
+
+@dataclass
+class EndOfInput(InputPartition):
+    """The input has ended, for the `number`th time."""
+
+    number: int
+
+
+class EndDataSource(DataSource):
+    """Spark's name for the end of input."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "fluvial_end"
+
+    def schema(self) -> str:
+        return SPARK_SCHEMA
+
+    def streamReader(self, schema: Any) -> "EndStreamReader":
+        return EndStreamReader(msgspec.json.decode(self.options["told"], type=EndOptions))
+
+
+class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Its offsets count how many times the input has ended."""
+
+    def __init__(self, told: EndOptions) -> None:
+        self._told = told
+        self._last: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"ends": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """The end is known already."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if self._last is None:
+            self._last = start["ends"] + 1
+        return {"ends": self._last} if self._at_end() else start
+
+    def _at_end(self) -> bool:
+        ends = self._told.ends
+        if ends is None:
+            return False
+        told = reached(Path(self._told.checkpoint), PLANNED)
+        planned = self._told.starts if told is None else offsets_of(told[0])
+        return all(at >= end for name, found in ends.items() for at, end in zip(planned[name], found, strict=True))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [EndOfInput(end["ends"])] if start["ends"] < end["ends"] else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield arrow_batch(end_of_input(self._told.shipment))

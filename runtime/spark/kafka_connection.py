@@ -1,0 +1,133 @@
+"""Queries on Kafka: read through Spark's connector, written by a sink of ours."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.errors import AnalysisException
+
+from ...dsl.checks import explain
+from ...dsl.errors import MissingExtraError, SystemProblem
+from ...planner.settings import Settings
+from ..systems.kafka import KafkaSystem
+from ..systems.log.claim import claim
+from .connection import Offsets
+from .end_source import EndDataSource, EndOptions
+from .files import write
+from .java_client import java_settings
+from .kafka_offsets import offsets_of, text_of
+from .kafka_settings import packed
+from .kafka_sink import SECRET, KafkaSinkDataSource, KafkaSinkOptions, counted
+from .kafka_source import COLUMNS, through_level_zero
+from .noted import is_between_batches
+from .part import Part
+from .rows import SPARK_SCHEMA
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+FOLDER = Path(".fluvial", "kafka", "spark")
+
+
+class KafkaConnection:
+    """Kafka as `Connection` asks."""
+
+    def __init__(self, system: KafkaSystem) -> None:
+        self._kafka = system
+
+    @property
+    def system(self) -> KafkaSystem:
+        return self._kafka
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER
+
+    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        return claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")
+
+    def prepare(self, session: "SparkSession") -> None:
+        for source in (EndDataSource, KafkaSinkDataSource):
+            session.dataSource.register(source)
+        try:
+            self._reader(session, {}).load()
+        except AnalysisException as error:
+            raise _without_connector(session) from error
+
+    def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        self._check_identities(part)
+        partitions = sum(map(len, part.starts.values()))
+        options = {"maxOffsetsPerTrigger": str(settings.spark_batch_records * partitions)}
+        read = self._reader(session, part.starts).options(**options).load().selectExpr(*COLUMNS)
+        rows = read.mapInArrow(through_level_zero(part.shipment), SPARK_SCHEMA)
+        if not part.keeps_state:
+            return rows
+        told = EndOptions(str(part.checkpoint.absolute()), part.starts, _of(part, ends), part.shipment)
+        return rows.union(session.readStream.format(EndDataSource.name()).option("told", _json(told)).load())
+
+    def _reader(self, session: "SparkSession", starts: Offsets) -> "DataStreamReader":
+        kafka = self._kafka.settings
+        client = {"isolation.level": "read_committed", **java_settings(kafka.conf), "bootstrap.servers": kafka.servers}
+        return session.readStream.format("kafka").options(
+            assign=_json({topic: list(range(len(found))) for topic, found in starts.items()}),
+            startingOffsets=text_of(starts),
+            includeHeaders="true",
+            failOnDataLoss="true",
+            groupIdPrefix="fluvial",
+            **{f"kafka.{name}": value for name, value in client.items()},
+        )
+
+    def _check_identities(self, part: Part) -> None:
+        """Refuse to go on with a topic that was made anew: it has other messages at the same offsets."""
+        admin, file = self._kafka.admin(), part.folder / "identities"
+        found = {name: admin.identity(name) for name in part.sources}
+        if not file.exists():
+            write(file, msgspec.json.encode(found))
+        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+        for name in part.sources:
+            if found[name] != known[name]:
+                wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {part.plan.name!r} has read"
+                remedy = f"remove {part.folder} to begin again, or set state_dir to another folder for another cluster"
+                raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
+
+    def writer(self, rows: "DataFrame", part: Part) -> "DataStreamWriter":
+        partitions = {stream.name: stream.partitions for stream in part.plan.streams}
+        told = KafkaSinkOptions(partitions, str(_counted(part).absolute()))
+        secret = packed(self._kafka.settings)
+        return rows.writeStream.format(KafkaSinkDataSource.name()).option("told", _json(told)).option(SECRET, secret)
+
+    def tally(self, part: Part) -> Tally:
+        return counted(_counted(part)).tally
+
+    def may_stop(self, part: Part) -> bool:
+        # What a batch has sent by now it would send again.
+        return is_between_batches(part.checkpoint)
+
+    def offsets(self, told: Sequence[str]) -> Offsets:
+        return offsets_of(told[0])
+
+
+def _counted(part: Part) -> Path:
+    return part.folder / "counted"
+
+
+def _of(part: Part, ends: Offsets | None) -> Offsets | None:
+    return None if ends is None else {name: ends[name] for name in part.sources}
+
+
+def _json(told: object) -> str:
+    return msgspec.json.encode(told).decode()
+
+
+def _without_connector(session: "SparkSession") -> MissingExtraError:
+    wanted = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{session.version}"
+    wrong = "Spark has not loaded its connector to Kafka"
+    remedy = (
+        f"pass --spark-conf spark.jars.packages={wanted}, or set it where the session is made; without network, name "
+        "the files of the connector and of what it needs with spark.jars"
+    )
+    return MissingExtraError(explain(wrong, wanted, remedy))

@@ -1,0 +1,76 @@
+"""Queries on the embedded log."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ...planner.settings import Settings
+from ..systems.log import LogSystem
+from .connection import Offsets
+from .log_sink import LogSinkDataSource, SinkOptions
+from .log_source import LogDataSource, LogOffsets, LogOptions
+from .part import Part
+from .tally import Tally, tally_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class LogConnection:
+    """The log as `Connection` asks."""
+
+    def __init__(self, system: LogSystem) -> None:
+        self._log = system
+        self._directory = str(system.directory.absolute())
+
+    @property
+    def system(self) -> LogSystem:
+        return self._log
+
+    @property
+    def folder(self) -> Path:
+        return self._log.directory / "spark"
+
+    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        return self._log.claim(pipeline)
+
+    def prepare(self, session: "SparkSession") -> None:
+        for source in (LogDataSource, LogSinkDataSource):
+            session.dataSource.register(source)
+
+    def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        told = LogOptions(
+            directory=self._directory,
+            starts=part.starts,
+            ends=None if ends is None else {name: ends[name] for name in part.sources},
+            closing=ends is not None and part.keeps_state,
+            batch_records=settings.spark_batch_records,
+            shipment=part.shipment,
+        )
+        return session.readStream.format(LogDataSource.name()).option("told", _json(told)).load()
+
+    def writer(self, rows: "DataFrame", part: Part) -> "DataStreamWriter":
+        told = SinkOptions(
+            directory=self._directory,
+            fsync=self._log.fsync,
+            partitions={stream.name: stream.partitions for stream in part.plan.streams},
+            group=part.group,
+        )
+        return rows.writeStream.format(LogSinkDataSource.name()).option("told", _json(told))
+
+    def tally(self, part: Part) -> Tally:
+        return tally_of(self._log.admin().checkpoints(part.group))
+
+    def may_stop(self, part: Part) -> bool:
+        return True  # what a batch has staged is published at its end, or never
+
+    def offsets(self, told: Sequence[str]) -> Offsets:
+        return msgspec.json.decode(told[0], type=LogOffsets).streams
+
+
+def _json(told: LogOptions | SinkOptions) -> str:
+    return msgspec.json.encode(told).decode()

@@ -1,0 +1,89 @@
+"""A run on Spark and Kafka that is killed at any moment, and then run to its end, has lost nothing."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+import visits_on_spark
+from broker import Broker
+from broker_jars import connector_jars
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems import KafkaSystem
+from oracle import OutputMessage, run_oracle
+from targets import contents, write
+from visits_on_spark import to_the_end, visits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KILLS = 5
+PATIENCE = 300.0
+INPUT: list[list[Record]] = [
+    [(None, f"{'abcdefg'[number // 2 % 7]} {number}".encode(), 1, ()) for number in part]
+    for part in (range(0, 1200, 4), range(2, 1200, 4))
+]
+
+
+@contextmanager
+def running(name: str, servers: str, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A run with a session of its own; at the end it is killed, and its Java process along with it."""
+    jars = ",".join(connector_jars())
+    told = {"PYSPARK_SUBMIT_ARGS": f"--jars {jars} pyspark-shell", "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, visits_on_spark.__file__, name, servers, str(folder)]
+    process = subprocess.Popen(
+        command, env={**os.environ, **told}, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    with process:
+        try:
+            yield process
+            assert process.poll() in (None, 0), process.communicate()[1].decode()
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def noted(folder: Path, kind: str) -> int:
+    """How many batches Spark has planned, or done."""
+    return len(list(folder.glob(f"**/spark/{kind}/[0-9]*")))
+
+
+def wait_for_a_batch(process: "subprocess.Popen[bytes]", folder: Path, kind: str) -> None:
+    """Until one more is planned, or done, or the process ends."""
+    before, deadline = noted(folder, kind), time.monotonic() + PATIENCE
+    while noted(folder, kind) <= before and process.poll() is None:
+        assert time.monotonic() < deadline, f"no batch in {PATIENCE} s"
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.timeout(1800)
+def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(broker: Broker, spark: "SparkSession", tmp_path: Path) -> None:
+    name, system = f"p{uuid4().hex[:8]}", KafkaSystem(broker.address)
+    write(system, {f"{name}.lines": INPUT})
+    chosen = random.Random(4)
+    for _ in range(KILLS):
+        with running(name, broker.address, tmp_path) as process:
+            wait_for_a_batch(process, tmp_path, chosen.choice(("offsets", "commits")))
+            time.sleep(chosen.uniform(0, 0.5))
+
+    report = to_the_end(name, broker.address, tmp_path, spark)
+
+    assert report.read[f"{name}.lines"] > 0, "the kills came too late"
+    written = Counter(OutputMessage(*record) for record in contents(system, f"{name}.out"))
+    expected = Counter(run_oracle(visits(name), {f"{name}.lines": INPUT})[f"{name}.out"])
+    assert set(expected.values()) == {1}
+    assert written.keys() == expected.keys()

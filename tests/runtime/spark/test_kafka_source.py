@@ -1,0 +1,71 @@
+"""What Spark's connector reads from Kafka, on its way to records, without Spark."""
+
+from collections.abc import Sequence
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the source is one of Spark's")
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluvial.dsl.message import Record
+from fluvial.runtime.spark.kafka_offsets import offsets_of, text_of
+from fluvial.runtime.spark.kafka_source import batch_of
+from fluvial.runtime.systems.kafka.records import TIME_HEADER, headers_for
+
+NOW = 1_700_000_000_000
+SOME_BYTES = st.binary(max_size=5)
+HEADERS = st.lists(st.tuples(st.sampled_from(["a", "\N{SNOWMAN}", "", TIME_HEADER]), SOME_BYTES), max_size=3)
+RECORDS = st.lists(
+    st.tuples(
+        st.none() | SOME_BYTES,
+        st.none() | SOME_BYTES,
+        st.sampled_from([0, 1, NOW]),
+        st.just(()) | HEADERS.map(tuple),
+    ),
+    min_size=1,
+    max_size=20,
+)
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def as_read(records: Sequence[Record], offsets: Sequence[int]) -> pa.RecordBatch:
+    """The connector's columns for records that were written to partition 3 of `in`; Kafka's client takes 0 for now."""
+    keys, values, times, _ = zip(*records, strict=True)
+    headers = [headers_for(time, headers) for _, _, time, headers in records]
+    pairs = [None if found is None else [{"key": name, "value": value} for name, value in found] for found in headers]
+    columns = {
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "topic": pa.array(["in"] * len(records)),
+        "partition": pa.array([3] * len(records), pa.int32()),
+        "offset": pa.array(offsets, pa.int64()),
+        "time": pa.array([time or NOW for time in times], pa.int64()),
+        "headers": pa.array(pairs, HEADERS_TYPE),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+@given(RECORDS, st.integers(0, 3), st.data())
+def test_records_come_back_as_they_were_written(records: list[Record], cut: int, data: st.DataObject) -> None:
+    gaps = data.draw(st.lists(st.integers(1, 2), min_size=len(records), max_size=len(records)))
+    offsets = [sum(gaps[: index + 1]) for index in range(len(records))]
+    cut = min(cut, len(records) - 1)
+    batch = batch_of(as_read(records, offsets).slice(cut))
+    assert (batch.stream, batch.partition) == ("in", 3)
+    assert batch.records == records[cut:]
+    assert list(batch.offsets) == offsets[cut:]
+
+
+def test_a_header_without_a_value_has_an_empty_one() -> None:
+    found = as_read([(None, b"", 1, (("a", b"1"),))], [0])
+    pairs = pa.array([[{"key": "none", "value": None}]], HEADERS_TYPE)
+    changed = found.set_column(found.schema.get_field_index("headers"), "headers", pairs)
+    assert batch_of(changed).records == [(None, b"", 1, (("none", b""),))]
+
+
+@given(st.dictionaries(st.text(max_size=3), st.lists(st.integers(0, 9), min_size=1, max_size=12)))
+def test_offsets_come_back_by_partition(offsets: dict[str, list[int]]) -> None:
+    assert offsets_of(text_of(offsets)) == offsets
