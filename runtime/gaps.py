@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..planner.plan import Plan
+from .streams import bootstrap_streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,17 @@ def _written_on_kafka(plan: Plan, system: str) -> Iterable[str]:
     return [stream.name for stream in plan.streams if stream.kind in _LEAVING] if system.startswith("kafka:") else []
 
 
+def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
+    sources = [operator.reads for operator in plan.operators if operator.reads is not None]
+    first = bootstrap_streams(plan)
+    return [name for name in sources if name in first and len(sources) > 1] if system.startswith("kafka:") else []
+
+
 _LEAVING = ("output", "late", "dead-letters")
-_GAPS = (_Row("spark", _memory, "Spark's workers are other processes and cannot see it"),)
+_GAPS = (
+    _Row("spark", _memory, "Spark's workers are other processes and cannot see it"),
+    _Row("spark", _first_on_kafka, "Spark's connector reads all topics alike, so no bootstrap stream can come first"),
+)
 _NOTES = (
     _Row(
         "spark",

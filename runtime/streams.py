@@ -1,5 +1,6 @@
 """The streams of a plan, made where they are not there yet."""
 
+from ..dsl.operators import Source
 from ..planner.names import checkpoints
 from ..planner.plan import Plan, StreamKind
 from .systems.contract import Admin, StreamPartition
@@ -20,6 +21,11 @@ def make_changelogs(plan: Plan, admin: Admin) -> None:
     admin.create(checkpoints(plan.name), 1, "checkpoints")
     for store in plan.stores:
         admin.create(store.changelog, plan.stage(store.stage).tasks, "changelog")
+
+
+def bootstrap_streams(plan: Plan) -> frozenset[str]:
+    """The sources that are processed before others."""
+    return frozenset(op.stream for op in plan.pipeline.operators if isinstance(op, Source) and op.bootstrap)
 
 
 def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:

@@ -21,6 +21,7 @@ from ...dsl.errors import (
 )
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..gaps import gaps
 from ..report import OnProgress, Report
 from ..signals import stop_signals
 from ..streams import make_streams
@@ -73,6 +74,10 @@ def _refuse(plan: Plan, system: System) -> Connection:
         raise UnsupportedError(
             explain(wrong, "log:DIR or kafka://HOST:PORT", "pass system='log:DIR'", plan.pipeline.origin)
         )
+    for gap in gaps(plan, "spark", system.url):
+        wrong = f"the Spark engine cannot run {gap.subject!r} on {system.url}: {gap.reason}"
+        remedy = "leave out bootstrap=, or use the local engine or a log"
+        raise UnsupportedError(explain(wrong, "what this engine can run there", remedy, plan.pipeline.origin))
     if has_loop(plan):
         wrong = f"pipeline {plan.name!r} merges messages from behind a partition_by with others from before it"
         remedy = "give both a partition_by of their own, or use the local engine"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...planner.settings import Settings
+from ..streams import bootstrap_streams
 from ..systems.log import LogSystem
 from .connection import Offsets
 from .log_sink import LogSinkDataSource, SinkOptions
@@ -43,12 +44,14 @@ class LogConnection:
             session.dataSource.register(source)
 
     def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        admin = self._log.admin()
         told = LogOptions(
             directory=self._directory,
             starts=part.starts,
             ends=None if ends is None else {name: ends[name] for name in part.sources},
             closing=ends is not None and part.keeps_state,
             batch_records=settings.spark_batch_records,
+            first={name: admin.ends(name) for name in part.sources if name in bootstrap_streams(part.plan)},
             shipment=part.shipment,
         )
         return session.readStream.format(LogDataSource.name()).option("told", _json(told)).load()

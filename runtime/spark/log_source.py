@@ -23,7 +23,8 @@ from .sources import end_of_input, level_zero
 
 class LogOptions(msgspec.Struct, frozen=True):
     """What a source is told: where the log is, which offsets to begin at and where to stop, by stream, whether the
-    input ends there, how many records of a partition one batch may have, and what to do with them."""
+    input ends there, how many records of a partition one batch may have, and what to do with them. `first` are the
+    streams that come before the others, with the ends up to which they do."""
 
     directory: str
     starts: dict[str, list[int]]
@@ -31,6 +32,7 @@ class LogOptions(msgspec.Struct, frozen=True):
     closing: bool
     batch_records: int
     shipment: Shipment
+    first: dict[str, list[int]] = {}
 
 
 class LogOffsets(msgspec.Struct, frozen=True):
@@ -98,7 +100,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = self._target or self._ends()
         most = self._told.batch_records
         self._check(begun, target)
-        streams = {stream: _step(begun.streams[stream], ends, most) for stream, ends in target.items()}
+        first = {name: (self._told.ends or self._told.first)[name] for name in self._told.first}
+        leading = {name: ends for name, ends in first.items() if _behind(begun.streams[name], ends)}
+        streams = {
+            **begun.streams,
+            **{name: _step(begun.streams[name], ends, most) for name, ends in (leading or target).items()},
+        }
         if self._last_end is None:
             self._last_end = begun.ends + self._told.closing
         reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
@@ -129,6 +136,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         where = partition.stream, partition.partition
         batches = self._reader.read(*where, partition.start, partition.end)
         yield from map(arrow_batch, level_zero(shipment, *where, batches))
+
+
+def _behind(at: list[int], ends: list[int]) -> bool:
+    return any(offset < end for offset, end in zip(at, ends, strict=True))
 
 
 def _step(start: list[int], ends: list[int], most: int) -> list[int]:

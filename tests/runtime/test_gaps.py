@@ -43,3 +43,14 @@ def test_the_plan_shows_what_is_promised(words: Plan) -> None:
     with console.capture() as shown:
         console.print(tables(words, "kafka://one:9092"))
     assert "runs all of it; out is written at least once, also under exactly_once" in shown.get()
+
+
+@pytest.mark.parametrize(
+    ("system", "others", "found"), [("kafka://a:1", True, 1), ("kafka://a:1", False, 0), ("log:x", True, 0)]
+)
+def test_no_stream_comes_first_on_spark_and_kafka(system: str, others: bool, found: int) -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("rates", value=str, bootstrap=True).send_to("out")
+    if others:
+        pipeline.stream("orders", value=str).send_to("out")
+    assert [gap.subject for gap in gaps(plan(pipeline), "spark", system)] == ["rates"] * found

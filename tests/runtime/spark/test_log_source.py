@@ -57,3 +57,15 @@ def test_a_log_that_was_cut_short_is_not_gone_on_with() -> None:
     source = reader(closing=True, ends=[9, 2])
     with pytest.raises(SystemProblem, match=r"Offset 5 lies outside partition 1 of stream 'in'"):
         batches(source, {"streams": {"in": [5, 5]}, "ends": 0})
+
+
+@pytest.mark.parametrize("ends", [None, {"orders": [12], "rates": [15]}])
+def test_a_bootstrap_stream_is_read_before_the_others(ends: dict[str, list[int]] | None) -> None:
+    starts = {"orders": [2], "rates": [3]}
+    told = LogOptions("log", starts, ends, ends is not None, 10, Shipment("", b""), first={"rates": [15]})
+    source = LogStreamReader(told)
+    source._target = {"orders": [12], "rates": [15]}  # with the rest of a run without end, whose streams grow
+    first, second, third = batches(source, source.initialOffset())
+    assert first == [LogRange("rates", 0, 3, 13)]
+    assert second == [LogRange("rates", 0, 13, 15)]
+    assert third == [LogRange("orders", 0, 2, 12), *([EndOfInput(1)] if ends else [])]
