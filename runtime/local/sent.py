@@ -21,7 +21,9 @@ from .commits import CHECKPOINT, META, Home
 if TYPE_CHECKING:
     from .task import LocalTask
 
-_ORIGIN = b"origin"
+_ORIGIN, _USED = b"origin", b"used"
+STALE_MS = 5 * 24 * 3600 * 1000
+"""A store that was not used for so long is built anew. Deletions stay in changelogs for 7 days."""
 
 Restoring = Callable[[int, int], None]
 """Called with (records restored, records to restore in all)."""
@@ -90,7 +92,7 @@ class SentCommits:
         self._restore(behind)
         for home in stateful:
             data = checkpoints.encode(found[home.name])
-            home.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(home, logs))])
+            home.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(home, logs)), self._used()])
         if not self.together:
             repaired = self._repair(beyond)
             for home in stateful:
@@ -100,13 +102,22 @@ class SentCommits:
     def _own(self, home: Home, origin: bytes, kept: Checkpoint) -> Checkpoint:
         """The checkpoint in the store; blank for a store that is of no use, which is emptied."""
         data = home.store.get(META, CHECKPOINT)
-        good = data is not None and home.store.get(META, _ORIGIN) == origin and not kept.blank
+        good = data is not None and home.store.get(META, _ORIGIN) == origin and not kept.blank and self._is_fresh(home)
         own = checkpoints.decode(data, home.name) if good and data is not None else Checkpoint()
         if self.together and _ahead(own, kept):
             own = Checkpoint()  # of a transaction that did not come to pass
         if own.blank:
             home.store.clear()
         return own
+
+    def _used(self) -> Change:
+        """When the store was last brought up to its changelogs."""
+        return META, _USED, b"%d" % self._now()
+
+    def _is_fresh(self, home: Home) -> bool:
+        """Whether the changelogs still hold every deletion since the store was last used: they forget the oldest."""
+        used = home.store.get(META, _USED)
+        return used is not None and self._now() - int(used) < STALE_MS
 
     def _restore(self, spans: Sequence[Span]) -> None:
         wanted = sum(span.end - span.start for span in spans)
@@ -175,7 +186,7 @@ class SentCommits:
     def _keep(self, done: Sequence[tuple["LocalTask", Checkpoint]], changes: Mapping[str, Sequence[Change]]) -> None:
         for task, now in done:
             if task.stateful:
-                task.keep(changes[task.name], [(META, CHECKPOINT, checkpoints.encode(now))])
+                task.keep(changes[task.name], [(META, CHECKPOINT, checkpoints.encode(now)), self._used()])
 
     def _send_checkpoints(self, told: Sequence[Record]) -> None:
         self._sender.send(self._stream, 0, told)

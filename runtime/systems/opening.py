@@ -23,6 +23,9 @@ class Opening(Struct, frozen=True, kw_only=True):
     reach_within: float = 0.0
     give_up_after: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"Opening({self.url!r})"
+
 
 def opening(system: System) -> Opening:
     """How to open a system; raises UsageError for one that only its own process can.

@@ -1,0 +1,120 @@
+"""Which store a task goes on with, where state has changelogs."""
+
+import pytest
+
+from fluvial.dsl import SystemProblem
+from fluvial.dsl.message import Record
+from fluvial.runtime.kernel.state import Change
+from fluvial.runtime.local import checkpoint as checkpoints
+from fluvial.runtime.local.checkpoint import Checkpoint
+from fluvial.runtime.local.commits import Home
+from fluvial.runtime.local.sent import STALE_MS, SentCommits
+from fluvial.runtime.state import MemoryStore
+from sending import SendingAdmin, SendingSystem
+
+NOW = 1_800_000_000
+LOG = "p-count-changelog"
+OFFSETS = {"in": 5}
+RECORDS: list[Record] = [(b"k1", b"1", 0, ()), (b"k2", b"2", 0, ()), (b"k1", None, 0, ()), (b"k3", b"3", 0, ())]
+
+
+@pytest.fixture
+def system() -> SendingSystem:
+    """A pipeline whose only task has changed its state four times, the last without a checkpoint."""
+    made = SendingSystem()
+    made.admin().create("p-checkpoints", 1, "checkpoints")
+    made.admin().create(LOG, 1, "changelog")
+    writing = made.producer().begin()
+    writing.append(LOG, 0, RECORDS)
+    writing.commit()
+    return made
+
+
+def resumed(
+    system: SendingSystem,
+    store: MemoryStore,
+    kept: Checkpoint | None,
+    *,
+    seconds: float = NOW,
+    exactly_once: bool = False,
+) -> Checkpoint:
+    id = "p" if exactly_once else None
+    commits = SentCommits("p", system, system.sender(id), exactly_once=exactly_once, clock=lambda: seconds)
+    home = Home("in/0", "in", 0, store, {"count": LOG})
+    return commits.resume([home], {} if kept is None else {"in/0": checkpoints.encode(kept)})["in/0"]
+
+
+def at(changelog: int, offset: int = 5) -> Checkpoint:
+    return Checkpoint(offsets={"in": offset}, changelogs={"count": changelog})
+
+
+def state(store: MemoryStore) -> dict[bytes, bytes]:
+    return dict(store.scan(b"count\0"))
+
+
+def left(store: MemoryStore, *changes: Change) -> None:
+    """What another process wrote without a checkpoint."""
+    store.write(changes)
+
+
+def test_a_lost_store_is_restored_up_to_the_checkpoint_and_what_lies_behind_is_undone(system: SendingSystem) -> None:
+    store = MemoryStore()
+    found = resumed(system, store, at(3))
+    assert state(store) == {b"k2": b"2"}
+    assert found == at(5)
+    consumer = system.consumer()
+    consumer.assign({(LOG, 0): 4})
+    assert [record[:2] for record in consumer.poll()[0].records] == [(b"k3", None)]
+
+
+def test_an_intact_store_reads_only_what_it_lacks(system: SendingSystem) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(2))
+    left(store, (b"count\0", b"k9", b"9"))  # which a store that is built anew has not
+    resumed(system, store, at(3))
+    assert state(store) == {b"k2": b"2", b"k9": b"9"}
+
+
+def test_a_store_that_was_not_used_for_long_is_built_anew(system: SendingSystem) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(2))
+    left(store, (b"count\0", b"k9", b"9"))
+    resumed(system, store, at(3), seconds=NOW + STALE_MS / 1000)
+    assert state(store) == {b"k2": b"2"}
+
+
+def test_the_store_of_a_changelog_that_was_made_anew_is_of_no_use(
+    system: SendingSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(2))
+    left(store, (b"count\0", b"k9", b"9"))
+    monkeypatch.setattr(SendingAdmin, "identity", lambda _, stream: f"another {stream}")
+    resumed(system, store, at(3))
+    assert state(store) == {b"k2": b"2"}
+
+
+def test_a_store_without_a_checkpoint_is_emptied(system: SendingSystem) -> None:
+    store = MemoryStore()
+    left(store, (b"count\0", b"k9", b"9"))
+    assert resumed(system, store, None).offsets == {}
+    assert state(store) == {}
+
+
+def test_a_store_that_is_ahead_of_its_checkpoint_knows_better(system: SendingSystem) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(3, offset=7))
+    found = resumed(system, store, at(2, offset=5))
+    assert (found.offsets, state(store)) == ({"in": 7}, {b"k2": b"2"})
+
+
+def test_under_exactly_once_what_a_store_has_beyond_its_checkpoint_never_was(system: SendingSystem) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(3, offset=7), exactly_once=True)
+    found = resumed(system, store, at(1, offset=5), exactly_once=True)
+    assert (found, state(store)) == (at(1), {b"k1": b"1"})
+
+
+def test_a_changelog_that_ends_too_soon_is_told(system: SendingSystem) -> None:
+    with pytest.raises(SystemProblem, match=r"the changelog 'p-count-changelog' ends at offset 4 of partition 0.*to 9"):
+        resumed(system, MemoryStore(), at(9))
