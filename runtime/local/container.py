@@ -207,8 +207,6 @@ class Container:
 
     def _watch(self, moved: bool) -> None:
         now = self._clock()
-        if self._place is not None:
-            self._place.check()
         stuck = {} if moved else {task.name: waits for task in self._tasks if (waits := self._waits_for(task))}
         if not stuck:
             self._moved_at = now
@@ -229,7 +227,10 @@ class Container:
         """What a task needs to go on; empty if it has nothing to do."""
         if task.queued or task.busy:
             return "messages under way"
-        if self._ends is None or task.done:
+        if self._ends is None:
+            behind = self._telling.behind(task)
+            return "messages of " + ", ".join(behind) if behind else ""
+        if task.done:
             return ""
         # What tasks of other containers are to end is theirs to wait for.
         inputs = [name for name in task.open_inputs if not self._others or self._plan.stream(name).kind == "source"]

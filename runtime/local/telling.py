@@ -76,15 +76,21 @@ class Telling:
             self._ends.wait(PATIENCE_SECONDS)
             self._say("done", tasks, self._lags(tasks))
 
+    def behind(self, task: LocalTask) -> list[str]:
+        """The inputs of a task that hold messages which it has not read, as far as is known."""
+        lags = self._lags([task]) or {}
+        return [stream for (stream, _), lag in lags.items() if lag > 0]
+
     def _is_due(self, phase: str) -> bool:
         now = self._clock()
-        if self._progress is None or (now < self._next and phase == self._phase):
+        if now < self._next and phase == self._phase:
             return False
         self._next, self._patience, self._phase = now + PROGRESS_SECONDS, now + PATIENCE_SECONDS, phase
         return True
 
     def _say(self, phase: str, tasks: Sequence[LocalTask], lags: dict[StreamPartition, int] | None) -> None:
-        assert self._progress is not None
+        if self._progress is None:
+            return
         seconds = self.seconds
         told = [task.work.inputs.watermark() for task in tasks]
         facts = [fact for task in tasks for fact in task_facts(self._plan, task, lags or {})]
@@ -115,7 +121,8 @@ class Telling:
         if ends is None:
             return None
         positions = {place: at for task in tasks for place, at in task.positions.items()}
-        return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in positions.items()}
+        known = {place: at for place, at in positions.items() if place[0] in ends}
+        return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in known.items()}
 
 
 def _streams(tasks: Sequence[LocalTask]) -> list[str]:

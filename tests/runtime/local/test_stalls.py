@@ -19,7 +19,7 @@ from fluvial.runtime.local.coordinator import Coordinator, Watch
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.log.consumer import LogConsumer
-from fluvial.runtime.systems.memory import MemoryTransaction
+from fluvial.runtime.systems.memory import MemoryConsumer, MemoryTransaction
 from several import at_each_turn
 from targets import write
 
@@ -43,6 +43,16 @@ def test_an_intermediate_stream_that_never_ends_is_a_stall(monkeypatch: pytest.M
     impatient = Settings(stall_timeout=timedelta(milliseconds=20))
     with pytest.raises(NoProgressError, match=r"task p-by/0 waits for the end of p-by\n.*expected: progress"):
         run(pipeline, system=system, until="end", settings=impatient)
+
+
+def test_messages_that_never_come_are_a_stall_of_a_run_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, system = Pipeline("p"), MemorySystem()
+    pipeline.stream("in", value=str).send_to("out")
+    write(system, {"in": [[(None, b"a", 0, ())]]})
+    monkeypatch.setattr(MemoryConsumer, "poll", lambda *_, **__: [])
+    impatient = Settings(stall_timeout=timedelta(milliseconds=20))
+    with pytest.raises(NoProgressError, match=r"task in/0 waits for messages of in\n.*expected: progress"):
+        run(pipeline, system=system, settings=impatient)
 
 
 def test_what_another_container_is_to_end_is_not_waited_for_in_vain(tmp_path: Path) -> None:
