@@ -38,6 +38,9 @@ TRANSIENT = frozenset(
 )
 """Errors that go by themselves, when a broker comes back or a partition has a new leader."""
 
+PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""What becomes of records of which the client lets go, for a reason that lies elsewhere."""
+
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 

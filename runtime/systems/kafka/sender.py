@@ -14,7 +14,7 @@ from ....dsl.message import Record
 from ..contract import StreamPartition
 from .clients import Watch, producer_client
 from .cluster import Cluster
-from .problems import FENCED, TRANSIENT, fenced, out_of_reach, refused
+from .problems import FENCED, PURGED, TRANSIENT, fenced, out_of_reach, refused
 from .records import headers_for
 from .settings import KafkaSettings
 
@@ -44,6 +44,7 @@ class KafkaSender:
         self._cluster = Cluster(settings)
         self._failed: FluvialError | None = None
         self._in_transaction = False
+        self._purged: KafkaError | None = None
         self._closed = False
         self._cluster.reach()
         self._client: Producer = producer_client(settings, self._watch, self._not_delivered, transactional_id, longest)
@@ -103,6 +104,8 @@ class KafkaSender:
             raise UsageError("There is no transaction to commit. Call begin() first.")
         self.flush()
         self._insist("commit a transaction", self._client.commit_transaction)
+        if self._purged is not None:
+            raise self._fail(self._problem("take what was sent", self._purged))
         self._in_transaction = False
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
@@ -157,7 +160,11 @@ class KafkaSender:
 
     def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called for each record that could not be written; the first says why."""
-        if error is not None and not self._closed:
+        if error is None or self._closed:
+            return
+        if error.code() in PURGED and self._in_transaction:
+            self._purged = self._purged or error  # the transaction has failed before, and says why at its commit
+        else:
             self._fail(self._problem(f"take a record for {message.topic()!r}", error))
 
     def _insist(self, what: str, act: Callable[[float], object]) -> None:

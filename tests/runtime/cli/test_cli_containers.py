@@ -24,7 +24,7 @@ def counts(folder: Path) -> list[str]:
 def test_two_containers_write_what_one_does(fluvial: Fluvial, folder: Path) -> None:
     alone = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json")
     wanted = counts(folder)
-    ended = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json", "--containers", "2")
+    ended = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json", "--quiet", "--containers", "2")
     assert (ended.code, ended.err) == (0, "")
     assert counts(folder) == wanted
     same = ("pipeline", "engine", "read", "written", "late", "failed")
@@ -40,7 +40,7 @@ def test_what_children_say_is_shown_with_their_number(fluvial: Fluvial, folder: 
 
 
 def test_idle_containers_are_told_of(fluvial: Fluvial, folder: Path) -> None:
-    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", *COUNTS, "--containers", "3")
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", *COUNTS, "--quiet", "--containers", "3")
     assert (ended.code, len(counts(folder))) == (0, 3)
     assert ended.err == "1 container of 3 will be idle: there are no more tasks\n"
 
