@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from benchmarks.constants import DEAR, GAP, MINUTE
 from benchmarks.events import NOBODY, Event
-from benchmarks.numbers import DEAR, GAP, MINUTE
 
 Row = tuple[Any, ...]
 Table = dict[Row, Row]

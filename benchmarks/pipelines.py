@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.events import NOBODY, PARTITIONS, Event
 from benchmarks.job import FIRST, VARIABLE, Job
-from benchmarks.numbers import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 from fluvial.dsl import Pane, Pipeline, aggregate, count, session, tumbling
 

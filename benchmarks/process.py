@@ -17,7 +17,7 @@ from benchmarks.sampling import Sampler
 from benchmarks.topics import Topics
 
 _SECONDS_TO_STOP = 15.0
-_LINES = 15
+_LINES = 30
 
 
 class Running:

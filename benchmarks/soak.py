@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks.__main__ import FOLDER, serving
+from benchmarks.constants import MINUTE, OUT_OF_ORDER
 from benchmarks.contenders import CONTENDERS
 from benchmarks.latency import feeding
-from benchmarks.numbers import MINUTE, OUT_OF_ORDER
 from benchmarks.process import Running, running
 from benchmarks.results import LATEST, commit, load, machine
 from benchmarks.sampling import use_of

@@ -14,8 +14,8 @@ from bytewax.connectors.kafka import KafkaSink, KafkaSinkMessage, KafkaSource
 from bytewax.dataflow import Dataflow
 from bytewax.testing import run_main
 
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.job import Job, Seen
-from benchmarks.numbers import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

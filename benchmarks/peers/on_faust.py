@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import faust
 
+from benchmarks.constants import DEAR, IN_FLIGHT, LOOKUP, MINUTE
 from benchmarks.job import Job, Seen
-from benchmarks.numbers import DEAR, IN_FLIGHT, LOOKUP, MINUTE
 
 job = Job.given()
 seen = Seen(job)

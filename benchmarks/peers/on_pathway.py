@@ -8,8 +8,8 @@ import time
 
 import pathway as pw
 
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE
 from benchmarks.job import FIRST, Job
-from benchmarks.numbers import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE
 
 job = Job.given()
 settings = {"bootstrap.servers": job.address, "group.id": job.name, "auto.offset.reset": "earliest"}

@@ -5,8 +5,8 @@ import time
 from quixstreams import Application
 from quixstreams.dataframe.windows import Count, Sum
 
+from benchmarks.constants import DEAR, GAP, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.job import Job, Seen
-from benchmarks.numbers import DEAR, GAP, LOOKUP, MINUTE, OUT_OF_ORDER
 
 job = Job.given()
 seen = Seen(job)

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody does
 
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.contenders import SPARK_CORES, SPARK_MEMORY
 from benchmarks.events import PARTITIONS, Event
 from benchmarks.job import FIRST, Job
-from benchmarks.numbers import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 from broker_jars import CONNECTOR
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.constants import DEAR, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.events import Event
 from benchmarks.job import Job
-from benchmarks.numbers import DEAR, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.references.client import Client
 from benchmarks.references.spans import Sessions
 from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit

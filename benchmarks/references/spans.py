@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.numbers import GAP
+from benchmarks.constants import GAP
 
 Span = list[int]
 """A session: first and last event in ms since epoch, number of events, cents."""

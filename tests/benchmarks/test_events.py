@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import msgspec
 
+from benchmarks.constants import GAP, MINUTE, OUT_OF_ORDER
 from benchmarks.events import BASE, JITTER, NOBODY, PARTITIONS, SPAN, closing, events, opening, with_markers
-from benchmarks.numbers import GAP, MINUTE, OUT_OF_ORDER
 
 
 def test_events_are_the_same_every_time() -> None:

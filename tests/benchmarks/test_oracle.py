@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.constants import DEAR, GAP, MINUTE, OUT_OF_ORDER
 from benchmarks.events import BASE, NOBODY, Event
-from benchmarks.numbers import DEAR, GAP, MINUTE, OUT_OF_ORDER
 from benchmarks.oracle import Verdict, expected, judge
 from benchmarks.references.spans import Sessions
 from benchmarks.workloads import WORKLOADS, Score
