@@ -123,8 +123,7 @@ PIPELINES: dict[str, Callable[[], Pipeline]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """`when` a function is called: "before" it, "after" it, or "during" it, when it tells its last argument how far it
-       is.
+    """`when` a function is called: "before" it, "after" it, or "during" it, as it tells its last argument of progress.
     `phase` says what a run is doing then."""
 
     phase: str
