@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Collection
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from ...dsl.checks import explain
-from ...dsl.errors import PlanError, UsageError
+from ...dsl.errors import PlanError
 from ...dsl.operators import AsyncFlatMap
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
@@ -84,12 +84,9 @@ def open_commits(
         sender = system.sender(member.transactional_id if exactly_once else None, longest=_longest(plan, settings))
         stack.callback(sender.close)
         return SentCommits(plan.name, system, sender, exactly_once=exactly_once, restoring=restoring)
-    if isinstance(system, PublishingSystem):
-        producer = system.producer()
-        stack.callback(producer.close)
-        return PublishedCommits(plan.name, producer, alone=member.containers == 1)
-    wrong = f"the system {system.url} can neither publish prepared transactions nor be sent to"
-    raise UsageError(explain(wrong, "log:DIR, memory:, kafka://HOST:PORT, or a System that does one of both"))
+    producer = cast("PublishingSystem", system).producer()
+    stack.callback(producer.close)
+    return PublishedCommits(plan.name, producer, alone=member.containers == 1)
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:

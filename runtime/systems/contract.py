@@ -233,7 +233,6 @@ class System(Protocol):
         ...
 
 
-@runtime_checkable
 class PublishingSystem(System, Protocol):
     """A system that keeps prepared transactions: what a task commits becomes visible at one stroke with its state."""
 
@@ -250,7 +249,8 @@ class SendingAdmin(Admin, Protocol):
 
 @runtime_checkable
 class SendingSystem(System, Protocol):
-    """A system to which records are sent as they come: state has changelogs there, and checkpoints are records."""
+    """A system to which records are sent as they come: state has changelogs there, and checkpoints are records. All
+    others are a `PublishingSystem`."""
 
     def admin(self) -> SendingAdmin: ...
 

@@ -132,7 +132,8 @@ class MemorySender:
         self._open = False
         self._step()
 
-    def trim(self, _: Mapping[StreamPartition, int]) -> None:
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        del starts
         self._step()
 
     def close(self) -> None:
