@@ -44,13 +44,10 @@ def endure(on: Stage, containers: int, deaths: Sequence[Kill]) -> None:
         on.feed()
         if kill.container in living:
             living.pop(kill.container).kill()
-        for number in range(containers):
-            order = on.order(number, containers)
-            if number == kill.container:
-                order = replace(order, point=kill.point, call=kill.call)
-                dying = on.start(order, anew=kill.loses)
-            elif number not in living:
-                living[number] = on.start(order)
+        order = replace(on.order(kill.container, containers), point=kill.point, call=kill.call)
+        dying = on.start(order, anew=kill.loses)
+        for number in {*range(containers)} - {kill.container, *living}:
+            living[number] = on.start(on.order(number, containers))
         assert dying.wait() == -9, dying.errors
         assert not [run.errors for run in living.values() if run.process.poll() is not None]
     for run in living.values():
@@ -122,7 +119,7 @@ def test_nothing_is_lost_wherever_a_run_is_killed(
 ) -> None:
     # Without shrinking, which takes hours; a falsifying example names its kills, and can be put above.
     @settings(
-        max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=[*HealthCheck]
+        max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck)
     )
     @given(kills(pipeline, guarantee, containers))
     def examples(deaths: list[Kill]) -> None:

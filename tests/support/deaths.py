@@ -20,6 +20,7 @@ from msgspec import json
 import mortal
 from broker import Broker
 from comparing import counted
+from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.running import Until
@@ -30,7 +31,8 @@ from targets import outputs_of
 Portion = list[list[Record]]
 """Records of the two partitions of an input, in order."""
 
-SOURCES = {"sessions": "access-log", "lookups": "words", "stuck": "words"}
+SOURCES = {"sessions": "access-log"}
+"""What pipelines read that do not read words."""
 PATIENCE = 200.0
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 """Where examples are found."""
@@ -85,7 +87,7 @@ class Stage:
 
     @property
     def source(self) -> str:
-        return SOURCES[self.pipeline]
+        return SOURCES.get(self.pipeline, "words")
 
     def order(self, container: int = 0, containers: int = 1, until: Until = "stopped") -> Order:
         return Order(
@@ -111,10 +113,17 @@ class Stage:
     def start(self, order: Order, *, anew: bool = False) -> "Run":
         """Begin a run; `anew` loses the state of the container first."""
         if anew:
-            shutil.rmtree(order.state, ignore_errors=True)
+            self.lose(order)
         run = Run(order)
         self.alive.append(run)
         return run
+
+    def lose(self, order: Order) -> None:
+        """Lose the state of a container."""
+        shutil.rmtree(order.state, ignore_errors=True)
+
+    def build(self) -> Pipeline:
+        return PIPELINES[self.pipeline]()
 
     def finish(self, containers: int) -> None:
         """Run to the end of the input; all containers must end well."""
@@ -124,15 +133,11 @@ class Stage:
 
     def outputs(self) -> Outputs:
         """What a reader sees who sees what is committed."""
-        found = outputs_of(self.system, {self.source}, self.pipeline_name)
+        found = outputs_of(self.system, {self.source}, self.build().name)
         return {name: records for name, records in found.items() if records}
 
     def expected(self) -> Outputs:
-        return run_oracle(PIPELINES[self.pipeline](), {self.source: whole(self.portions)})
-
-    @property
-    def pipeline_name(self) -> str:
-        return PIPELINES[self.pipeline]().name
+        return run_oracle(self.build(), {self.source: whole(self.portions)})
 
     @property
     def ended(self) -> Counter[str]:

@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +19,8 @@ from unittest.mock import patch
 from msgspec import Struct, json
 
 from examples import visitor_sessions
-from fluvial.dsl import FluvialError, Pipeline
+from fluvial.dsl import FluvialError, MessageStream, Pipeline, tumbling
+from fluvial.dsl import count as count_
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
@@ -57,6 +58,7 @@ class Order(Struct, frozen=True, kw_only=True):
     signal: int = signal.SIGKILL
     give_up_after: float = 60.0
     stall_timeout: float = 300.0
+    batch: int = BATCH
 
     @property
     def state(self) -> Path:
@@ -71,14 +73,17 @@ class Order(Struct, frozen=True, kw_only=True):
     @property
     def system(self) -> "Sipping":
         give_up = timedelta(seconds=self.give_up_after)
-        return Sipping(KafkaSystem(self.servers, give_up_after=give_up), self.prefix)
+        return Sipping(KafkaSystem(self.servers, give_up_after=give_up), self.prefix, self.batch)
 
 
+@dataclass(frozen=True)
 class Sipping(Namespace):
     """Read in small sips."""
 
-    def consumer(self, *, max_records: int = BATCH) -> NamedConsumer:
-        return super().consumer(max_records=min(BATCH, max_records))
+    batch: int
+
+    def consumer(self, *, max_records: int = 10_000) -> NamedConsumer:
+        return super().consumer(max_records=min(self.batch, max_records))
 
 
 # Pipelines.
@@ -111,10 +116,26 @@ def stuck() -> Pipeline:
     return pipeline
 
 
+def counts(sources: Sequence[str] = ("words",), *, marked: bool = False) -> Pipeline:
+    """How often each word comes in a day; `marked` adds an operator on either side of the border."""
+    pipeline = Pipeline("counts")
+    first, *others = (pipeline.stream(source, value=str) for source in sources)
+    words: MessageStream[str] = first.merge(*others) if others else first
+    words = words.map(str.strip) if marked else words
+    counted = words.partition_by(str, id="by", key_type=str).window(tumbling(timedelta(days=1)), count_(), id="counts")
+    panes = counted.filter(lambda pane: pane.value > 0) if marked else counted
+    panes.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
+    return pipeline
+
+
 PIPELINES: dict[str, Callable[[], Pipeline]] = {
     "sessions": lambda: visitor_sessions.pipeline,
     "lookups": lookups,
     "stuck": stuck,
+    "counts": counts,
+    "counts of two": lambda: counts(("words", "more"), marked=True),
+    "counts of the other": lambda: counts(("more", "words")),
+    "counts of the other alone": lambda: counts(("more",)),
 }
 
 

@@ -1,0 +1,153 @@
+"""State that is lost, damaged or behind comes back from its changelog, and no more of that is read than is needed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from msgspec.structs import replace
+
+from broker import Broker
+from comparing import assert_same
+from deaths import Stage, stage
+from fluvial.dsl import SystemProblem
+from fluvial.planner.settings import Guarantee
+from fluvial.runtime.local import changelog, sent
+from fluvial.runtime.systems.contract import Consumer
+from mortal import Order, obey
+from oracle import run_oracle
+from targets import contents
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+CHANGELOG = "counts-counts-changelog"
+NEVER = 1 << 60
+
+
+def work_off(on: Stage, pipeline: str = "", point: str = "after LocalTask.committed", call: int = NEVER) -> None:
+    """Process all there is, and die: when all is committed, or at a point."""
+    order = replace(on.order(), point=point, call=call, batch=500, pipeline=pipeline or on.pipeline)
+    run = on.start(order)
+    assert run.wait() == -9, run.errors
+
+
+def to_the_end(on: Stage, pipeline: str = "") -> int:
+    """Run to the end of the input, in this process; the number of records that were restored."""
+    with restored() as numbers:
+        assert obey(replace(on.order(until="end"), batch=500, pipeline=pipeline or on.pipeline)) == 0
+    return sum(numbers)
+
+
+@contextmanager
+def restored() -> Iterator[list[int]]:
+    numbers: list[int] = []
+    replay = changelog.replay
+
+    def noting(consumer: Consumer, spans: Sequence[changelog.Span], told: Callable[[int], None]) -> None:
+        def both(number: int) -> None:
+            numbers.append(number)
+            told(number)
+
+        replay(consumer, spans, both)
+
+    with patch.object(sent, "replay", noting):
+        yield numbers
+
+
+@contextmanager
+def counting(broker: Broker, guarantee: Guarantee, keys: int) -> Iterator[Stage]:
+    """A stage on which so many keys have been counted once."""
+    with stage(broker, "counts", guarantee) as on:
+        on.feed(keys // 2)
+        work_off(on)
+        yield on
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("keys", [2_000, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
+def test_state_that_is_lost_is_restored_whole(broker: Broker, keys: int, guarantee: Guarantee) -> None:
+    with counting(broker, guarantee, keys) as on:
+        on.lose(on.order())
+        logged = len(contents(on.system, CHANGELOG))
+        assert logged >= keys
+
+        assert to_the_end(on) == logged
+
+        assert_same(on.outputs(), on.expected())
+
+
+def test_of_the_changelog_of_a_store_that_is_intact_nothing_is_read(broker: Broker) -> None:
+    with counting(broker, "at_least_once", 2_000) as on:
+        assert to_the_end(on) == 0
+        assert_same(on.outputs(), on.expected())
+
+
+def test_of_the_changelog_of_a_store_that_is_behind_the_tail_alone_is_read(broker: Broker) -> None:
+    with counting(broker, "exactly_once", 2_000) as on:
+        before = len(contents(on.system, CHANGELOG))
+        on.feed(10)
+        for _ in range(6):  # the transactions that read and sent the words on come first, and change no state
+            work_off(on, point="before LocalTask.keep", call=0)
+        tail = len(contents(on.system, CHANGELOG)) - before
+        assert 0 < tail < before / 10
+
+        assert 0 < to_the_end(on) <= tail
+
+        assert_same(on.outputs(), on.expected())
+
+
+@pytest.mark.parametrize("files", ["MANIFEST-*", "*.sst", "*.log", "CURRENT"])
+def test_state_that_is_damaged_is_rebuilt(broker: Broker, files: str) -> None:
+    with counting(broker, "exactly_once", 2_000) as on:
+        work_off(on)  # opened again, a store writes what its log holds into tables
+        damage(on.order(), files)
+        on.feed(10)
+        first = on.start(replace(on.order(until="end"), batch=500))
+        code = first.wait()
+        assert code in (0, 4), first.errors
+        if code == 4:
+            assert "start again: the store will be rebuilt from its changelog" in first.errors
+            to_the_end(on)
+        assert_same(on.outputs(), on.expected())
+
+
+def damage(order: Order, files: str) -> None:
+    """Turn over bits all over the files of a kind."""
+    found = [path for path in Path(order.state).rglob(files) if path.stat().st_size]
+    assert found or files == "*.log"
+    for path in found:
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), 97):
+            data[at] ^= 0xFF
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_a_changelog_that_is_gone_is_told(broker: Broker, loses: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with counting(broker, "at_least_once", 100) as on:
+        if loses:
+            on.lose(on.order())
+        broker.remove_topics(on.prefix + CHANGELOG)
+
+        assert obey(on.order(until="end")) == SystemProblem.exit_code
+
+        told = capsys.readouterr().err
+        assert f"the changelog '{CHANGELOG}' ends at offset 0" in told
+        assert "bring the stream back" in told
+
+
+def test_a_pipeline_that_was_changed_goes_on_from_its_checkpoints(broker: Broker) -> None:
+    with counting(broker, "exactly_once", 100) as on:
+        on.system.admin().create("more", 2)
+        writing = on.system.producer().begin()
+        for partition in range(2):
+            writing.append("more", partition, on.portions[0][partition])
+        writing.commit()
+        work_off(on, "counts of two")
+        on.feed(10)
+        to_the_end(on)
+
+        again = [[*records, *records] for records in on.portions[0]]
+        inputs = {"words": [[*one, *other] for one, other in zip(again, on.portions[1], strict=True)]}
+        assert_same({"out": on.outputs()["out"]}, run_oracle(on.build(), inputs))
