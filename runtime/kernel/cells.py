@@ -64,9 +64,13 @@ class Cells:
         return sum(map(len, self._under_way.values()))
 
     def open(self, watermark: int, where: tuple[Any, ...]) -> Cell:
-        cell = Cell(watermark, where)
-        self._under_way.setdefault(where[0], deque()).append(cell)
-        self._opened[where[0]] = self.opened(where[0]) + 1
+        cell, start = Cell(watermark, where), where[0]
+        queue = self._under_way.get(start)
+        if queue is None:
+            queue = self._under_way[start] = deque()
+            self._opened.setdefault(start, 0)
+        queue.append(cell)
+        self._opened[start] += 1
         return cell
 
     def opened(self, start: str) -> int:
@@ -104,7 +108,8 @@ class Cells:
     def _release(self, cell: Cell) -> None:
         # State first: it may fail, and then the outputs stay back as well.
         undo: list[Callable[[], None]] = []
-        for operator, apply, arguments in sorted(cell.effects, key=_is_output):
+        effects = cell.effects if len(cell.effects) < 2 else sorted(cell.effects, key=_is_output)
+        for operator, apply, arguments in effects:
             try:
                 if len(arguments) > 1:
                     undo.append(self._effects.undo(operator, arguments))

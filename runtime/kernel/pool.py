@@ -20,15 +20,59 @@ Gate = Callable[["Call"], Awaitable[None]]
 class Call:
     """One call: its arguments, and what came of it."""
 
-    __slots__ = ("done", "error", "item", "key", "results", "value")
+    __slots__ = ("done", "error", "expired", "item", "key", "results", "value")
 
     def __init__(self, key: bytes | None, value: Any, item: Any) -> None:
         self.key = key
         self.value = value
         self.item = item
-        self.done = False
+        self.done = self.expired = False
         self.results: list[Any] = []
         self.error: BaseException | None = None
+
+
+class Deadlines:
+    """Cancels the worker of a call that takes longer than `timeout` seconds, and notes in the call that it has expired.
+
+    One alarm serves all: calls have the same timeout, so the oldest one expires first. `asyncio.timeout` would set one
+    for each call, which takes longer than all else that is done for it.
+    """
+
+    __slots__ = ("_alarm", "_running", "_timeout")
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._running: dict[Call, tuple[float, asyncio.Task[Any]]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
+        loop = worker.get_loop()
+        deadline = loop.time() + self._timeout
+        self._running[call] = deadline, worker
+        if self._alarm is None:
+            self._alarm = loop.call_at(deadline, self._ring)
+
+    def end(self, call: Call, worker: "asyncio.Task[Any]") -> None:
+        """The call has ended, in whatever way."""
+        self._running.pop(call, None)
+        if call.expired:
+            call.expired = False
+            worker.uncancel()
+        if not self._running and self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _ring(self) -> None:
+        self._alarm = None
+        while self._running:
+            call, (deadline, worker) = next(iter(self._running.items()))
+            loop = worker.get_loop()
+            if deadline > loop.time():
+                self._alarm = loop.call_at(deadline, self._ring)
+                return
+            del self._running[call]
+            call.expired = True
+            worker.cancel()
 
 
 class Pool:
@@ -55,7 +99,7 @@ class Pool:
         self._waiting: deque[Call] = deque()
         self._lanes: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[Any]] = set()
-        self._idle = 0
+        self._deadlines = Deadlines(self._timeout)
         self.outstanding = 0
         self.in_flight = 0
 
@@ -81,39 +125,43 @@ class Pool:
 
     async def _work(self) -> None:
         worker = asyncio.current_task()
+        assert worker is not None
         # Let this worker's siblings be started only if work is left after one turn of the loop.
         while self._waiting:
             call = self._waiting.popleft()
             self._spread()
             self.in_flight += 1
             try:
-                await self._attempt(call)
+                await self._attempt(call, worker)
                 if self._gate is not None:
                     await self._gate(call)
             finally:
                 self.in_flight -= 1
             self._end(call)
         # At once: a call submitted before the loop takes note of this worker's end must start another.
-        if worker is not None:
-            self._workers.discard(worker)
+        self._workers.discard(worker)
 
     def _spread(self) -> None:
         if self._waiting and len(self._workers) < self._limit:
             self._start()
 
-    async def _attempt(self, call: Call) -> None:
+    async def _attempt(self, call: Call, worker: "asyncio.Task[Any]") -> None:
         for repeat in range(1, self._retry.attempts + 1):
+            self._deadlines.begin(call, worker)
             try:
-                async with asyncio.timeout(self._timeout):
-                    call.results = list(await self._fn(call.value))
+                call.results = list(await self._fn(call.value))
                 call.error = None
-                return
-            except (Exception, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and _cancelled():
-                    raise
+            except Exception as error:
                 call.error = error
-                if repeat == self._retry.attempts or not isinstance(error, self._retry.on):
-                    return
+            except asyncio.CancelledError as error:
+                # Somebody else's wish comes first: that this worker stops.
+                if worker.cancelling() > call.expired:
+                    raise
+                call.error = TimeoutError() if call.expired else error
+            finally:
+                self._deadlines.end(call, worker)
+            if call.error is None or repeat == self._retry.attempts or not isinstance(call.error, self._retry.on):
+                return
             await self._sleep(self._retry.pause_ms(repeat) / 1000)
 
     def _end(self, call: Call) -> None:
@@ -137,12 +185,6 @@ class Pool:
         self._waiting.clear()
         for worker in tuple(self._workers):
             worker.cancel()
-
-
-def _cancelled() -> bool:
-    """Whether it is this worker that is to stop, and not the user's function that gave up by itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _no_lane(_: Call) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Pane, Record
+from ...dsl.operators import PartitionBy, WindowBy
 from .bindings import bind
 from .cells import Cell, Cells
 from .counting import taken_in
@@ -71,7 +72,8 @@ class StageTask:
         self._landed = landed
         self._batch: tuple[str, int, Sequence[int], Sequence[Record]] = ("", 0, (), ())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
-        self.timeline = Timeline(program.shape.lines, self.cells.floor)
+        timed = any(isinstance(operator, WindowBy | PartitionBy) for operator in program.shape.operators.values())
+        self.timeline = Timeline(program.shape.lines, self.cells.floor, eager=timed)
         opened = self.cells.opened
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
@@ -137,10 +139,12 @@ class StageTask:
 
     def watermark_of(self, operator: str) -> int:
         """The watermark of what an operator is given, in ms since epoch; END once its inputs have ended."""
+        self.timeline.catch_up()
         return self.timeline.now[self.program.shape.line_in[operator]]
 
     def told_watermark_of(self, operator: str) -> int:
         """The same, as the messages told it: the end of input does not count."""
+        self.timeline.catch_up()
         return self.timeline.told[self.program.shape.line_in[operator]]
 
     # What was made, and what must be kept.

@@ -35,10 +35,15 @@ class Timeline:
     """The lines of one task. `now[i]` is the watermark of line i; `wake[0]` the one at which a window next has work.
 
     `told[i]` is the same without ends of input: what a later run, with more input, goes on from.
+
+    `eager` lines follow at once. Where no window and no border of the stage needs the time, it is enough that they do
+    before somebody looks: `catch_up`.
     """
 
-    def __init__(self, lines: Sequence[Line], floor: Callable[[str], int | None]) -> None:
+    def __init__(self, lines: Sequence[Line], floor: Callable[[str], int | None], *, eager: bool = True) -> None:
         self.lines = lines
+        self._eager = eager
+        self._behind = False
         self.now = [START] * len(lines)
         self.wake = [END]
         self._told = [START] * len(lines)
@@ -93,6 +98,18 @@ class Timeline:
 
     def follow(self) -> None:
         """Let every line come as far as those before it allow, firing windows on the way."""
+        if self._eager:
+            self._follow()
+        else:
+            self._behind = True
+
+    def catch_up(self) -> None:
+        """Let lines follow that have waited for somebody to look."""
+        if self._behind:
+            self._behind = False
+            self._follow()
+
+    def _follow(self) -> None:
         self._again = True
         if self._following:  # what a firing set off will be followed once the firing is over
             return
