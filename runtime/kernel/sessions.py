@@ -12,11 +12,15 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from ...dsl.message import Headers, PaneKind, Window
-from .state import Change, KeyedState, TimedState
+from .state import Change, KeyedState
+from .timers import Timers
 from .times import END
 from .windows import Context, keyless
 
 A = TypeVar("A")
+
+SLOTS = 16
+"""Slots of timers within a gap."""
 
 
 class Span(Struct, Generic[A], array_like=True):
@@ -55,7 +59,7 @@ class SessionOperator:
         self._fired = context.watermark
         kind: Any = Sessions[context.state_type]  # type: ignore[name-defined]
         self._keys = KeyedState(context.id, context.below, kind, _no_sessions, context.empty)
-        self._timers = TimedState(context.id, context.below, None, _nothing, context.empty, context.rouse)
+        self._timers = Timers(context.id, context.below, gap // SLOTS, context.empty, context.rouse)
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
         if key is None:
@@ -103,7 +107,7 @@ class SessionOperator:
     def _remember(self, fresh: dict[bytes, Any], key: bytes, sessions: Sessions[Any], due: int) -> None:
         if due < sessions.timer:
             sessions.timer = due
-            self._timers.fresh(due)[key] = None
+            self._timers.set(due, key)
         fresh[key] = sessions
 
     def _fire(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
@@ -116,11 +120,10 @@ class SessionOperator:
             span.accumulator, span.held = None, False
 
     def advance(self, watermark: int) -> None:
-        while (time := self._timers.first()) is not None and time <= watermark:
+        while (rings := self._timers.ring(watermark)) is not None:
+            time, keys = rings
             self._context.firing(time)
             self._fired = max(self._fired, time)
-            keys = [key for key, _ in self._timers.at[time].items()]
-            self._timers.drop(time)
             for key in keys:
                 self._ring(key, time)
         if watermark < END:
@@ -154,8 +157,7 @@ class SessionOperator:
         return end + self._context.lateness + self._gap if span.fired else end
 
     def wake(self) -> int:
-        first = self._timers.first()
-        return END if first is None else first
+        return self._timers.wake()
 
     def changes(self) -> Iterator[Change]:
         return chain(self._keys.changes(), self._timers.changes())
@@ -167,10 +169,6 @@ class SessionOperator:
 
 def _no_sessions() -> Sessions[Any]:
     return Sessions(END, [])
-
-
-def _nothing() -> None:
-    return None
 
 
 def _first(span: Span[Any]) -> int:

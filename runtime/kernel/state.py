@@ -104,8 +104,9 @@ class Layer:
 
     def delete(self, key: bytes) -> None:
         self.fresh.pop(key, None)
-        self.clean.pop(key, None)
-        self._gone.add(key)
+        if not self.complete or self.clean.pop(key, _MISSING) is not _MISSING:
+            self.clean.pop(key, None)
+            self._gone.add(key)
 
     def undo(self, key: bytes) -> Callable[[], None]:
         """What takes back all changes to a value from now on, changes of the value itself included."""

@@ -1,0 +1,75 @@
+"""Timers ring in their order, each once, also after what is kept of them was read back."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from fluvial.runtime.kernel.timers import Timers
+from fluvial.runtime.kernel.times import END
+from fluvial.runtime.state import MemoryStore
+
+SLOT = 4
+TIMES = st.integers(-20, 40)
+KEYS = st.sampled_from([b"a", b"b", b"c"])
+
+
+class AgainstAModel(RuleBasedStateMachine):
+    """The model is the earliest time of each key in each slot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = MemoryStore()
+        self.roused: list[int] = []
+        self.timers = Timers("w", self.store, SLOT, True, self.roused.append)
+        self.model: dict[tuple[int, bytes], int] = {}
+
+    @rule(time=TIMES, key=KEYS)
+    def set(self, time: int, key: bytes) -> None:
+        place = time - time % SLOT, key
+        self.model[place] = min(time, self.model.get(place, END))
+        self.timers.set(time, key)
+        assert time != self.model[place] or min(self.roused) <= time
+
+    @rule(watermark=st.one_of(TIMES, st.just(END)))
+    def ring(self, watermark: int) -> None:
+        rung = []
+        while (found := self.timers.ring(watermark)) is not None:
+            rung += [(found[0], key) for key in found[1]]
+        due = {place: time for place, time in self.model.items() if time <= watermark}
+        assert rung == sorted((time, key) for (_, key), time in due.items())
+        self.model = {place: time for place, time in self.model.items() if place not in due}
+
+    @rule(room=st.sampled_from([0, 2, 100]))
+    def commit(self, room: int) -> None:
+        self.store.write(self.timers.changes())
+        self.timers.settle(room)
+
+    @rule()
+    def restart(self) -> None:
+        self.store.write(self.timers.changes())
+        self.timers = Timers("w", self.store, SLOT, False, self.roused.append)
+
+    @invariant()
+    def wakes_in_time(self) -> None:
+        assert self.timers.wake() <= min(self.model.values(), default=END)
+
+
+TestTimers = AgainstAModel.TestCase
+
+
+@given(timers=st.lists(st.tuples(TIMES, KEYS)), commits=st.booleans())
+def test_nothing_is_left_in_the_store_once_all_have_rung(*, timers: list[tuple[int, bytes]], commits: bool) -> None:
+    store = MemoryStore()
+    tested = Timers("w", store, SLOT, True, lambda _: None)
+    for time, key in timers:
+        tested.set(time, key)
+    if commits:
+        store.write(tested.changes())
+        tested.settle(100)
+    while tested.ring(END):
+        pass
+    changes = list(tested.changes())
+    assert commits or not changes  # what rang before a commit was never written
+    store.write(changes)
+    assert list(store.scan(b"w")) == []
+    assert tested.wake() == END
