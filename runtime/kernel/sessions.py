@@ -120,8 +120,7 @@ class SessionOperator:
             span.accumulator, span.held = None, False
 
     def advance(self, watermark: int) -> None:
-        while (rings := self._timers.ring(watermark)) is not None:
-            time, keys = rings
+        for time, keys in self._timers.ring(watermark):
             self._context.firing(time)
             self._fired = max(self._fired, time)
             for key in keys:

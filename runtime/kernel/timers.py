@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from .state import Bytes, Change, TimedState
-from .times import END
+from .times import END, START
 
 
 class Timers:
@@ -19,6 +19,7 @@ class Timers:
         self._on_new = on_new
         self._heap: list[tuple[int, bytes]] = []
         self._open: set[int] = set()
+        self._reached = START
         self._state = TimedState(name, below, int, _never, complete, on_new)
 
     def set(self, time: int, key: bytes) -> None:
@@ -27,31 +28,40 @@ class Timers:
         times = self._state.fresh(slot)
         if time < times[key]:
             times[key] = time
-            if slot in self._open:
-                heappush(self._heap, (time, key))
+            if slot <= self._reached:
+                if slot not in self._open:
+                    self._open_slot(slot)
+                else:
+                    heappush(self._heap, (time, key))
             self._on_new(time)
 
-    def ring(self, watermark: int) -> tuple[int, list[bytes]] | None:
-        """The earliest time up to the watermark that has timers, and their keys in order; they are gone then."""
+    def ring(self, watermark: int) -> Iterator[tuple[int, list[bytes]]]:
+        """The times up to the watermark that have timers, the earliest first, with their keys in order. They are gone
+        then; timers that are set meanwhile ring too."""
+        heap, at, size = self._heap, self._state.at, self._slot
         self._open_up_to(watermark)
-        while self._heap and self._heap[0][0] <= watermark:
-            time, keys = self._heap[0][0], []
-            layer = self._state.at[time - time % self._slot]
-            while self._heap and self._heap[0][0] == time:
-                key = heappop(self._heap)[1]
+        while heap and heap[0][0] <= watermark:
+            time, keys = heap[0][0], []
+            layer = at[time - time % size]
+            while heap and heap[0][0] == time:
+                key = heappop(heap)[1]
                 if layer.fresh[key] == time:  # else an earlier one took its place
                     layer.delete(key)
                     keys.append(key)
             if keys:
-                return time, keys
+                yield time, keys
         self._drop_up_to(watermark)
-        return None
 
     def _open_up_to(self, watermark: int) -> None:
-        for slot in [slot for slot in self._state.at if slot <= watermark and slot not in self._open]:
-            self._open.add(slot)
-            for key, time in self._state.at[slot].items():
-                heappush(self._heap, (time, key))
+        if watermark > self._reached:
+            self._reached = watermark
+            for slot in [slot for slot in self._state.at if slot <= watermark and slot not in self._open]:
+                self._open_slot(slot)
+
+    def _open_slot(self, slot: int) -> None:
+        self._open.add(slot)
+        for key, time in self._state.at[slot].items():
+            heappush(self._heap, (time, key))
 
     def _drop_up_to(self, watermark: int) -> None:
         for slot in [slot for slot in self._open if slot + self._slot <= watermark]:
@@ -60,8 +70,9 @@ class Timers:
 
     def wake(self) -> int:
         """The watermark from which `ring` has something to do; END if there are no timers."""
-        first = self._heap[0][0] if self._heap else END
-        return min(first, min((slot for slot in self._state.at if slot not in self._open), default=END))
+        if self._heap:  # slots that are not open yet come later
+            return self._heap[0][0]
+        return min((slot for slot in self._state.at if slot not in self._open), default=END)
 
     def changes(self) -> Iterator[Change]:
         return self._state.changes()

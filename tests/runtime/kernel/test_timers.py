@@ -32,9 +32,7 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @rule(watermark=st.one_of(TIMES, st.just(END)))
     def ring(self, watermark: int) -> None:
-        rung = []
-        while (found := self.timers.ring(watermark)) is not None:
-            rung += [(found[0], key) for key in found[1]]
+        rung = [(time, key) for time, keys in self.timers.ring(watermark) for key in keys]
         due = {place: time for place, time in self.model.items() if time <= watermark}
         assert rung == sorted((time, key) for (_, key), time in due.items())
         self.model = {place: time for place, time in self.model.items() if place not in due}
@@ -54,6 +52,18 @@ class AgainstAModel(RuleBasedStateMachine):
         assert self.timers.wake() <= min(self.model.values(), default=END)
 
 
+def test_timers_that_are_set_while_others_ring_are_not_left_out() -> None:
+    timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None)
+    timers.set(1, b"a")
+    rung = []
+    for time, keys in timers.ring(30):
+        rung.append((time, keys))
+        if time < 40:
+            timers.set(time + 7, b"a")
+    assert rung == [(1, [b"a"]), (8, [b"a"]), (15, [b"a"]), (22, [b"a"]), (29, [b"a"])]
+    assert timers.wake() <= 36
+
+
 TestTimers = AgainstAModel.TestCase
 
 
@@ -66,8 +76,7 @@ def test_nothing_is_left_in_the_store_once_all_have_rung(*, timers: list[tuple[i
     if commits:
         store.write(tested.changes())
         tested.settle(100)
-    while tested.ring(END):
-        pass
+    assert [*tested.ring(END)] or not timers
     changes = list(tested.changes())
     assert commits or not changes  # what rang before a commit was never written
     store.write(changes)
