@@ -1,9 +1,10 @@
 """The local engine: makes the streams a plan needs, its tasks, and a container that runs them."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import cache
 from typing import Any, cast
 
 from ...dsl.checks import explain
@@ -27,6 +28,9 @@ from .stores import store_for
 from .stream_ends import Ends
 from .task import LocalTask, Run
 from .telling import Telling
+
+Offsets = Callable[[str], list[int]]
+"""Offsets of a stream, by partition."""
 
 
 def run(
@@ -119,11 +123,12 @@ def make_tasks(
             stack.callback(store.close)
             homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
     found = run.commits.resume(list(homes.values()), kept)
+    starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
     made = []
     for home in homes.values():
         task = LocalTask(run, programs[home.stage], plan.stage(home.stage), home, found[home.name])
         stack.callback(task.close)
-        _set_starts(task, plan, admin, settings)
+        _set_starts(task, plan, starts, ends, settings)
         made.append(task)
     return made
 
@@ -145,14 +150,14 @@ def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, Clock]:
     return {name: "source" if plan.stream(name).kind == "source" else "stamps" for name in inputs}
 
 
-def _set_starts(task: LocalTask, plan: Plan, admin: Admin, settings: Settings) -> None:
+def _set_starts(task: LocalTask, plan: Plan, starts: Offsets, ends: Offsets, settings: Settings) -> None:
     for stream in task.inputs:
         latest = settings.offset_default == "latest" and plan.stream(stream).kind == "source"
-        offsets = admin.ends(stream) if latest else admin.starts(stream)
+        offsets = ends(stream) if latest else starts(stream)
         task.start_at(stream, offsets[task.number])
         source = task.work.inputs.entries[stream].source
         if source is not None and source.bootstrap:
-            task.bootstrap(stream, admin.ends(stream)[task.number])
+            task.bootstrap(stream, ends(stream)[task.number])
 
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:

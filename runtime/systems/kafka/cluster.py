@@ -17,7 +17,7 @@ from .settings import KafkaSettings
 
 Offsets = dict[StreamPartition, int]
 
-_SOON = (0.3, 0.6, 1.2, 2.4)
+_SOON = (0.1, 0.3, 0.9, 2.7)
 _LATE = 5.0
 """Seconds that a request for offsets may take, the first ones and those after."""
 
