@@ -51,6 +51,10 @@ test: setup broker-jars spark-jars ## run every test, with branch coverage
 test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
 	$(BIN)/python -m pytest -m "not spark and not kafka and not slow"
 
+.PHONY: faults
+faults: setup broker-jars ## kill, lose, damage and stop all that can be, at length; takes about an hour
+	$(BIN)/python -m pytest tests/faults tests/properties/test_landing.py tests/properties/test_sent_commits.py --long -rP
+
 .PHONY: broker
 broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address; Ctrl-C ends it
 	@$(BIN)/python tests/support/broker.py .kafka/broker

@@ -1,5 +1,6 @@
 """State that is lost, damaged or behind comes back from its changelog, and no more of that is read than is needed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,18 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from broker import Broker
-from comparing import assert_same
-from deaths import Stage, stage
+from deaths import Stage, stage, whole
 from fluvial.dsl import SystemProblem
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.local import changelog, sent
 from fluvial.runtime.systems.contract import Consumer
 from mortal import Order, obey
-from oracle import run_oracle
 from targets import contents
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
+OUTPUT = "out"
 CHANGELOG = "counts-counts-changelog"
 NEVER = 1 << 60
 
@@ -64,6 +64,13 @@ def counting(broker: Broker, guarantee: Guarantee, keys: int) -> Iterator[Stage]
         yield on
 
 
+def assert_counted(on: Stage) -> None:
+    """Each word has been counted as often as it was there, and told once."""
+    words = Counter((value or b"").decode() for records in whole(on.portions) for _, value, _, _ in records)
+    told = Counter((value or b"").decode() for _, value, _, _ in on.outputs()[OUTPUT])
+    assert told == Counter(f"{word} {number}" for word, number in words.items())
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("keys", [2_000, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_state_that_is_lost_is_restored_whole(broker: Broker, keys: int, guarantee: Guarantee) -> None:
@@ -74,27 +81,28 @@ def test_state_that_is_lost_is_restored_whole(broker: Broker, keys: int, guarant
 
         assert to_the_end(on) == logged
 
-        assert_same(on.outputs(), on.expected())
+        assert_counted(on)
 
 
 def test_of_the_changelog_of_a_store_that_is_intact_nothing_is_read(broker: Broker) -> None:
     with counting(broker, "at_least_once", 2_000) as on:
         assert to_the_end(on) == 0
-        assert_same(on.outputs(), on.expected())
+        assert_counted(on)
 
 
 def test_of_the_changelog_of_a_store_that_is_behind_the_tail_alone_is_read(broker: Broker) -> None:
     with counting(broker, "exactly_once", 2_000) as on:
         before = len(contents(on.system, CHANGELOG))
         on.feed(10)
-        for _ in range(6):  # the transactions that read and sent the words on come first, and change no state
+        tail = 0
+        while not tail:  # the transactions that read and pass on the words come first, and change no state
             work_off(on, point="before LocalTask.keep", call=0)
-        tail = len(contents(on.system, CHANGELOG)) - before
-        assert 0 < tail < before / 10
+            tail = len(contents(on.system, CHANGELOG)) - before
+        assert tail < before / 10
 
         assert 0 < to_the_end(on) <= tail
 
-        assert_same(on.outputs(), on.expected())
+        assert_counted(on)
 
 
 @pytest.mark.parametrize("files", ["MANIFEST-*", "*.sst", "*.log", "CURRENT"])
@@ -109,7 +117,7 @@ def test_state_that_is_damaged_is_rebuilt(broker: Broker, files: str) -> None:
         if code == 4:
             assert "start again: the store will be rebuilt from its changelog" in first.errors
             to_the_end(on)
-        assert_same(on.outputs(), on.expected())
+        assert_counted(on)
 
 
 def damage(order: Order, files: str) -> None:
@@ -148,6 +156,5 @@ def test_a_pipeline_that_was_changed_goes_on_from_its_checkpoints(broker: Broker
         on.feed(10)
         to_the_end(on)
 
-        again = [[*records, *records] for records in on.portions[0]]
-        inputs = {"words": [[*one, *other] for one, other in zip(again, on.portions[1], strict=True)]}
-        assert_same({"out": on.outputs()["out"]}, run_oracle(on.build(), inputs))
+        on.portions.append(on.portions[0])
+        assert_counted(on)

@@ -134,8 +134,6 @@ PIPELINES: dict[str, Callable[[], Pipeline]] = {
     "stuck": stuck,
     "counts": counts,
     "counts of two": lambda: counts(("words", "more"), marked=True),
-    "counts of the other": lambda: counts(("more", "words")),
-    "counts of the other alone": lambda: counts(("more",)),
 }
 
 
