@@ -12,7 +12,6 @@ from container_runs import Yard, alive, ended, kill, make_yard
 from fluvial.runtime.systems import KafkaSystem, LogSystem
 
 pytestmark = pytest.mark.slow
-GUARANTEES = ["at_least_once", "exactly_once"]
 TWO = ("--containers", "2")
 EXACTLY = ("--guarantee", "exactly_once")
 
@@ -24,8 +23,15 @@ def yard(request: Any, tmp_path: Path) -> Yard:
     return make_yard(KafkaSystem(request.getfixturevalue("broker").address), tmp_path)
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
-@pytest.mark.parametrize("which", ["sessions", "lookups"])
+@pytest.mark.parametrize(
+    ("which", "guarantee"),
+    [
+        ("sessions", "exactly_once"),
+        ("lookups", "at_least_once"),
+        pytest.param("sessions", "at_least_once", marks=pytest.mark.long),
+        pytest.param("lookups", "exactly_once", marks=pytest.mark.long),
+    ],
+)
 def test_a_container_that_is_killed_is_started_again_and_nothing_is_lost(
     yard: Yard, which: str, guarantee: str
 ) -> None:
@@ -102,7 +108,7 @@ def test_a_message_that_fails_ends_the_run(yard: Yard) -> None:
     assert "ended with exit code 5, which ends the run" in said
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_a_container_that_stood_still_while_its_tasks_went_on_elsewhere_does_no_harm(
     yard: Yard, guarantee: str
 ) -> None:

@@ -29,7 +29,6 @@ from visits_on_spark import to_the_end, visits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KILLS = 5
 PATIENCE = 300.0
 INPUT: list[list[Record]] = [
     [(None, f"{'abcdefg'[number // 2 % 7]} {number}".encode(), 1, ()) for number in part]
@@ -71,11 +70,14 @@ def wait_for_a_batch(process: "subprocess.Popen[bytes]", folder: Path, kind: str
 @pytest.mark.spark
 @pytest.mark.kafka
 @pytest.mark.timeout(1800)
-def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(broker: Broker, spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.long)])
+def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(
+    broker: Broker, spark: "SparkSession", tmp_path: Path, kills: int
+) -> None:
     name, system = f"p{uuid4().hex[:8]}", KafkaSystem(broker.address)
     write(system, {f"{name}.lines": INPUT})
     chosen = random.Random(4)
-    for _ in range(KILLS):
+    for _ in range(kills):
         with running(name, broker.address, tmp_path) as process:
             wait_for_a_batch(process, tmp_path, chosen.choice(("offsets", "commits")))
             time.sleep(chosen.uniform(0, 0.5))
