@@ -29,7 +29,8 @@ class Inputs:
         opened: Counts = lambda _: 0,
     ) -> None:
         self.entries = entries
-        self.highs = position.highs
+        # What is known of an input that the pipeline no longer has is left out.
+        self.highs = {stream: high for stream, high in position.highs.items() if stream in entries}
         self.controls: dict[str, int] = {}
         self._timeline = timeline
         self._producers = position.producers

@@ -116,12 +116,16 @@ def stuck() -> Pipeline:
     return pipeline
 
 
+def stripped(word: str) -> str:
+    return word.strip()
+
+
 def counts(sources: Sequence[str] = ("words",), *, marked: bool = False) -> Pipeline:
     """How often each word comes in a day; `marked` adds an operator on either side of the border."""
     pipeline = Pipeline("counts")
     first, *others = (pipeline.stream(source, value=str) for source in sources)
     words: MessageStream[str] = first.merge(*others) if others else first
-    words = words.map(str.strip) if marked else words
+    words = words.map(stripped) if marked else words
     counted = words.partition_by(str, id="by", key_type=str).window(tumbling(timedelta(days=1)), count_(), id="counts")
     panes = counted.filter(lambda pane: pane.value > 0) if marked else counted
     panes.map(lambda pane: f"{pane.key} {pane.value}").send_to("out", value=str)
