@@ -57,7 +57,7 @@ class Commits(Protocol):
     @property
     def early(self) -> bool: ...
 
-    def resume(self, homes: Sequence[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
+    def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         """Bring the stores to where their tasks go on, and say where that is, by task; `kept` are the checkpoints that
         the system has. A blank one means the beginning."""
         ...

@@ -19,6 +19,7 @@ from ..report import OnProgress, Report
 from ..signals import stop_signals
 from ..streams import make_changelogs, make_streams
 from ..systems.contract import Admin, PublishingSystem, SendingSystem, System
+from .adopting import adopt
 from .commits import Commits, Home
 from .container import Container
 from .membership import Membership, Seat, join
@@ -122,7 +123,7 @@ def make_tasks(
             store = store_for(plan, name, bool(stores), system, settings, run.container)
             stack.callback(store.close)
             homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
-    found = run.commits.resume(list(homes.values()), kept)
+    found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), kept))
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
     made = []
     for home in homes.values():

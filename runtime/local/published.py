@@ -30,10 +30,10 @@ class PublishedCommits:
         self._pipeline = pipeline
         self._producer = producer
 
-    def resume(self, homes: Sequence[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
+    def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         return {home.name: self._resume(home, kept.get(home.name)) for home in homes}
 
-    def _resume(self, home: Home, kept: bytes | None) -> Checkpoint:
+    def _resume(self, home: Home, kept: Checkpoint | None) -> Checkpoint:
         """A store knows best where to go on, for its state and offsets were written at one stroke."""
         pending = home.store.get(META, _PENDING)
         if pending is not None:
@@ -43,8 +43,9 @@ class PublishedCommits:
             wrong = f"the state of task {home.name} is gone, though the task has a checkpoint"
             remedy = "bring the folder of its store back, or run the pipeline under another name to start over"
             raise SystemProblem(explain(wrong, "the store that was written with the checkpoint", remedy, home.stage))
-        data = data or kept
-        return Checkpoint() if data is None else checkpoints.decode(data, home.name)
+        if data is not None:
+            return checkpoints.decode(data, home.name)
+        return kept or Checkpoint()
 
     def outbox(self) -> DurableTransaction:
         return self._producer.begin()

@@ -74,9 +74,8 @@ class SentCommits:
 
     # Going on.
 
-    def resume(self, homes: Sequence[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
-        decoded = {home.name: checkpoints.decode(kept[home.name], home.name) for home in homes if home.name in kept}
-        found = {home.name: decoded.get(home.name, Checkpoint()) for home in homes}
+    def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        found = {home.name: kept.get(home.name, Checkpoint()) for home in homes}
         stateful = [home for home in homes if home.stateful]
         streams = {stream for home in stateful for stream in home.changelogs.values()}
         logs = {stream: Log(self._admin, stream) for stream in streams}

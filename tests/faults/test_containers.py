@@ -108,6 +108,8 @@ def test_a_message_that_fails_ends_the_run(yard: Yard) -> None:
     assert "ended with exit code 5, which ends the run" in said
 
 
+# On a log a process that stands still may hold the lock that all who write need.
+@pytest.mark.parametrize("yard", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True)
 @pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_a_container_that_stood_still_while_its_tasks_went_on_elsewhere_does_no_harm(
     yard: Yard, guarantee: str
@@ -122,9 +124,6 @@ def test_a_container_that_stood_still_while_its_tasks_went_on_elsewhere_does_no_
         first.send_signal(signal.SIGTERM)
         ended(first, 0)
         with yard.running("sessions", "--until", "end", "--guarantee", guarantee) as alone:
-            if yard.system.url.startswith("log:"):
-                assert "(container 1) is running on" in ended(alone, 4)
-                return
             ended(alone, 0)
         kill(zombie, signal.SIGCONT)
         said = ended(second, 4)

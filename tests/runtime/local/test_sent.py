@@ -5,7 +5,6 @@ import pytest
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state import Change
-from fluvial.runtime.local import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoint import Checkpoint
 from fluvial.runtime.local.commits import Home
 from fluvial.runtime.local.sent import STALE_MS, SentCommits
@@ -41,7 +40,7 @@ def resumed(
     id = "p" if exactly_once else None
     commits = SentCommits("p", system, system.sender(id), exactly_once=exactly_once, clock=lambda: seconds)
     home = Home("in/0", "in", 0, store, {"count": LOG})
-    return commits.resume([home], {} if kept is None else {"in/0": checkpoints.encode(kept)})["in/0"]
+    return commits.resume([home], {} if kept is None else {"in/0": kept})["in/0"]
 
 
 def at(changelog: int, offset: int = 5) -> Checkpoint:

@@ -1,0 +1,57 @@
+"""Where tasks go on whose pipeline was changed: a stage, and so its tasks, may have had another name."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
+from msgspec import structs
+
+from ...planner.plan import Plan
+from .checkpoint import Checkpoint, decode
+from .commits import Home
+
+K = TypeVar("K")
+
+
+def adopt(plan: Plan, homes: Iterable[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
+    """The checkpoint of each task that has one, out of all that were kept under any name.
+
+    A stream's partition belongs to one task, whatever it is called, and offsets grow: the largest that any task of
+    that number has kept is the last. Streams that a task no longer reads are left out.
+    """
+    decoded = {name: decode(data, name) for name, data in kept.items()}
+    by_number: dict[str, list[Checkpoint]] = {}
+    for name, found in decoded.items():
+        by_number.setdefault(name.rpartition("/")[2], []).append(found)
+    made = {}
+    for home in homes:
+        others = by_number.get(str(home.number), [])
+        own = decoded.get(home.name, Checkpoint())
+        merged = _merged(own, others, plan.stage(home.stage).inputs, home.changelogs)
+        if not merged.blank:
+            made[home.name] = merged
+    return made
+
+
+def _merged(
+    own: Checkpoint, others: Collection[Checkpoint], inputs: Collection[str], operators: Collection[str]
+) -> Checkpoint:
+    producers: dict[str, dict[int, int]] = {}
+    for other in others:
+        for stream in other.producers.keys() & inputs:
+            producers[stream] = _latest([producers.get(stream, {}), other.producers[stream]], None)
+    return structs.replace(
+        own,
+        offsets=_latest([other.offsets for other in others], inputs),
+        highs=_latest([other.highs for other in others], inputs),
+        producers=producers,
+        changelogs=_latest([other.changelogs for other in others], operators),
+    )
+
+
+def _latest(told: Iterable[Mapping[K, int]], names: Collection[K] | None) -> dict[K, int]:
+    found: dict[K, int] = {}
+    for one in told:
+        for name, value in one.items():
+            if (names is None or name in names) and value > found.get(name, value - 1):
+                found[name] = value
+    return found

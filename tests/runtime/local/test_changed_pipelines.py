@@ -1,0 +1,96 @@
+"""A pipeline that was changed goes on where it was, whatever its stages are called now."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from fluvial.dsl import Pipeline, SystemProblem, count, tumbling
+from fluvial.planner import plan
+from fluvial.runtime import run
+from fluvial.runtime.local import engine
+from fluvial.runtime.local.adopting import adopt
+from fluvial.runtime.local.checkpoint import Checkpoint, encode
+from fluvial.runtime.local.commits import Home
+from fluvial.runtime.state import MemoryStore
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from sending import SendingSystem
+from targets import contents, write
+
+DAY = timedelta(days=1)
+
+
+def copying(*streams: str) -> Pipeline:
+    """A pipeline whose stage is named after the first of the streams."""
+    pipeline = Pipeline("p")
+    first, *others = [pipeline.stream(name, value=str) for name in streams]
+    first.merge(*others).send_to("out") if others else first.send_to("out")
+    return pipeline
+
+
+def counting(*streams: str) -> Pipeline:
+    pipeline = Pipeline("p")
+    first, *others = [pipeline.stream(name, value=str, key=str) for name in streams]
+    keyed = first.merge(*others) if others else first
+    keyed.window(tumbling(DAY), count(), id="n").map(lambda pane: pane.value).send_to("out")
+    return pipeline
+
+
+def add(system: System, stream: str, time: int = 0) -> None:
+    write(system, {stream: [[(b"k", b"x", time, ())]]})
+
+
+def values(system: System) -> Sequence[bytes | None]:
+    return [record[1] for record in contents(system, "out")]
+
+
+@pytest.mark.parametrize("system", [MemorySystem(), SendingSystem()], ids=["published", "sent"])
+def test_an_input_before_the_others_begins_nothing_anew(system: System) -> None:
+    add(system, "b")
+    run(copying("b"), system=system, until="end")
+    add(system, "a")
+    assert run(copying("a", "b"), system=system, until="end").read == {"a": 1}
+    add(system, "b")
+    # Under the name that it had first, too, where an older checkpoint is still kept.
+    assert run(copying("b"), system=system, until="end").read == {"b": 1}
+
+
+def test_a_stage_with_changelogs_is_not_begun_anew() -> None:
+    system = SendingSystem()
+    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+        add(system, "b")
+        run(counting("b"), system=system, until="end")
+        system.stores.clear()
+        add(system, "b")
+        add(system, "a")
+        run(counting("a", "b"), system=system, until="end")
+    assert values(system) == [b"1", b"2"]  # the first message is not counted again
+
+
+def test_state_without_changelogs_cannot_follow_its_stage(tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    add(log, "b")
+    run(counting("b"), system=log, until="end")
+    add(log, "a")
+    with pytest.raises(SystemProblem, match="the state of task a/0 is gone, though the task has a checkpoint"):
+        run(counting("a", "b"), system=log, until="end")
+
+
+def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None:
+    made = plan(counting("a", "b"), partitions={"a": 2, "b": 2})
+    kept = {
+        "b/0": Checkpoint(offsets={"b": 7}, highs={"b": 70}, changelogs={"n": 9}),
+        "a/0": Checkpoint(
+            offsets={"a": 3, "b": 5, "z": 8}, highs={"a": 30, "b": 50, "z": 80}, changelogs={"n": 4, "y": 2}
+        ),
+        "b/1": Checkpoint(offsets={"b": 1}),
+        "z/0": Checkpoint(offsets={"z": 9}),
+    }
+    homes = [Home(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
+    found = adopt(made, homes, {name: encode(checkpoint) for name, checkpoint in kept.items()})
+    assert found == {
+        "a/0": Checkpoint(offsets={"a": 3, "b": 7}, highs={"a": 30, "b": 70}, changelogs={"n": 9}),
+        "a/1": Checkpoint(offsets={"b": 1}),
+    }
