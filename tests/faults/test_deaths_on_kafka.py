@@ -102,7 +102,10 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
 )
 
 
-@pytest.mark.parametrize(("pipeline", "guarantee", "containers", "deaths"), CHOSEN)
+@pytest.mark.parametrize(
+    ("pipeline", "guarantee", "containers", "deaths"),
+    [*CHOSEN[::2], *(pytest.param(*chosen, marks=pytest.mark.long) for chosen in CHOSEN[1::2])],
+)
 def test_nothing_is_lost_at_points_of_each_kind(
     broker: Broker, pipeline: str, guarantee: Guarantee, containers: int, deaths: list[Kill]
 ) -> None:
@@ -119,7 +122,9 @@ def test_nothing_is_lost_wherever_a_run_is_killed(
 ) -> None:
     # Without shrinking, which takes hours; a falsifying example names its kills, and can be put above.
     @settings(
-        max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=5,
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        suppress_health_check=[*HealthCheck.__members__.values()],
     )
     @given(kills(pipeline, guarantee, containers))
     def examples(deaths: list[Kill]) -> None:

@@ -50,7 +50,10 @@ def outlive(on: Stage, stop: Callable[[], None], seconds: float) -> None:
         assert_nothing_is_missing(on.outputs(), on.expected())
 
 
-@pytest.mark.parametrize(("pipeline", "guarantee"), [("sessions", "exactly_once"), ("lookups", "at_least_once")])
+@pytest.mark.parametrize(
+    ("pipeline", "guarantee"),
+    [("sessions", "exactly_once"), pytest.param("lookups", "at_least_once", marks=pytest.mark.long)],
+)
 def test_a_broker_that_crashes_and_comes_back_costs_time_alone(
     mortal_broker: Broker, pipeline: str, guarantee: Guarantee
 ) -> None:
@@ -69,7 +72,7 @@ def test_a_broker_that_is_away_for_20_s_costs_time_alone(
         outlive(on, mortal_broker.stop, 20)
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)])
 def test_a_broker_that_does_not_come_back_is_given_up_by_its_address(
     mortal_broker: Broker, guarantee: Guarantee
 ) -> None:

@@ -19,6 +19,7 @@ from mortal import Order, obey
 from targets import contents
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+LONG = pytest.mark.long
 
 OUTPUT = "out"
 CHANGELOG = "counts-counts-changelog"
@@ -71,7 +72,7 @@ def assert_counted(on: Stage) -> None:
     assert told == Counter(f"{word} {number}" for word, number in words.items())
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=LONG), "exactly_once"])
 @pytest.mark.parametrize("keys", [2_000, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_state_that_is_lost_is_restored_whole(broker: Broker, keys: int, guarantee: Guarantee) -> None:
     with counting(broker, guarantee, keys) as on:
@@ -105,7 +106,9 @@ def test_of_the_changelog_of_a_store_that_is_behind_the_tail_alone_is_read(broke
         assert_counted(on)
 
 
-@pytest.mark.parametrize("files", ["MANIFEST-*", "*.sst", "*.log", "CURRENT"])
+@pytest.mark.parametrize(
+    "files", ["MANIFEST-*", *(pytest.param(name, marks=LONG) for name in ("*.sst", "*.log", "CURRENT"))]
+)
 def test_state_that_is_damaged_is_rebuilt(broker: Broker, files: str) -> None:
     with counting(broker, "exactly_once", 2_000) as on:
         work_off(on)  # opened again, a store writes what its log holds into tables
@@ -131,7 +134,7 @@ def damage(order: Order, files: str) -> None:
         path.write_bytes(data)
 
 
-@pytest.mark.parametrize("loses", [False, True])
+@pytest.mark.parametrize("loses", [False, pytest.param(True, marks=LONG)])
 def test_a_changelog_that_is_gone_is_told(broker: Broker, loses: bool, capsys: pytest.CaptureFixture[str]) -> None:
     with counting(broker, "at_least_once", 100) as on:
         if loses:

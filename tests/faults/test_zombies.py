@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 STOPPED = [
     ("sessions", "after KafkaSender.flush"),  # its transaction is open, and is dropped by who comes after it
-    ("sessions", "after SentCommits._keep"),
-    ("lookups", "before mortal.answer"),
+    pytest.param("sessions", "after SentCommits._keep", marks=pytest.mark.long),
+    pytest.param("lookups", "before mortal.answer", marks=pytest.mark.long),
 ]
 
 
