@@ -29,6 +29,22 @@ class Query:
         self.isActive = False
 
 
+class Connection:
+    """Stands for a system that lets queries stop at any time."""
+
+    def may_stop(self, _: object) -> bool:
+        return True
+
+
+STOPPABLE = Connection()
+
+
+def begun(part: Any) -> Query:
+    """The query of a part: here a part is what makes it."""
+    made: Query = part()
+    return made
+
+
 class Watch:
     """Waits for five turns, then wishes to stop."""
 
@@ -46,7 +62,7 @@ def test_a_query_that_fails_ends_the_run() -> None:
     going_on, watch = Query(None), Watch()
     run_all: Any = engine._run_all
     with pytest.raises(SystemProblem, match="lost its way"):
-        run_all([lambda: going_on, lambda: Query(StreamingQueryException("lost its way"))], watch)
+        run_all([lambda: going_on, lambda: Query(StreamingQueryException("lost its way"))], begun, STOPPABLE, watch)
     assert (watch.turns, going_on.isActive) == (1, False)
 
 
@@ -58,7 +74,7 @@ def test_a_query_that_does_not_start_ends_those_that_have() -> None:
 
     run_all: Any = engine._run_all
     with pytest.raises(OSError, match="no room"):
-        run_all([lambda: going_on, refuse], Watch())
+        run_all([lambda: going_on, refuse], begun, STOPPABLE, Watch())
     assert not going_on.isActive
 
 
@@ -83,7 +99,7 @@ def traceback_of(error: Exception) -> str:
 def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError) -> None:
     run_all: Any = engine._run_all
     with pytest.raises(FluvialError) as raised:
-        run_all([lambda: Query(StreamingQueryException(traceback_of(error)))], Watch())
+        run_all([lambda: Query(StreamingQueryException(traceback_of(error)))], begun, STOPPABLE, Watch())
     assert (type(raised.value), str(raised.value)) == (type(error), str(error))
 
 
@@ -92,4 +108,4 @@ def test_the_error_that_was_raised_last_comes_back() -> None:
     text = f"{first}exception:\n\n{traceback_of(MessageError('map failed'))}"
     run_all: Any = engine._run_all
     with pytest.raises(MessageError, match=r"\Amap failed\Z"):
-        run_all([lambda: Query(StreamingQueryException(text))], Watch())
+        run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Watch())
