@@ -31,7 +31,7 @@ def opening(system: System) -> Opening:
     """How to open a system; raises UsageError for one that only its own process can.
 
     >>> opening(LogSystem(".fluvial", fsync=False))
-    Opening(url='log:.fluvial', fsync=False, conf={}, topics={}, reach_within=0.0, give_up_after=0.0)
+    Opening('log:.fluvial')
     """
     if isinstance(system, LogSystem):
         return Opening(url=system.url, fsync=system.fsync)
