@@ -16,7 +16,7 @@ TWO = ("--containers", "2")
 EXACTLY = ("--guarantee", "exactly_once")
 
 
-@pytest.fixture(params=["log", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["log", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])])
 def yard(request: Any, tmp_path: Path) -> Yard:
     if request.param == "log":
         return make_yard(LogSystem(tmp_path / "log", fsync=False), tmp_path)

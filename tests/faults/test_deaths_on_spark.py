@@ -70,7 +70,8 @@ def wait_for_a_batch(process: "subprocess.Popen[bytes]", folder: Path, kind: str
 @pytest.mark.spark
 @pytest.mark.kafka
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [1, 5])
 def test_nothing_is_lost_by_a_kill_and_repeats_are_exact(
     broker: Broker, spark: "SparkSession", tmp_path: Path, kills: int
 ) -> None:

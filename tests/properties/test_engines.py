@@ -46,7 +46,7 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, broker: Broker) -> None:
-    @FEW
+    @settings(FEW, max_examples=8)
     @given(cases(mode, max_steps=5))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
