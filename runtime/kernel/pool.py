@@ -90,7 +90,6 @@ class Pool:
     ) -> None:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = operator.fn
         self._limit = operator.max_in_flight
-        self._timeout = operator.timeout / 1000
         self._retry = operator.retry or Retry(attempts=1)
         self._lane = _LANES[operator.order]
         self._deliver = deliver
@@ -99,7 +98,7 @@ class Pool:
         self._waiting: deque[Call] = deque()
         self._lanes: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[Any]] = set()
-        self._deadlines = Deadlines(self._timeout)
+        self._deadlines = Deadlines(operator.timeout / 1000)
         self.outstanding = 0
         self.in_flight = 0
 

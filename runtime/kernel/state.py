@@ -104,8 +104,8 @@ class Layer:
 
     def delete(self, key: bytes) -> None:
         self.fresh.pop(key, None)
-        if not self.complete or self.clean.pop(key, _MISSING) is not _MISSING:
-            self.clean.pop(key, None)
+        written = self.clean.pop(key, _MISSING) is not _MISSING
+        if written or not self.complete:
             self._gone.add(key)
 
     def undo(self, key: bytes) -> Callable[[], None]:

@@ -55,7 +55,7 @@ def run(
         member = place.membership
         ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
         telling = Telling(plan, ends, progress, container=str(member.container))
-        commits = open_commits(plan, system, settings, member, stack, telling.restoring)
+        commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring)
         shared = Run(
             member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
         )
@@ -75,6 +75,7 @@ def run(
 def open_commits(
     plan: Plan,
     system: System,
+    admin: Admin,
     settings: Settings,
     member: Membership,
     stack: ExitStack,
@@ -82,7 +83,7 @@ def open_commits(
 ) -> Commits:
     """How tasks commit to a system; `stack` closes what it writes through."""
     if isinstance(system, SendingSystem):
-        make_changelogs(plan, system.admin())
+        make_changelogs(plan, admin)
         exactly_once = settings.guarantee == "exactly_once"
         for id in member.fenced:
             system.sender(id).close()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from msgspec import json
@@ -129,23 +130,17 @@ class SentCommits:
             done += number
             self._restoring(done, wanted)
 
-        consumer = self._system.consumer()
-        try:
+        with closing(self._system.consumer()) as consumer:
             replay(consumer, spans, told)
-        finally:
-            consumer.close()
 
     def _repair(self, beyond: Sequence[Span]) -> dict[StreamPartition, int]:
         """Undo, in changelogs, changes whose commit did not come to pass; gives the ends of those that had any."""
         spans = [span for span in beyond if span.start < span.end]
         if not spans:
             return {}
-        consumer = self._system.consumer()
-        try:
+        with closing(self._system.consumer()) as consumer:
             for (stream, partition), made in present(consumer, spans, self._now()):
                 self._sender.send(stream, partition, made)
-        finally:
-            consumer.close()
         self._sender.flush()
         return self._sender.ends([span.place for span in spans])
 
@@ -160,14 +155,16 @@ class SentCommits:
         self._sender.flush()
         ends = self._sender.ends(places) if places else {}
         done = [(task, _with_ends(now, task, ends)) for task, now in ready]
-        told = [(task.name.encode(), checkpoints.encode(now), self._now(), ()) for task, now in done]
+        data = {task.name: checkpoints.encode(now) for task, now in done}
+        told: list[Record] = [(task.encode(), kept, self._now(), ()) for task, kept in data.items()]
+        tasks = [task for task, _ in done]
         if self.together:
             self._send_checkpoints(told)
             self._sender.commit()
-            self._keep(done, changes)
+            self._keep(tasks, data, changes)
             self._sender.begin()
         else:
-            self._keep(done, changes)
+            self._keep(tasks, data, changes)
             self._send_checkpoints(told)
             self._sender.flush()
         for task, now in done:
@@ -182,10 +179,12 @@ class SentCommits:
             places.append(place)
         return places
 
-    def _keep(self, done: Sequence[tuple["LocalTask", Checkpoint]], changes: Mapping[str, Sequence[Change]]) -> None:
-        for task, now in done:
+    def _keep(
+        self, tasks: Sequence["LocalTask"], data: Mapping[str, bytes], changes: Mapping[str, Sequence[Change]]
+    ) -> None:
+        for task in tasks:
             if task.stateful:
-                task.keep(changes[task.name], [(META, CHECKPOINT, checkpoints.encode(now)), self._used()])
+                task.keep(changes[task.name], [(META, CHECKPOINT, data[task.name]), self._used()])
 
     def _send_checkpoints(self, told: Sequence[Record]) -> None:
         self._sender.send(self._stream, 0, told)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from msgspec import json
+from msgspec.structs import replace
 
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ..report import OnProgress, Progress, Report
@@ -72,15 +73,7 @@ class _Child:
         now = self.progress
         if now is None:
             return Progress(phase="", seconds=0.0, read=read, written=written)
-        return Progress(
-            phase=now.phase,
-            seconds=now.seconds,
-            read=read + now.read,
-            written=written + now.written,
-            lag=now.lag,
-            watermark=now.watermark,
-            in_flight=now.in_flight,
-        )
+        return replace(now, read=read + now.read, written=written + now.written)
 
 
 class _Supervisor:
