@@ -12,8 +12,9 @@ from rich.console import Console
 from benchmarks.contenders import CONTENDERS, Contender, chosen, lacking
 from benchmarks.latency import latency
 from benchmarks.page import publish, table
+from benchmarks.parts import shares
 from benchmarks.profiling import profile
-from benchmarks.results import LATEST, Latency, Results, Run, load, results, save
+from benchmarks.results import LATEST, Latency, Results, Run, Share, load, results, save
 from benchmarks.rounds import Size, compare
 from benchmarks.topics import INPUT, Topics
 from benchmarks.workloads import WORKLOADS, Workload
@@ -39,8 +40,9 @@ def _measured(given: argparse.Namespace, topics: Topics) -> int:
     runs: list[Run] = []
     for workload in _workloads(given):
         runs.extend(compare(workload, contenders, _size(given), topics, _tell))
-        _keep(results(given.messages, runs, []), given.output)
-    found = results(given.messages, runs, list(_latencies(contenders, given.rate, given.seconds, topics)))
+        _keep(results(given.messages, runs), given.output)
+    latencies = list(_latencies(contenders, given.rate, given.seconds, topics))
+    found = results(given.messages, runs, latencies, list(_shares(given, contenders, topics)))
     _keep(found, given.output)
     Console(width=None if sys.stdout.isatty() else 140).print(table(found))
     return 0 if all(run.output_correct for run in runs if CONTENDERS[run.engine].group == "own") else 1
@@ -88,6 +90,13 @@ def _latencies(contenders: Sequence[Contender], rate: int, seconds: float, topic
             yield found
         else:
             _tell(f"latency: {contender.name} failed\n{found}")
+
+
+def _shares(given: argparse.Namespace, contenders: Sequence[Contender], topics: Topics) -> Iterator[Share]:
+    if any(contender.name == "local" for contender in contenders):
+        for workload in _workloads(given):
+            _tell(f"{workload.name}: where the time of the main thread goes")
+            yield from shares(workload, _size(given), topics, _tell)
 
 
 def _able(contenders: Sequence[Contender]) -> Iterator[Contender]:

@@ -74,6 +74,8 @@ def figures(found: Results) -> str:
         parts.append("\\* stopped at the time limit: what was done until then. † the output was not what it must be.")
     if found.latencies:
         parts.append("\n".join(_latencies(found)))
+    if found.shares:
+        parts.append("\n".join(_shares(found)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -125,6 +127,19 @@ def _latencies(found: Results) -> Iterator[str]:
     for latency in found.latencies:
         numbers = f"{latency.p50_ms:,.0f} | {latency.p99_ms:,.0f} | {latency.worst_ms:,.0f}"
         yield f"| {CONTENDERS[latency.engine].title} | {numbers} |"
+
+
+def _shares(found: Results) -> Iterator[str]:
+    """A row for each part of the local engine, and one for all of the loop by hand."""
+    workloads = list(dict.fromkeys(share.workload for share in found.shares))
+    spent = {(share.engine, share.part, share.workload): share.nanoseconds for share in found.shares}
+    yield "**Where the main thread's processor time goes: nanoseconds a message of the input**"
+    yield ""
+    yield f"| | {' | '.join(workloads)} |"
+    yield f"|---|{'---:|' * len(workloads)}"
+    for engine, part in dict.fromkeys((share.engine, share.part) for share in found.shares):
+        cells = (f"{spent[engine, part, name]:,}" if (engine, part, name) in spent else "" for name in workloads)
+        yield f"| {CONTENDERS[engine].title}: {part} | {' | '.join(cells)} |"
 
 
 _TABLES: Mapping[str, Callable[[Run], str]] = {

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import NOBODY, PARTITIONS, Event
+from benchmarks.events import BASE, NOBODY, PARTITIONS, Event
 from benchmarks.job import FIRST, VARIABLE, Job
 from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 from fluvial.dsl import Pane, Pipeline, aggregate, count, session, tumbling
@@ -110,7 +110,7 @@ def to_views(pane: Pane[str, int]) -> Views:
 
 def always(visit: Visit) -> int:
     """Events have one time, and the markers in front of them a later one: all windows are over before they begin."""
-    return 1 if visit.page == NOBODY else 0
+    return BASE + 1 if visit.page == NOBODY else BASE
 
 
 def w3(job: Job | None = None) -> Pipeline:

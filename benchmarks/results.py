@@ -52,6 +52,15 @@ class Latency(Struct, frozen=True, kw_only=True):
     samples: int
 
 
+class Share(Struct, frozen=True, kw_only=True):
+    """Processor time of the main thread that goes into a part of the work, in nanoseconds a message of the input."""
+
+    engine: str
+    workload: str
+    part: str
+    nanoseconds: int
+
+
 class Results(Struct, frozen=True, kw_only=True):
     """The figures with what they depend on. `messages` is the size of the input; W5 reads a part of it."""
 
@@ -61,9 +70,12 @@ class Results(Struct, frozen=True, kw_only=True):
     messages: int
     runs: list[Run]
     latencies: list[Latency]
+    shares: list[Share] = []
 
 
-def results(messages: int, runs: Sequence[Run], latencies: Sequence[Latency]) -> Results:
+def results(
+    messages: int, runs: Sequence[Run], latencies: Sequence[Latency] = (), shares: Sequence[Share] = ()
+) -> Results:
     """The figures of now and here."""
     engines = {run.engine for run in runs}
     return Results(
@@ -73,6 +85,7 @@ def results(messages: int, runs: Sequence[Run], latencies: Sequence[Latency]) ->
         messages=messages,
         runs=list(runs),
         latencies=list(latencies),
+        shares=list(shares),
     )
 
 

@@ -42,9 +42,13 @@ def use_of(root: int) -> Use:
 
 def _tree(root: int) -> Iterator[int]:
     yield root
-    for file in Path(f"/proc/{root}/task").glob("*/children"):
+    try:
+        tasks = os.listdir(f"/proc/{root}/task")
+    except OSError:  # it has ended
+        return
+    for task in tasks:
         try:
-            children = file.read_text(encoding="utf-8").split()
+            children = Path(f"/proc/{root}/task/{task}/children").read_text(encoding="utf-8").split()
         except OSError:
             continue
         for child in children:

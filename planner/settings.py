@@ -22,13 +22,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     'at_least_once'
 
     guarantee                what a crash may do: `at_least_once` repeats outputs, `exactly_once` shows each once
-    commit_interval          time between two checkpoints of a task
+    commit_interval          time between two checkpoints of a task; None: 1 s where outputs are seen from the commit
+                             on, 5 s where they are seen before: at_least_once on Kafka
     intermediate_partitions  partitions of intermediate streams; None: the most that an input or output has
     output_partitions        partitions of outputs that do not exist yet; None: as many as the stage has tasks
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
     state_dir                folder of stores and of Spark's checkpoints; None: beside the log, on Kafka in .fluvial
     max_staged_bytes         a task commits early once it has staged this many bytes of output
-    cached_entries           entries a store keeps decoded in memory
+    cached_entries           entries a store keeps decoded in memory; a task commits early once it changed as many
     stall_timeout            give up with exit code 6 after this long without progress while there is input
     spark_buckets            key buckets of Spark's stateful operators; frozen with the checkpoint
     spark_shuffle_partitions tasks of Spark's stateful operators; None: as many as cores, at most one for each bucket
@@ -37,7 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
 
     guarantee: Guarantee = "at_least_once"
-    commit_interval: timedelta = timedelta(seconds=1)
+    commit_interval: timedelta | None = None
     intermediate_partitions: int | None = None
     output_partitions: int | None = None
     offset_default: Offset = "earliest"
@@ -50,6 +51,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     spark_batch_records: int = 300_000
     spark_trigger_interval: timedelta = timedelta(0)
 
+    def interval(self, *, seen_early: bool) -> timedelta:
+        """The time between two checkpoints of a task whose outputs are seen before a commit, or not."""
+        if self.commit_interval is not None:
+            return self.commit_interval
+        return timedelta(seconds=5 if seen_early else 1)
+
     def __post_init__(self) -> None:
         for names, holds, expected in _RULES:
             for name in names:
@@ -59,6 +66,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 def _counts(value: Any) -> bool:
     return isinstance(value, int) and value >= 1
+
+
+def _lasts(value: Any) -> bool:
+    return isinstance(value, timedelta) and value >= timedelta(0)
 
 
 _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
@@ -75,8 +86,9 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         "a whole number, 1 or more, or None",
     ),
     (
-        ("commit_interval", "stall_timeout", "spark_trigger_interval"),
-        lambda value: isinstance(value, timedelta) and value >= timedelta(0),
+        ("stall_timeout", "spark_trigger_interval"),
+        _lasts,
         "a timedelta, not negative",
     ),
+    (("commit_interval",), lambda value: value is None or _lasts(value), "a timedelta, not negative, or None"),
 )

@@ -104,8 +104,13 @@ def run_verb(
         Guarantee, typer.Option(help="Whether a crash may repeat outputs.", rich_help_panel=_RUN)
     ] = "at_least_once",
     commit_interval: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between checkpoints: 500ms, 2s, 1min.", rich_help_panel=_RUN)
-    ] = "1s",
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Time between checkpoints: 500ms, 2s, 1min. Default: 1s, and 5s for at_least_once on Kafka.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     intermediate_partitions: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Partitions of intermediate streams.", rich_help_panel=_RUN)
     ] = None,
@@ -213,7 +218,7 @@ def run_verb(
         until=until,
         settings=Settings(
             guarantee=guarantee,
-            commit_interval=options.duration("--commit-interval", commit_interval),
+            commit_interval=None if commit_interval is None else options.duration("--commit-interval", commit_interval),
             intermediate_partitions=intermediate_partitions,
         ),
         target=target,

@@ -12,7 +12,7 @@ from ...dsl.windows import Session, Tumbling
 from ...planner.types import plain
 from .pool import Call, Pool
 from .sessions import SessionOperator
-from .stamps import STAMP, STAMP_SIZE, pack_stamp
+from .stamps import pack_stamp, stamped
 from .state import Bytes
 from .times import wrong_time
 from .tumbling import TumblingOperator
@@ -36,9 +36,8 @@ def bind(
         "wake": task.timeline.wake,
         "made": task.made,
         "producer": producer,
-        "STAMP": STAMP,
-        "STAMP_SIZE": STAMP_SIZE,
         "pack_stamp": pack_stamp,
+        "stamped": stamped,
         "encode_key": encode_key,
         "Message": Message,
         "Call": Call,
@@ -48,7 +47,7 @@ def bind(
         "drop_late": task.drop_late,
         "passed": task.pass_message,
         "failed_pane": task.failures.pane,
-        "open_pane": lambda id, key, pane, watermark: task.cells.open(watermark, (id, key, pane)),
+        "open_pane": lambda id, key, pane, watermark: task.cells.open(watermark, id, (id, key, pane)),
         "wrong_time": wrong_time,
         "check_headers": check_headers,
     }
@@ -79,7 +78,7 @@ def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
             env[f"key_of_{number}"] = key_serde(entry.source.key).decode
         env[f"timestamp_{number}"] = entry.source.timestamp if entry.source else None
         env[f"failed_{number}"] = task.fail_message
-        env[f"open_{number}"] = task.open_message
+        env[f"open_{number}"] = task.message_opener(entry.stream)
         env[f"advance_{number}"] = partial(task.inputs.advance, entry.stream)
         env[f"observe_{number}"] = partial(task.inputs.observe, entry.stream)
 
@@ -115,8 +114,8 @@ def _window(
         decode_key=key_serde(flow.key).decode,
         lateness=operator.lateness,
         accumulate=operator.accumulate,
-        emit=partial(task.emit_pane, emit),
-        fail=partial(task.emit_pane, partial(task.fail_pane, operator.id)),
+        emit=task.pane_emitter(emit),
+        fail=task.pane_emitter(partial(task.fail_pane, operator.id)),
         late=_late(task, operator, flow.value),
         rouse=task.timeline.rouse,
         firing=partial(task.timeline.firing, line),
@@ -161,12 +160,10 @@ def _partition_by(task: "StageTask", operator: ops.PartitionBy, producer: int) -
     line, now = task.program.shape.line_in[operator.id], task.timeline.now
 
     def release(record: Any) -> None:
-        key, value, timestamp, headers = record
-        records.append((key, value, timestamp, (*headers, (STAMP, pack_stamp(producer, now[line])))))
+        records.append(stamped(record, pack_stamp(producer, now[line])))
 
     encode = value_serde(task.program.flows[operator.id].value).encode
-    stamped = task.program.stamped
-    bound = {"out": records.append, "list": records, "release": release if stamped else records.append}
+    bound = {"out": records.append, "list": records, "release": release if task.program.stamped else records.append}
     return {**bound, "f": operator.fn, "key": key_encoder(operator.key), "encode": encode}
 
 

@@ -14,17 +14,24 @@ Effect = tuple[str, Callable[..., None], tuple[Any, ...]]
 
 class Cell:
     """One message under way. `watermark` is the one it met when it came; `where` tells which message or pane it is,
-    the stream or window that it comes from first."""
+    `lane` has those of its stream or window."""
 
-    __slots__ = ("done", "effects", "failed", "pending", "watermark", "where")
+    __slots__ = ("done", "effects", "failed", "lane", "pending", "watermark", "where")
 
-    def __init__(self, watermark: int, where: tuple[Any, ...]) -> None:
+    def __init__(self, watermark: int, where: tuple[Any, ...], lane: "Lane") -> None:
         self.watermark = watermark
         self.where = where
+        self.lane = lane
         self.pending = 1
         self.failed = False
         self.done = False
         self.effects: list[Effect] = []
+
+
+class Lane(deque[Cell]):
+    """The messages under way of one stream or window, in the order they came. `opened` is how many came so far."""
+
+    opened = 0
 
 
 class Effects(Protocol):
@@ -57,29 +64,31 @@ class Cells:
         self._fail = fail
         self._moved = moved
         self._effects = effects
-        self._under_way: dict[str, deque[Cell]] = {}
-        self._opened: dict[str, int] = {}
+        self._lanes: dict[str, Lane] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._under_way.values()))
+        return sum(map(len, self._lanes.values()))
 
-    def open(self, watermark: int, where: tuple[Any, ...]) -> Cell:
-        cell, start = Cell(watermark, where), where[0]
-        queue = self._under_way.get(start)
-        if queue is None:
-            queue = self._under_way[start] = deque()
-            self._opened.setdefault(start, 0)
-        queue.append(cell)
-        self._opened[start] += 1
+    def lane(self, start: str) -> Lane:
+        """The lane of a stream or window."""
+        return self._lanes.setdefault(start, Lane())
+
+    def open(self, watermark: int, start: str, where: tuple[Any, ...]) -> Cell:
+        """A cell for a message from a stream or window."""
+        lane = self.lane(start)
+        cell = Cell(watermark, where, lane)
+        lane.append(cell)
+        lane.opened += 1
         return cell
 
     def opened(self, start: str) -> int:
         """How many messages of a stream or window came so far."""
-        return self._opened.get(start, 0)
+        return self.lane(start).opened
 
     def landed(self, start: str) -> int:
         """How many of them, counted from the first, have landed without a gap."""
-        return self.opened(start) - len(self._under_way.get(start, ()))
+        lane = self.lane(start)
+        return lane.opened - len(lane)
 
     def floor(self, start: str) -> int | None:
         """The watermark that the oldest message under way from a stream or window met; None if there is none.
@@ -87,28 +96,27 @@ class Cells:
         Each has its own floor, for it is only their own watermarks that grow in the order of arrival: a pane may meet
         an earlier time than a message before it.
         """
-        found = self._under_way.get(start)
+        found = self._lanes.get(start)
         return found[0].watermark if found else None
 
     def close(self, cell: Cell) -> None:
-        """One branch of the message has ended; with the last, release what it gathered."""
-        cell.pending -= 1
-        if cell.pending:
-            return
-        if not cell.failed:
+        """The last branch of the message has ended: release what it gathered."""
+        if cell.effects and not cell.failed:
             self._release(cell)
         cell.done = True
         self._tell_landed(cell.where)
-        queue = self._under_way[cell.where[0]]
-        if queue[0] is cell:
-            while queue and queue[0].done:
-                queue.popleft()
+        lane = cell.lane
+        if lane[0] is cell:
+            while lane and lane[0].done:
+                lane.popleft()
             self._moved()
 
     def _release(self, cell: Cell) -> None:
-        # State first: it may fail, and then the outputs stay back as well.
+        effects = cell.effects
+        if len(effects) > 1:
+            # State first: it may fail, and then the outputs stay back as well.
+            effects.sort(key=_is_output)
         undo: list[Callable[[], None]] = []
-        effects = cell.effects if len(cell.effects) < 2 else sorted(cell.effects, key=_is_output)
         for operator, apply, arguments in effects:
             try:
                 if len(arguments) > 1:

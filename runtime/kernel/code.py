@@ -14,6 +14,7 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.operators import Operator
 from .shape import Entry, Shape
+from .stamps import STAMP_SIZE
 from .times import EARLIEST, LATEST
 
 FILE_PREFIX = "<fluvial stage "
@@ -123,8 +124,12 @@ class Compiler:
         text.add(2, f"w = now[{part.line}]")
         for id in counted:
             text.add(2, f"c_{self.number[id]} = 0")
-        text.add(2, "rest = iter(records)")
-        text.add(2, "for k, v, t, h in rest:")
+        if part.cell:
+            text.add(2, "for i, (k, v, t, h) in enumerate(records, first):")
+        else:  # which message it is only matters if one fails
+            text.add(2, "rest = iter(records)")
+            text.add(2, "for k, v, t, h in rest:")
+        index = "i" if part.cell else "first + len(records) - rest.__length_hint__() - 1"
         text.add(3, "try:")
         if entry.clock == "stamps":
             self._stamp(part, number)
@@ -140,10 +145,10 @@ class Compiler:
             text.add(4, f"if not {EARLIEST} <= t <= {LATEST}:", entry.writer)
             text.add(5, "raise wrong_time(t)", entry.writer)
         text.add(3, "except Exception as error:")
-        text.add(4, f"failed_{number}(first + len(records) - rest.__length_hint__() - 1, error, {entry.writer!r})")
+        text.add(4, f"failed_{number}({index}, error, {entry.writer!r})")
         self._pass(part, 4)
-        where = f"failed_{number}(first + len(records) - rest.__length_hint__() - 1, error)"
-        opened = f"cell = open_{number}(first + len(records) - rest.__length_hint__() - 1, w)"
+        where = f"failed_{number}({index}, error)"
+        opened = f"cell = open_{number}(i, w)"
         self._dispatch(part, list(entry.readers), Names(value="v0"), 3, where, opened)
         if entry.clock == "source":
             self._advance(number, entry)
@@ -178,19 +183,21 @@ class Compiler:
     def _pass(self, part: Part, depth: int) -> None:
         """Leave a message out; where messages land one by one, it has landed."""
         if part.cell:
-            self.text.add(depth, "passed(first + len(records) - rest.__length_hint__() - 1)")
+            self.text.add(depth, "passed(i)")
         self.text.add(depth, "continue")
 
     def _stamp(self, part: Part, number: int) -> None:
         text = self.text
-        text.add(4, "s = h[-1][1]")
+        text.add(4, "if v is None:")
+        text.add(5, "s, h = h[-1][1], h[:-1]")
+        text.add(4, "else:")
+        text.add(5, f"s, v = v[-{STAMP_SIZE}:], v[:-{STAMP_SIZE}]")
         text.add(4, "if s != last:")
         text.add(5, "last = s")
         text.add(5, f"w = observe_{number}(s)")
-        text.add(5, "if len(s) != STAMP_SIZE:")
+        text.add(5, f"if len(s) != {STAMP_SIZE}:")
         text.add(6, "last = None")
         self._pass(part, 6)
-        text.add(4, "h = h[:-1]")
 
     def _advance(self, number: int, entry: Entry) -> None:
         text = self.text
@@ -233,7 +240,7 @@ class Compiler:
         self.follow(part, id, Names(), 5)
         text.add(3, "except Exception as error:")
         text.add(4, "failed_cell(cell, error)")
-        text.add(2, "close(cell)")
+        self._close(2)
 
     def _merge(self, id: str) -> None:
         """A merge that several ways lead to is a function, so that what follows it is written once."""
@@ -281,7 +288,13 @@ class Compiler:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
         text.add(depth + 1, "failed_cell(cell, error)" if part.cell else failed)
         if part.cell:
-            text.add(depth, "close(cell)")
+            self._close(depth)
+
+    def _close(self, depth: int) -> None:
+        """One branch of a message in a cell has ended; with the last, all that it gave rise to is there."""
+        self.text.add(depth, "cell.pending -= 1")
+        self.text.add(depth, "if not cell.pending:")
+        self.text.add(depth + 1, "close(cell)")
 
     def _outputs(self, start: str) -> list[str]:
         found = dict.fromkeys(self.shape.parts(start))
@@ -381,11 +394,12 @@ def _encoded(compiler: Compiler, operator: Operator, names: Names) -> str:
 
 def _border_record(compiler: Compiler, part: Part, operator: ops.PartitionBy, names: Names) -> str:
     n = compiler.number[operator.id]
-    headers = names.headers
-    if compiler.stamped and not part.cell:
-        headers += f" + ((STAMP, pack_stamp(producer, {_watermark(compiler, part, operator)})),)"
-    key = f"key_{n}(f_{n}({names.value}))"
-    return f"({key}, {_encoded(compiler, operator, names)}, {names.timestamp}, {headers})"
+    key, rest = f"key_{n}(f_{n}({names.value}))", f"{names.timestamp}, {names.headers}"
+    if not compiler.stamped or part.cell:
+        return f"({key}, {_encoded(compiler, operator, names)}, {rest})"
+    stamp = f"pack_stamp(producer, {_watermark(compiler, part, operator)})"
+    whole = f"({key}, encode_{n}({names.value}) + {stamp}, {rest})"
+    return f"{whole} if {names.value} is not None else stamped(({key}, None, {rest}), {stamp})"
 
 
 def _sent_record(compiler: Compiler, _: Part, operator: ops.SendTo, names: Names) -> str:

@@ -7,6 +7,7 @@ needed, 1, 2, 4, 8 ... at a time, since a function that never suspends needs onl
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
 from typing import Any
 
 from ...dsl.operators import AsyncFlatMap
@@ -20,13 +21,14 @@ Gate = Callable[["Call"], Awaitable[None]]
 class Call:
     """One call: its arguments, and what came of it."""
 
-    __slots__ = ("done", "error", "expired", "item", "key", "results", "value")
+    __slots__ = ("deadline", "done", "error", "expired", "item", "key", "results", "value")
 
     def __init__(self, key: bytes | None, value: Any, item: Any) -> None:
         self.key = key
         self.value = value
         self.item = item
         self.done = self.expired = False
+        self.deadline = 0.0
         self.results: list[Any] = []
         self.error: BaseException | None = None
 
@@ -38,37 +40,40 @@ class Deadlines:
     for each call, which takes longer than all else that is done for it.
     """
 
-    __slots__ = ("_alarm", "_running", "_timeout")
+    __slots__ = ("_alarm", "_now", "_running", "_timeout")
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._running: dict[Call, tuple[float, asyncio.Task[Any]]] = {}
+        self._running: dict[Call, asyncio.Task[Any]] = {}
         self._alarm: asyncio.TimerHandle | None = None
+        self._now: Callable[[], float] | None = None
 
     def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        loop = worker.get_loop()
-        deadline = loop.time() + self._timeout
-        self._running[call] = deadline, worker
+        if self._now is None:
+            self._now = worker.get_loop().time
+        call.deadline = self._now() + self._timeout
+        self._running[call] = worker
         if self._alarm is None:
-            self._alarm = loop.call_at(deadline, self._ring)
+            self._alarm = worker.get_loop().call_at(call.deadline, self._ring)
 
     def end(self, call: Call, worker: "asyncio.Task[Any]") -> None:
         """The call has ended, in whatever way."""
-        self._running.pop(call, None)
+        running = self._running
+        running.pop(call, None)
         if call.expired:
             call.expired = False
             worker.uncancel()
-        if not self._running and self._alarm is not None:
+        if not running and self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
     def _ring(self) -> None:
         self._alarm = None
         while self._running:
-            call, (deadline, worker) = next(iter(self._running.items()))
+            call, worker = next(iter(self._running.items()))
             loop = worker.get_loop()
-            if deadline > loop.time():
-                self._alarm = loop.call_at(deadline, self._ring)
+            if call.deadline > loop.time():
+                self._alarm = loop.call_at(call.deadline, self._ring)
                 return
             del self._running[call]
             call.expired = True
@@ -109,7 +114,7 @@ class Pool:
 
     def submit(self, call: Call) -> None:
         self.outstanding += 1
-        lane = self._lane(call)
+        lane = None if self._lane is None else self._lane(call)
         if lane is not None:
             self._lanes.setdefault(lane, deque()).append(call)
         self._waiting.append(call)
@@ -125,50 +130,47 @@ class Pool:
     async def _work(self) -> None:
         worker = asyncio.current_task()
         assert worker is not None
+        waiting, workers, limit, retry, fn = self._waiting, self._workers, self._limit, self._retry, self._fn
+        begin, end, gate, finish = self._deadlines.begin, self._deadlines.end, self._gate, self._end
         # Let this worker's siblings be started only if work is left after one turn of the loop.
-        while self._waiting:
-            call = self._waiting.popleft()
-            self._spread()
+        while waiting:
+            call = waiting.popleft()
+            if waiting and len(workers) < limit:
+                self._start()
             self.in_flight += 1
             try:
-                await self._attempt(call, worker)
-                if self._gate is not None:
-                    await self._gate(call)
+                # All in one coroutine: another one for each call would take as long as all that is done here.
+                for repeat in count(1):
+                    begin(call, worker)
+                    try:
+                        call.results = list(await fn(call.value))
+                        call.error = None
+                    except Exception as error:
+                        call.error = error
+                    except asyncio.CancelledError as error:
+                        # Somebody else's wish comes first: that this worker stops.
+                        if worker.cancelling() > call.expired:
+                            raise
+                        call.error = TimeoutError() if call.expired else error
+                    finally:
+                        end(call, worker)
+                    if call.error is None or repeat == retry.attempts or not isinstance(call.error, retry.on):
+                        break
+                    await self._sleep(retry.pause_ms(repeat) / 1000)
+                if gate is not None:
+                    await gate(call)
             finally:
                 self.in_flight -= 1
-            self._end(call)
+            finish(call)
         # At once: a call submitted before the loop takes note of this worker's end must start another.
-        self._workers.discard(worker)
-
-    def _spread(self) -> None:
-        if self._waiting and len(self._workers) < self._limit:
-            self._start()
-
-    async def _attempt(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        for repeat in range(1, self._retry.attempts + 1):
-            self._deadlines.begin(call, worker)
-            try:
-                call.results = list(await self._fn(call.value))
-                call.error = None
-            except Exception as error:
-                call.error = error
-            except asyncio.CancelledError as error:
-                # Somebody else's wish comes first: that this worker stops.
-                if worker.cancelling() > call.expired:
-                    raise
-                call.error = TimeoutError() if call.expired else error
-            finally:
-                self._deadlines.end(call, worker)
-            if call.error is None or repeat == self._retry.attempts or not isinstance(call.error, self._retry.on):
-                return
-            await self._sleep(self._retry.pause_ms(repeat) / 1000)
+        workers.discard(worker)
 
     def _end(self, call: Call) -> None:
-        call.done = True
-        lane = self._lane(call)
+        lane = None if self._lane is None else self._lane(call)
         if lane is None:
             self._hand_on(call)
             return
+        call.done = True
         queue = self._lanes[lane]
         while queue and queue[0].done:
             self._hand_on(queue.popleft())
@@ -186,10 +188,6 @@ class Pool:
             worker.cancel()
 
 
-def _no_lane(_: Call) -> None:
-    return None
-
-
 def _one_lane(_: Call) -> str:
     return "task"
 
@@ -198,5 +196,5 @@ def _key_lane(call: Call) -> bytes | None:
     return call.key
 
 
-_LANES: dict[str, Callable[[Call], Any]] = {"none": _no_lane, "input": _one_lane, "key": _key_lane}
+_LANES: dict[str, Callable[[Call], Any] | None] = {"none": None, "input": _one_lane, "key": _key_lane}
 """Calls of one lane are handed on in the order they were submitted; None: as they end."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from ...dsl.message import Headers, PaneKind, Window
-from .state import Change, KeyedState
+from .state import Change, KeyedState, TimedState
 from .timers import Timers
 from .times import END
 from .windows import Context, keyless
@@ -23,7 +23,7 @@ SLOTS = 16
 """Slots of timers within a gap."""
 
 
-class Span(Struct, Generic[A], array_like=True):
+class Span(Struct, Generic[A], array_like=True, gc=False):
     """One session: its first and last message's time, what was gathered, and what has been emitted of it.
 
     `held` says that the accumulator holds messages; `fired` that nothing has come since its last pane; `standing` is
@@ -38,48 +38,93 @@ class Span(Struct, Generic[A], array_like=True):
     standing: list[tuple[int, int]]
 
 
-class Sessions(Struct, Generic[A], array_like=True):
-    """The sessions of one key by start, and the earliest timer that was set for it."""
-
-    timer: int
-    spans: list[Span[A]]
-
-
 class SessionOperator:
-    """Sessions of one gap.
+    """Sessions of one gap: the spans of each key, in their order. One that has not fired has a timer at its end, or
+    before.
 
     A span that has fired stays as long as a message that is not late may join it: until the watermark is at its end +
     lateness + gap, and while the next span, that stays itself, is near enough for one message to join both. Then it is
     forgotten: later messages that are accepted, each a gap before the last, might lead back to any session of the past.
+    What is to be forgotten is left out whenever its key is looked at, and goes when its slot of `fired` keys is over.
     """
 
     def __init__(self, context: Context, gap: int) -> None:
         self._context = context
         self._gap = gap
+        self._slot = max(1, gap // SLOTS)
+        self._kept = context.lateness + gap  # after its end, once it has fired
         self._fired = context.watermark
-        kind: Any = Sessions[context.state_type]  # type: ignore[name-defined]
-        self._keys = KeyedState(context.id, context.below, kind, _no_sessions, context.empty)
-        self._timers = Timers(context.id, context.below, gap // SLOTS, context.empty, context.rouse)
+        self._pane = context.panes()
+        kind: Any = list[Span[context.state_type]]  # type: ignore[name-defined]
+        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
+        self._keys = KeyedState(id, below, kind, list, empty)
+        self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark)
+        self._forgotten = TimedState(id, below, bool, bool, empty, rouse, mark=b"f")
+        self.add = self._add()
 
-    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
-        if key is None:
-            raise keyless()
-        gap, fresh = self._gap, self._keys.layer.fresh
-        sessions: Sessions[Any] = fresh[key]
-        joined = [span for span in sessions.spans if span.first - gap <= timestamp <= span.last + gap]
+    def _add(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+        # A closure over locals: this runs for each message.
+        gap, reach, fold = self._gap, self._gap + 1 + self._context.lateness, self._context.aggregate.add
+        fresh, begin, join = self._keys.layer.fresh, self._begin, self._join
+
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+            if key is None:
+                raise keyless()
+            spans = fresh[key]
+            if len(spans) == 1:
+                # Nearly all messages belong to the one session that goes on.
+                span = spans[0]
+                last = span.last
+                if not span.fired and span.first - gap <= timestamp <= last + gap and last + reach > watermark:
+                    span.accumulator = fold(span.accumulator, value)
+                    if timestamp > last:
+                        span.last = timestamp
+                    elif timestamp < span.first:
+                        span.first = timestamp
+                    fresh[key] = spans
+                    return
+            elif not spans and timestamp + reach > watermark:
+                begin(key, value, timestamp)
+                return
+            join(key, spans, value, timestamp, headers, watermark)
+
+        return add
+
+    def _begin(self, key: bytes, value: Any, timestamp: int) -> None:
+        """The first session of a key, for a message that is not late."""
+        aggregate = self._context.aggregate
+        end = timestamp + self._gap + 1
+        span = Span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, False, [])
+        self._keys.layer.fresh[key] = [span]
+        if end <= self._fired:
+            self._fire(key, span, "late")
+        else:
+            self._timers.set(end, key)
+
+    def _join(
+        self, key: bytes, spans: list[Span[Any]], value: Any, timestamp: int, headers: Headers, watermark: int
+    ) -> None:
+        gap = self._gap
+        spans = self._staying(spans, self._fired)
+        if not spans and timestamp + gap + 1 + self._context.lateness > watermark:
+            self._begin(key, value, timestamp)
+            return
+        joined = [span for span in spans if span.first - gap <= timestamp <= span.last + gap]
         last = max(timestamp, joined[-1].last) if joined else timestamp
         end = last + gap + 1
         if end + self._context.lateness <= watermark:
             self._context.late(key, value, timestamp, headers)
             return
+        timed = any(not span.fired for span in joined)
         span = self._union(joined, value, timestamp, last)
         if len(joined) != 1:
             gone = {id(other) for other in joined}
-            others = [other for other in sessions.spans if id(other) not in gone]
-            sessions.spans = sorted([*others, span], key=_first)
-        self._remember(fresh, key, sessions, end)
+            spans = sorted([*(other for other in spans if id(other) not in gone), span], key=_first)
+        self._keys.layer.fresh[key] = spans
         if end <= self._fired:
             self._fire(key, span, "late")
+        elif not timed:
+            self._timers.set(end, key)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
         # A timer that was set stays: it rings for nothing.
@@ -104,46 +149,57 @@ class SessionOperator:
         standing = list(chain.from_iterable(span.standing for span in joined))
         return Span(first, last, accumulator, True, False, standing)
 
-    def _remember(self, fresh: dict[bytes, Any], key: bytes, sessions: Sessions[Any], due: int) -> None:
-        if due < sessions.timer:
-            sessions.timer = due
-            self._timers.set(due, key)
-        fresh[key] = sessions
-
     def _fire(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
-        window = Window(span.first, span.last + self._gap + 1)
-        replaces = [Window(*past) for past in span.standing if past != (window.start, window.end)]
-        span.standing = [(window.start, window.end)]
+        end = span.last + self._gap + 1
+        standing, span.standing = span.standing, [(span.first, end)]
+        replaces = tuple(sorted(Window(*past) for past in standing if past != (span.first, end))) if standing else ()
         span.fired = True
-        self._context.pane(key, window, span.accumulator, kind, tuple(sorted(replaces)))
+        self._pane(key, Window(span.first, end), span.accumulator, kind, replaces)
         if not self._context.accumulate:
             span.accumulator, span.held = None, False
+        due = end + self._kept
+        self._forgotten.fresh(due + -due % self._slot)[key] = True
 
     def advance(self, watermark: int) -> None:
-        for time, keys in self._timers.ring(watermark):
-            self._context.firing(time)
-            self._fired = max(self._fired, time)
-            for key in keys:
-                self._ring(key, time)
+        for time, key in self._timers.ring(watermark):
+            if time > self._fired:
+                self._context.firing(time)
+                self._fired = time
+            self._ring(key, time)
         if watermark < END:
             self._fired = max(self._fired, watermark)
+        while (slot := self._forgotten.first()) is not None and slot <= watermark:
+            self._forget(slot, watermark)
 
     def _ring(self, key: bytes, time: int) -> None:
-        """Fire and forget what is due for a key by `time`, and set its next timer."""
+        """Fire what is due for a key by `time`, and set the timers of what is not."""
         fresh = self._keys.layer.fresh
-        sessions: Sessions[Any] = fresh[key]
-        for span in sessions.spans:
-            if not span.fired and span.last + self._gap < time:
-                self._fire(key, span, "on_time")
-        sessions.spans = self._staying(sessions.spans, time)
-        if not sessions.spans:
-            self._keys.delete(key)
-            return
-        sessions.timer = END
-        due = min(due for due in map(self._due, sessions.spans) if due > time)
-        self._remember(fresh, key, sessions, due)
+        spans: list[Span[Any]] = fresh[key]
+        for span in spans:
+            if not span.fired:
+                end = span.last + self._gap + 1
+                if end <= time:
+                    self._fire(key, span, "on_time")
+                    fresh[key] = spans
+                else:
+                    self._timers.set(end, key)
+
+    def _forget(self, slot: int, watermark: int) -> None:
+        """Forget what is over for the keys of a slot."""
+        fresh = self._keys.layer.fresh
+        for key, _ in self._forgotten.at[slot].items():
+            spans = fresh[key]
+            stay = self._staying(spans, watermark)
+            if not stay:
+                self._keys.delete(key)
+            elif len(stay) < len(spans):
+                fresh[key] = stay
+        self._forgotten.drop(slot)
 
     def _staying(self, spans: list[Span[Any]], time: int) -> list[Span[Any]]:
+        if len(spans) == 1:
+            span = spans[0]
+            return spans if not span.fired or span.last + self._gap + 1 + self._kept > time else []
         stay: list[Span[Any]] = []
         for span in reversed(spans):
             if self._due(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
@@ -153,21 +209,23 @@ class SessionOperator:
     def _due(self, span: Span[Any]) -> int:
         """When something next happens to a span: it fires, or is forgotten."""
         end = span.last + self._gap + 1
-        return end + self._context.lateness + self._gap if span.fired else end
+        return end + self._kept if span.fired else end
 
     def wake(self) -> int:
-        return self._timers.wake()
+        slot = self._forgotten.first()
+        return self._timers.wake() if slot is None else min(self._timers.wake(), slot)
+
+    @property
+    def changed(self) -> int:
+        return self._keys.changed + self._timers.changed + self._forgotten.changed
 
     def changes(self) -> Iterator[Change]:
-        return chain(self._keys.changes(), self._timers.changes())
+        return chain(self._keys.changes(), self._timers.changes(), self._forgotten.changes())
 
     def settle(self, room: int) -> int:
         kept = self._keys.settle(room)
-        return kept + self._timers.settle(room - kept)
-
-
-def _no_sessions() -> Sessions[Any]:
-    return Sessions(END, [])
+        kept += self._timers.settle(room - kept)
+        return kept + self._forgotten.settle(room - kept)
 
 
 def _first(span: Span[Any]) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from .failures import Failures, Where
 from .inputs import Accepts, Inputs
 from .pool import Gate, Pool, Sleep
 from .program import Position, Program
+from .stamps import unstamped
 from .state import Bytes, Change
 from .timeline import Timeline
 from .times import START
@@ -24,12 +26,17 @@ from .windows import WindowOperator
 DEAD_LETTERS = "dead-letters"
 """Stands for an operator where `take` gives dead letters."""
 
-Landed = Callable[[str, Sequence[int], int], None]
-"""Called with (stream, offsets of its batch, index among them) once a message of an asynchronous stage has landed."""
 
+@dataclass(slots=True)
+class _Batch:
+    """What is being fed: `records[start:]` of a partition and a mark for each of them, 1 once it has landed."""
 
-def _nowhere(stream: str, offsets: Sequence[int], index: int) -> None:
-    pass
+    stream: str
+    partition: int
+    offsets: Sequence[int]
+    records: Sequence[Record]
+    start: int
+    marks: bytearray
 
 
 def _every(_: object) -> bool:
@@ -56,7 +63,6 @@ class StageTask:
         accepts: Accepts = _every,
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
-        landed: Landed = _nowhere,
     ) -> None:
         position = position or Position()
         self.program = program
@@ -69,8 +75,7 @@ class StageTask:
         self.pools: dict[str, Pool] = {}
         self.windows: dict[str, WindowOperator] = {}
         self._late_panes: list[tuple[Any, ...]] | None = None
-        self._landed = landed
-        self._batch: tuple[str, int, Sequence[int], Sequence[Record]] = ("", 0, (), ())
+        self._batch = _Batch("", 0, (), (), 0, bytearray())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
         timed = any(isinstance(operator, WindowBy | PartitionBy) for operator in program.shape.operators.values())
         self.timeline = Timeline(program.shape.lines, self.cells.floor, eager=timed)
@@ -96,9 +101,13 @@ class StageTask:
         records: Sequence[Record],
         start: int = 0,
         stop: int | None = None,
+        marks: bytearray | None = None,
     ) -> None:
-        """Process `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`."""
-        self._batch = (stream, partition, offsets, records)
+        """Process `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`.
+
+        In an asynchronous stage a byte of `marks`, one for each of them, becomes 1 once the message has landed.
+        """
+        self._batch = _Batch(stream, partition, offsets, records, start, marks or bytearray(len(records) - start))
         part = records if start == 0 and stop is None else records[start:stop]
         self.fed[stream] += len(part)
         source = self.inputs.entries[stream].clock == "source"
@@ -130,7 +139,7 @@ class StageTask:
     @property
     def busy(self) -> bool:
         """Whether messages or firings are under way."""
-        return len(self.cells) > 0
+        return self.program.asynchronous and len(self.cells) > 0
 
     def cancel(self) -> None:
         """Give up the calls under way."""
@@ -162,6 +171,11 @@ class StageTask:
         """How far time had come for the messages that have landed."""
         return self.inputs.position(self.cells.floor, self.cells.landed)
 
+    @property
+    def changed(self) -> int:
+        """How many values of state have changed since the last `settle`, about."""
+        return sum(window.changed for window in self.windows.values())
+
     def changes(self) -> Iterator[Change]:
         """The changes of state since the last `settle`."""
         for id, window in self.windows.items():
@@ -186,15 +200,23 @@ class StageTask:
     # Failures and landing; called from compiled code.
 
     def fail_message(self, index: int, error: BaseException, operator: str | None = None) -> None:
-        stream, partition, offsets, records = self._batch
-        self.failures.message(Where(stream, partition, offsets[index], records[index]), error, operator)
+        self.failures.message(self._where(self._batch, index), error, operator)
 
     def pass_message(self, index: int) -> None:
         """A message that opened no cell, since it is a control message or could not be decoded, has landed."""
-        self._on_landed((*self._batch, index))
+        self._on_landed((self._batch, index))
 
-    def open_message(self, index: int, watermark: int) -> Cell:
-        return self.cells.open(watermark, (*self._batch, index))
+    def message_opener(self, stream: str) -> Callable[[int, int], Cell]:
+        """A function that opens a cell for a message of a stream, given its index and watermark."""
+        lane = self.cells.lane(stream)
+
+        def open_message(index: int, watermark: int) -> Cell:
+            cell = Cell(watermark, (self._batch, index), lane)
+            lane.append(cell)
+            lane.opened += 1
+            return cell
+
+        return open_message
 
     def fail_cell(self, cell: Cell, error: BaseException, operator: str | None = None) -> None:
         """A message in a cell failed. What `on_error=fail()` raises is kept for `check`: workers have no caller."""
@@ -203,8 +225,7 @@ class StageTask:
             if len(cell.where) == 3:
                 self.failures.pane(*cell.where, error)
             else:
-                stream, partition, offsets, records, index = cell.where
-                self.failures.message(Where(stream, partition, offsets[index], records[index]), error, operator)
+                self.failures.message(self._where(*cell.where), error, operator)
         except Exception as raised:
             self.error = self.error or raised
 
@@ -217,12 +238,16 @@ class StageTask:
                 raise
             self.error = self.error or raised
 
-    def emit_pane(self, emit: Callable[..., None], key: bytes, pane: Pane[Any, Any], *rest: Any) -> None:
-        """Hand a pane on, or its failure; a late one not before all that its message does to windows is done."""
-        if pane.kind == "late" and self._late_panes is not None:
-            self._late_panes.append((emit, key, pane, *rest))
-        else:
-            emit(key, pane, *rest)
+    def pane_emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
+        """Hands a pane on, or its failure; a late one not before all that its message does to windows is done."""
+
+        def emit_pane(key: bytes, pane: Pane[Any, Any], *rest: Any) -> None:
+            if self._late_panes is None or pane.kind != "late":
+                emit(key, pane, *rest)
+            else:
+                self._late_panes.append((emit, key, pane, *rest))
+
+        return emit_pane
 
     def emit_late(self) -> None:
         """A message has done to windows all that it was to do: hand on the panes that waited for that."""
@@ -254,5 +279,12 @@ class StageTask:
 
     def _on_landed(self, where: tuple[Any, ...]) -> None:
         # Under on_error=fail() a message that failed never lands.
-        if len(where) == 5 and self.error is None:
-            self._landed(where[0], where[2], where[4])
+        if len(where) == 2 and self.error is None:
+            batch, index = where
+            batch.marks[index - batch.start] = 1
+
+    def _where(self, batch: _Batch, index: int) -> Where:
+        record = batch.records[index]
+        if self.inputs.entries[batch.stream].clock == "stamps":
+            record = unstamped(record)
+        return Where(batch.stream, batch.partition, batch.offsets[index], record)

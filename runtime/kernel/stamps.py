@@ -1,12 +1,16 @@
 """What travels beside the data in an intermediate stream: watermarks of the producers, and control messages.
 
 A producer is a task of the stage that writes the stream; it is known by its number. Each record it writes carries a
-stamp, the watermark it had then, as its last header. Control messages go to every partition and fill the idle time.
+stamp, the watermark it had then: behind the bytes of its value, or, where it has none, as its last header. (A header
+on each would take as long as all else that is done for a record.) Control messages go to every partition and fill the
+idle time.
 """
 
 from struct import Struct as Layout
 
 import msgspec
+
+from ...dsl.message import Record
 
 STAMP = "fluvial-stamp"
 _LAYOUT = Layout(">Iq")
@@ -16,6 +20,22 @@ pack_stamp = _LAYOUT.pack
 """(producer, watermark in ms) as bytes."""
 
 unpack_stamp = _LAYOUT.unpack
+
+
+def stamped(record: Record, stamp: bytes) -> Record:
+    """A record as it crosses a border."""
+    key, value, timestamp, headers = record
+    if value is None:
+        return key, None, timestamp, (*headers, (STAMP, stamp))
+    return key, value + stamp, timestamp, headers
+
+
+def unstamped(record: Record) -> Record:
+    """A record as it was before it crossed a border."""
+    key, value, timestamp, headers = record
+    if value is None:
+        return key, None, timestamp, headers[:-1]
+    return key, value[:-STAMP_SIZE], timestamp, headers
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):

@@ -134,6 +134,17 @@ class Layer:
         # Keys alone are sorted faster than pairs.
         return iter([(key, found[key]) for key in sorted(found)])
 
+    @property
+    def changed(self) -> int:
+        """How many values `changes` would hand over, about."""
+        return len(self.fresh) + len(self._gone)
+
+    def written(self) -> set[bytes]:
+        """The keys that the bytes below have."""
+        if self.complete:
+            return {*self.clean, *self._gone}
+        return {key for key, _ in self._below.scan(self.prefix)}
+
     def changes(self) -> Iterator[Change]:
         for key in self._gone:
             if key not in self.fresh:
@@ -165,6 +176,10 @@ class KeyedState:
     def delete(self, key: bytes) -> None:
         self.layer.delete(key)
 
+    @property
+    def changed(self) -> int:
+        return self.layer.changed
+
     def changes(self) -> Iterator[Change]:
         return self.layer.changes()
 
@@ -173,7 +188,8 @@ class KeyedState:
 
 
 class TimedState:
-    """A value per time and key. `on_new(time)` is called when a time is first used."""
+    """A value per time and key. `on_new(time)` is called when a time is first used. `mark`, a byte, tells one such
+    state of an operator from another."""
 
     __slots__ = ("_absent", "_below", "_codec", "_dropped", "_on_new", "_order", "_prefix", "at")
 
@@ -185,13 +201,15 @@ class TimedState:
         absent: Callable[[], Any],
         complete: bool,
         on_new: Callable[[int], None],
+        *,
+        mark: bytes = b"t",
     ) -> None:
-        self._prefix = name.encode() + b"\0t"
+        self._prefix = name.encode() + b"\0" + mark
         self._below = below
         self._codec = Codec(kind)
         self._absent = absent
         self._on_new = on_new
-        self._dropped: list[Layer] = []
+        self._dropped: list[tuple[bytes, set[bytes]]] = []
         self.at: dict[int, Layer] = {}
         self._order: list[int] = []  # a heap of its times; those that are no longer in use leave it late
         for time in [] if complete else self._stored_times():
@@ -235,20 +253,25 @@ class TimedState:
 
     def drop(self, time: int) -> None:
         """Forget a time and its values."""
-        self._dropped.append(self.at.pop(time))
+        layer = self.at.pop(time)
+        if keys := layer.written():
+            self._dropped.append((layer.prefix, keys))
+        # It and its values refer to each other, so they would stay until the garbage collector's last round.
+        layer.fresh.clear()
+
+    @property
+    def changed(self) -> int:
+        """How many values `changes` would hand over, about."""
+        return sum(layer.changed for layer in self.at.values()) + sum(len(keys) for _, keys in self._dropped)
 
     def changes(self) -> Iterator[Change]:
-        for layer in self._dropped:
-            held = {*layer.clean} if layer.complete else {key for key, _ in layer.items()}
-            for key in held | layer._gone:
-                yield layer.prefix, key, None
+        for prefix, keys in self._dropped:
+            for key in keys:
+                yield prefix, key, None
         for layer in self.at.values():
             yield from layer.changes()
 
     def settle(self, room: int) -> int:
-        for layer in self._dropped:
-            # It and its values refer to each other, so they would stay until the garbage collector's last round.
-            layer.fresh.clear()
         self._dropped.clear()
         kept = 0
         for layer in self.at.values():

@@ -51,11 +51,12 @@ class Timeline:
         self._following = self._again = False
         self._windows: dict[str, Advances] = {}
         self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
-        self._moves: dict[LineKind, Callable[[int, Line], None]] = {
+        moves: dict[LineKind, Callable[[int, Line], None]] = {
             "held": self._hold,
             "window": self._fire,
             "meeting": self._meet,
         }
+        self._steps = [(moves[line.kind], index, line) for index, line in enumerate(lines) if line.kind != "stream"]
 
     def attach(self, id: str, window: Advances) -> None:
         self._windows[id] = window
@@ -73,8 +74,7 @@ class Timeline:
         """A stream's watermark is at least this; let everything behind it follow."""
         index = self._streams[name]
         if watermark > self.now[index]:
-            self._told[index] = self._last(index)
-            self.now[index] = watermark
+            self.set_now(index, watermark)
             self.follow()
 
     def _last(self, index: int) -> int:
@@ -86,8 +86,10 @@ class Timeline:
         return [self._last(index) for index in range(len(self.lines))]
 
     def set_now(self, index: int, watermark: int) -> None:
-        if watermark > self.now[index]:
-            self._told[index] = self._last(index)
+        before = self.now[index]
+        if watermark > before:
+            if before != END:
+                self._told[index] = before
             self.now[index] = watermark
 
     def firing(self, index: int, time: int) -> None:
@@ -117,12 +119,11 @@ class Timeline:
         try:
             while self._again:
                 self._again = False
-                for index, line in enumerate(self.lines):
-                    if line.kind != "stream":
-                        self._moves[line.kind](index, line)
+                for move, index, line in self._steps:
+                    move(index, line)
         finally:
             self._following = False
-        self.wake[0] = min((window.wake() for window in self._windows.values()), default=END)
+        self.wake[0] = min([window.wake() for window in self._windows.values()], default=END)
 
     def _hold(self, index: int, line: Line) -> None:
         floor = self._floor(line.owner)

@@ -1,78 +1,97 @@
 """Timers by key: kept with the state in slots of time, and in memory in their order once their slot has come."""
 
+from bisect import insort
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
 
 from .state import Bytes, Change, TimedState
-from .times import END, START
+from .times import END
 
 
 class Timers:
     """Which keys ring at which times, in ms. A key has one timer in each slot of `slot` ms: the earliest that was set.
 
-    Slots are few, though times may all differ. A slot that the watermark has come to is open: its timers are in a heap
-    too, and those set in it since. `on_new(time)` is called when a timer is set, and for the slots that were kept.
+    Slots are few, though times may all differ. A slot that the watermark has come to is open: its timers are in a list
+    too, in their order. A timer that has rung goes with its slot; until then its time, which is not after the last
+    watermark, `rung`, tells it from others. `on_new(time)` is called when a timer is set, and for the slots that were
+    kept.
     """
 
-    def __init__(self, name: str, below: Bytes, slot: int, complete: bool, on_new: Callable[[int], None]) -> None:
-        self._slot = max(1, slot)
+    def __init__(
+        self, name: str, below: Bytes, slot: int, complete: bool, on_new: Callable[[int], None], rung: int
+    ) -> None:
+        self._size = max(1, slot)
         self._on_new = on_new
-        self._heap: list[tuple[int, bytes]] = []
-        self._open: set[int] = set()
-        self._reached = START
+        self._rung = self._reached = rung
         self._state = TimedState(name, below, int, _never, complete, on_new)
+        self._due: list[tuple[int, bytes]] = []
+        self._next = 0  # in that list
+        self._open: list[int] = []
+        self._closed = sorted(self._state.at)
 
     def set(self, time: int, key: bytes) -> None:
-        """Let a key ring at a time, if it would ring later or not at all in that slot."""
-        slot = time - time % self._slot
-        times = self._state.fresh(slot)
-        if time < times[key]:
+        """Let a key ring at a time after the last watermark, if it would ring later or not at all in that slot."""
+        slot = time - time % self._size
+        layer = self._state.at.get(slot)
+        if layer is None:
+            times = self._state.fresh(slot)
+            insort(self._closed, slot)
+        else:
+            times = layer.fresh
+        known = times[key]
+        if time < known or known <= self._rung:
             times[key] = time
             if slot <= self._reached:
-                if slot not in self._open:
-                    self._open_slot(slot)
-                else:
-                    heappush(self._heap, (time, key))
+                self._set_in_open(slot, time, key)
             self._on_new(time)
 
-    def ring(self, watermark: int) -> Iterator[tuple[int, list[bytes]]]:
-        """The times up to the watermark that have timers, the earliest first, with their keys in order. They are gone
-        then; timers that are set meanwhile ring too."""
-        heap, at, size = self._heap, self._state.at, self._slot
-        self._open_up_to(watermark)
-        while heap and heap[0][0] <= watermark:
-            time, keys = heap[0][0], []
-            layer = at[time - time % size]
-            while heap and heap[0][0] == time:
-                key = heappop(heap)[1]
-                if layer.fresh[key] == time:  # else an earlier one took its place
-                    layer.delete(key)
-                    keys.append(key)
-            if keys:
-                yield time, keys
-        self._drop_up_to(watermark)
+    def _set_in_open(self, slot: int, time: int, key: bytes) -> None:
+        if slot in self._open:
+            insort(self._due, (time, key), self._next)
+        else:
+            self._open_reached()
 
-    def _open_up_to(self, watermark: int) -> None:
-        if watermark > self._reached:
-            self._reached = watermark
-            for slot in [slot for slot in self._state.at if slot <= watermark and slot not in self._open]:
-                self._open_slot(slot)
+    def ring(self, watermark: int) -> Iterator[tuple[int, bytes]]:
+        """The timers up to the watermark as (time, key), in their order. They do not ring again; timers that are set
+        meanwhile ring too."""
+        due, at, size = self._due, self._state.at, self._size
+        last: tuple[int, bytes] | None = None
+        self._reached = max(self._reached, watermark)
+        self._open_reached()
+        while self._next < len(due) and due[self._next][0] <= watermark:
+            timer = due[self._next]
+            time, key = timer
+            self._next += 1
+            # Else an earlier one took its place, or it has rung.
+            if at[time - time % size].fresh[key] == time and timer != last:
+                last, self._rung = timer, time
+                yield timer
+        if watermark < END:
+            self._rung = max(self._rung, watermark)
+        if self._next > len(due) // 2:  # what has rung goes, in pieces that are worth it
+            del due[: self._next]
+            self._next = 0
+        while self._open and self._open[0] + self._size <= watermark:
+            self._state.drop(self._open.pop(0))
 
-    def _open_slot(self, slot: int) -> None:
-        self._open.add(slot)
-        for key, time in self._state.at[slot].items():
-            heappush(self._heap, (time, key))
-
-    def _drop_up_to(self, watermark: int) -> None:
-        for slot in [slot for slot in self._open if slot + self._slot <= watermark]:
-            self._open.remove(slot)
-            self._state.drop(slot)
+    def _open_reached(self) -> None:
+        while self._closed and self._closed[0] <= self._reached:
+            slot = self._closed.pop(0)
+            insort(self._open, slot)
+            timers = sorted((time, key) for key, time in self._state.at[slot].items() if time > self._rung)
+            if self._next < len(self._due) and timers and timers[0] < self._due[-1]:
+                self._due[self._next :] = sorted([*self._due[self._next :], *timers])
+            else:
+                self._due.extend(timers)
 
     def wake(self) -> int:
         """The watermark from which `ring` has something to do; END if there are no timers."""
-        if self._heap:  # slots that are not open yet come later
-            return self._heap[0][0]
-        return min((slot for slot in self._state.at if slot not in self._open), default=END)
+        if self._next < len(self._due):  # slots that are not open yet come later
+            return self._due[self._next][0]
+        return self._closed[0] if self._closed else END
+
+    @property
+    def changed(self) -> int:
+        return self._state.changed
 
     def changes(self) -> Iterator[Change]:
         return self._state.changes()

@@ -1,6 +1,6 @@
 """Tumbling windows: an accumulator per window end and key; the ends are the timers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -21,6 +21,7 @@ class TumblingOperator:
         self._size = size
         self._lateness = context.lateness
         self._fired = context.watermark
+        self._pane = context.panes()
         self._state = TimedState(
             context.id, context.below, context.state_type, context.aggregate.init, context.empty, context.rouse
         )
@@ -29,7 +30,7 @@ class TumblingOperator:
     def _add(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         # A closure over locals: this runs for each message.
         size, lateness, state, fold = self._size, self._lateness, self._state, self._context.aggregate.add
-        late, fire_late, at = self._context.late, self._fire_late, self._state.at
+        late, fire, at = self._context.late, self._fire, self._state.at
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             end = timestamp - timestamp % size + size
@@ -46,24 +47,20 @@ class TumblingOperator:
                 # What was emitted may still be on its way, and must not change.
                 kept = fresh[key]
                 fresh[key] = fold(kept if type(kept) in UNCHANGING else deepcopy(kept), value)
-                fire_late(end, key)
+                # A window whose own firing is still to come, since a message before this one is under way, takes it
+                # along.
+                if end <= self._fired:
+                    fire(end, key, fresh[key], "late")
 
         return add
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         return self._state.undo(timestamp - timestamp % self._size + self._size, key or b"")
 
-    def _fire_late(self, end: int, key: bytes) -> None:
-        # A window whose own firing is still to come, since a message before this one is under way, takes it along.
-        if end <= self._fired:
-            self._fire(end, [(key, self._state.fresh(end)[key])], "late")
-
-    def _fire(self, end: int, entries: Iterable[tuple[bytes, Any]], kind: PaneKind) -> None:
-        window, pane, emptied = Window(end - self._size, end), self._context.pane, not self._context.accumulate
-        for key, accumulator in entries:
-            pane(key, window, accumulator, kind)
-            if emptied:
-                self._state.at[end].delete(key)
+    def _fire(self, end: int, key: bytes, accumulator: Any, kind: PaneKind) -> None:
+        self._pane(key, Window(end - self._size, end), accumulator, kind)
+        if not self._context.accumulate:
+            self._state.at[end].delete(key)
 
     def advance(self, watermark: int) -> None:
         if watermark < self.wake():
@@ -73,7 +70,8 @@ class TumblingOperator:
             if self._fired < end <= watermark:
                 self._context.firing(end)
                 self._fired = end
-                self._fire(end, self._state.at[end].items(), "on_time")
+                for key, accumulator in self._state.at[end].items():
+                    self._fire(end, key, accumulator, "on_time")
             if end + self._lateness <= watermark:
                 self._state.drop(end)
         if watermark < END:
@@ -81,6 +79,10 @@ class TumblingOperator:
 
     def wake(self) -> int:
         return min((end if end > self._fired else end + self._lateness for end in self._state.at), default=END)
+
+    @property
+    def changed(self) -> int:
+        return self._state.changed
 
     def changes(self) -> Iterator[Change]:
         return self._state.changes()

@@ -11,6 +11,9 @@ from .state import Bytes, Change
 Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 """Hands a pane on: key bytes, pane, timestamp."""
 
+Panes = Callable[..., None]
+"""Makes a pane and hands it on: key bytes, window, accumulator, kind, windows that it takes the place of."""
+
 
 @dataclass(slots=True)
 class Context:
@@ -38,15 +41,21 @@ class Context:
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
 
-    def pane(self, key: bytes, window: Window, value: Any, kind: PaneKind, replaces: tuple[Window, ...] = ()) -> None:
-        name = self.decode_key(key)
-        try:
-            result = self.aggregate.result(value)
-        except Exception as error:
-            # It is the pane's failure, also where a message has let it fire: that one is in the window.
-            self.fail(key, Pane(name, window, None, kind, replaces), error)
-        else:
-            self.emit(key, Pane(name, window, result, kind, replaces), window.end - 1, ())
+    def panes(self) -> Panes:
+        """A function that makes a pane and hands it on: a closure over locals, for it may run for each message."""
+        decode_key, result, emit, fail = self.decode_key, self.aggregate.result, self.emit, self.fail
+
+        def pane(key: bytes, window: Window, value: Any, kind: PaneKind, replaces: tuple[Window, ...] = ()) -> None:
+            name = decode_key(key)
+            try:
+                found = result(value)
+            except Exception as error:
+                # It is the pane's failure, also where a message has let it fire: that one is in the window.
+                fail(key, Pane(name, window, None, kind, replaces), error)
+            else:
+                emit(key, Pane(name, window, found, kind, replaces), window.end - 1, ())
+
+        return pane
 
 
 class WindowOperator(Protocol):
@@ -66,6 +75,11 @@ class WindowOperator(Protocol):
 
     def wake(self) -> int:
         """The watermark from which `advance` has something to do."""
+        ...
+
+    @property
+    def changed(self) -> int:
+        """How many values have changed since the last `settle`, about."""
         ...
 
     def changes(self) -> Iterator[Change]: ...

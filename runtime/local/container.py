@@ -16,7 +16,7 @@ from .task import LocalTask
 from .telling import Telling
 
 IDLE_SECONDS = 0.005
-"""Rest of a container that has nothing to do."""
+"""Rest of a container that has nothing to do, unless something comes to read."""
 BUSY_SECONDS = 0.001
 """Rest of a container that waits for asynchronous calls."""
 QUIET_SECONDS = 0.05
@@ -59,7 +59,7 @@ class Container:
         self._clock = clock
         self._place = place
         self._others = place is not None and place.membership.containers > 1
-        self._interval = settings.commit_interval.total_seconds()
+        self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
         self._started = self._moved_at = self._fed_at = clock()
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
         self._next_look = self._started + LOOK_SECONDS
@@ -69,9 +69,10 @@ class Container:
     async def run(self) -> Report:
         """Run to the end; what was processed is committed."""
         self.start()
+        patience = 0.0
         while not self._stop() and not self.finished:
-            moved = self.turn()
-            await self._pause(moved)
+            moved = self.turn(patience)
+            patience = await self._pause(moved)
         await self._finish()
         self._telling.done(self._tasks)
         return self.report()
@@ -96,9 +97,9 @@ class Container:
         """Whether all has been done up to the ends, if there are any."""
         return self._ends is not None and all(task.done for task in self._tasks)
 
-    def turn(self) -> bool:
-        """One turn of the loop; whether there was anything to do."""
-        fed = self._read()
+    def turn(self, patience: float = 0.0) -> bool:
+        """One turn of the loop; whether there was anything to do. Waits up to `patience` seconds for what to read."""
+        fed = self._read(patience)
         moved = bool(fed)
         for task in self._tasks:
             if task.name not in self._draining:
@@ -118,10 +119,15 @@ class Container:
         self._next_trim = self._clock() + TRIM_SECONDS
         self._commits.trim({place: at for task in self._tasks for place, at in task.passed().items()})
 
-    def _read(self) -> set[str]:
+    def _read(self, patience: float) -> set[str]:
         """Give tasks what there is to read; the names of those that got something."""
-        wanted = frozenset(place for place, task in self._owners.items() if self._wants(place, task))
-        batches = self._consumer.poll(0.0, wanted) if wanted else []
+        wanted = frozenset([place for place, task in self._owners.items() if self._wants(place, task)])
+        began = self._clock()
+        if patience and not wanted:
+            time.sleep(patience)
+        batches = self._consumer.poll(patience, wanted) if wanted else []
+        if patience:
+            self._telling.rested += self._clock() - began
         fed = set()
         for batch in batches:
             task = self._owners[(batch.stream, batch.partition)]
@@ -131,7 +137,7 @@ class Container:
 
     def _wants(self, place: StreamPartition, task: LocalTask) -> bool:
         end = None if self._ends is None else self._ends.get(place)
-        return task.wants(place[0]) and (end is None or task.positions[place] < end)
+        return task.wants(place[0], end)
 
     def _up_to_end(self, batch: Batch) -> Batch:
         """What of a batch is to be processed: messages that came after the run began are a later run's."""
@@ -160,12 +166,12 @@ class Container:
     def _is_due(self, task: LocalTask, now: float, *, starved: bool) -> bool:
         if task.name in self._draining or now >= self._next_commit[task.name]:
             return True
-        if task.staged >= self._settings.max_staged_bytes:
+        if task.full:
             return True
         if self._ends is None or task.queued or task.busy or not starved:
             return False
         # Where records travel, one turn without any says nothing.
-        caught_up = not self._commits.early or task.done or now - self._fed_at > QUIET_SECONDS
+        caught_up = not self._commits.early or now - self._fed_at > QUIET_SECONDS or task.done
         return caught_up and task.news
 
     def _commit(self, tasks: Iterable[LocalTask]) -> bool:
@@ -187,14 +193,20 @@ class Container:
             return False
         return self._commit(task for task in self._tasks if task not in waiting)
 
-    async def _pause(self, moved: bool) -> None:
-        """Let asynchronous work go on; without work, rest."""
-        if moved and self._asynchronous:
+    async def _pause(self, moved: bool) -> float:
+        """Let asynchronous work go on; how long to wait for something to read, in seconds, where there is no work."""
+        if moved:
+            if self._asynchronous:
+                await asyncio.sleep(0)
+            return 0.0
+        if not self._asynchronous:
             await asyncio.sleep(0)
-        elif not moved:
-            began = self._clock()
-            await asyncio.sleep(BUSY_SECONDS if any(task.busy for task in self._tasks) else IDLE_SECONDS)
-            self._telling.rested += self._clock() - began
+            return IDLE_SECONDS
+        # What users' clients do in the background goes on meanwhile.
+        began = self._clock()
+        await asyncio.sleep(BUSY_SECONDS if any(task.busy for task in self._tasks) else IDLE_SECONDS)
+        self._telling.rested += self._clock() - began
+        return 0.0
 
     async def _finish(self) -> None:
         """Drain what is under way, and commit."""

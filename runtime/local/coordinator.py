@@ -115,7 +115,7 @@ class Coordinator:
     def _append(self, told: Sequence[Assignment | Presence], *, alone: bool = False) -> None:
         records = [_record(one) for one in told]
         if isinstance(self._system, SendingSystem):
-            with closing(self._system.sender()) as sender:
+            with closing(self._system.sender(once=False)) as sender:
                 sender.send(*self._place, records)
                 sender.flush()
             return
@@ -127,9 +127,10 @@ class Coordinator:
             if alone:  # no other process writes, and what this one wrote takes the place of all before
                 producer.trim({self._place: end})
 
-    def watch(self, read_to: int, assignment: Assignment, presence: Presence) -> "Watch":
-        """Notice from now on if another process takes the place of this one."""
-        return Watch(self._system, self._pipeline, (self._place, read_to), assignment, presence)
+    def watch(self, read_to: int, assignment: Assignment, presence: Presence, known: Known) -> "Watch":
+        """Notice from now on if another process takes the place of this one; `known` is what was known before."""
+        before = {other.incarnation for other in known.presences.values()}
+        return Watch(self._system, self._pipeline, (self._place, read_to), assignment, presence, before)
 
 
 class Watch:
@@ -142,12 +143,14 @@ class Watch:
         position: tuple[StreamPartition, int],
         assignment: Assignment,
         presence: Presence,
+        before: set[str],
     ) -> None:
         self._where = system.url
         self._pipeline = pipeline
         self._assignment = assignment
         self._presence = presence
         self._seated = False
+        self._others = before
         self._admin = system.admin()
         self._place, self._read_to = position
         self._consumer = system.consumer()
@@ -180,8 +183,10 @@ class Watch:
     def _see_presence(self, told: Presence) -> None:
         if told.incarnation == self._presence.incarnation:
             self._seated = True
-        elif self._seated and told.state == "starting":
-            raise self._lost(f"{told.process} has taken it")
+        elif told.incarnation not in self._others:  # else it says again what nobody told it had arrived
+            self._others.add(told.incarnation)
+            if self._seated and told.state == "starting":
+                raise self._lost(f"{told.process} has taken it")
 
     def _lost(self, why: str) -> TakenOver:
         return TakenOver(

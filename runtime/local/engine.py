@@ -18,8 +18,9 @@ from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import stop_signals
 from ..streams import make_changelogs, make_streams
-from ..systems.contract import Admin, PublishingSystem, SendingSystem, System
+from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
 from .adopting import adopt
+from .collecting import collecting_seldom
 from .commits import Commits, Home
 from .container import Container
 from .membership import Membership, Seat, join
@@ -51,11 +52,12 @@ def run(
     with ExitStack() as stack:
         admin = system.admin()
         make_streams(plan, admin)
+        opened = _open_early(system, settings, stack)
         place = stack.enter_context(join(plan, system, seat or Seat(), until))
         member = place.membership
         ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
         telling = Telling(plan, ends, progress, container=str(member.container))
-        commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring)
+        commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring, opened)
         shared = Run(
             member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
         )
@@ -66,10 +68,20 @@ def run(
         stop = stack.enter_context(stop_signals())
         container = Container(plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place)
         place.tell("running")
+        stack.enter_context(collecting_seldom())
         report = asyncio.run(container.run())
         if container.finished:
             place.tell("done")
         return report
+
+
+def _open_early(system: System, settings: Settings, stack: ExitStack) -> Sender | None:
+    """The sender of a container that needs no transactional id: it gets ready while the container takes its place."""
+    if not isinstance(system, SendingSystem) or settings.guarantee == "exactly_once":
+        return None
+    sender = system.sender()
+    stack.callback(sender.close)
+    return sender
 
 
 def open_commits(
@@ -80,6 +92,7 @@ def open_commits(
     member: Membership,
     stack: ExitStack,
     restoring: Restoring = nobody,
+    opened: Sender | None = None,
 ) -> Commits:
     """How tasks commit to a system; `stack` closes what it writes through."""
     if isinstance(system, SendingSystem):
@@ -87,8 +100,10 @@ def open_commits(
         exactly_once = settings.guarantee == "exactly_once"
         for id in member.fenced:
             system.sender(id).close()
-        sender = system.sender(member.transactional_id if exactly_once else None, longest=_longest(plan, settings))
-        stack.callback(sender.close)
+        sender = opened
+        if sender is None:
+            sender = system.sender(member.transactional_id if exactly_once else None, longest=_longest(plan, settings))
+            stack.callback(sender.close)
         return SentCommits(plan.name, system, sender, exactly_once=exactly_once, restoring=restoring)
     producer = cast("PublishingSystem", system).producer()
     stack.callback(producer.close)
@@ -99,7 +114,7 @@ def _longest(plan: Plan, settings: Settings) -> timedelta:
     """How long a transaction of a container may be open: it waits for the calls that are under way."""
     calls = [operator for operator in plan.pipeline.operators if isinstance(operator, AsyncFlatMap)]
     longest = sum(call.timeout if call.retry is None else call.retry.longest_ms(call.timeout) for call in calls)
-    return settings.commit_interval + timedelta(milliseconds=longest)
+    return settings.interval(seen_early=False) + timedelta(milliseconds=longest)
 
 
 def make_tasks(

@@ -20,7 +20,7 @@ def task_facts(plan: Plan, task: LocalTask, lags: Mapping[StreamPartition, int])
     for stream, number in task.written.items():
         yield Fact("messages_written", number, (*where, stream))
     yield Fact("commits", task.commits, where)
-    yield Fact("staged_bytes", task.staged, where)
+    yield Fact("staged_bytes", task.outbox.size, where)
 
 
 def _input_facts(task: LocalTask, where: tuple[str, str], lags: Mapping[StreamPartition, int]) -> Iterator[Fact]:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 
 class _Batch:
-    """Messages of one batch that are under way: a byte for each, 1 once it has landed."""
+    """Messages of one batch that are under way: a mark for each, 1 once it has landed."""
 
-    __slots__ = ("landed", "offsets", "start")
+    __slots__ = ("marks", "offsets", "start")
 
     def __init__(self, offsets: Sequence[int], start: int, stop: int) -> None:
         self.offsets = offsets
         self.start = start
-        self.landed = bytearray(stop - start)
+        self.marks = bytearray(stop - start)
 
 
 class Landing:
@@ -25,16 +25,11 @@ class Landing:
         self._position = position
         self._batches: deque[_Batch] = deque()
 
-    def begin(self, offsets: Sequence[int], start: int, stop: int) -> None:
-        """Messages offsets[start:stop] are under way."""
-        self._batches.append(_Batch(offsets, start, stop))
-
-    def land(self, offsets: Sequence[int], index: int) -> None:
-        """The message offsets[index], begun before, has landed."""
-        for batch in self._batches:
-            if batch.offsets is offsets and 0 <= index - batch.start < len(batch.landed):
-                batch.landed[index - batch.start] = 1
-                return
+    def begin(self, offsets: Sequence[int], start: int, stop: int) -> bytearray:
+        """Messages offsets[start:stop] are under way. Gives a mark for each, to be set to 1 once it has landed."""
+        batch = _Batch(offsets, start, stop)
+        self._batches.append(batch)
+        return batch.marks
 
     def land_all(self, offsets: Sequence[int], stop: int) -> None:
         """All messages before offsets[stop] have landed; nothing may be under way."""
@@ -44,11 +39,11 @@ class Landing:
         """The offset before which every message has landed."""
         while self._batches:
             batch = self._batches[0]
-            first = batch.landed.find(0)
+            first = batch.marks.find(0)
             if first >= 0:
                 self._position = batch.offsets[batch.start + first]
                 break
-            self._position = batch.offsets[batch.start + len(batch.landed) - 1] + 1
+            self._position = batch.offsets[batch.start + len(batch.marks) - 1] + 1
             self._batches.popleft()
         return self._position
 

@@ -165,7 +165,7 @@ def _seated(seats: Coordinator, plan: Plan, system: System, seat: Seat, until: s
             process=f"process {os.getpid()} on {socket.gethostname()}",
         )
         seats.write(presence)
-        watch = stack.enter_context(closing(seats.watch(read_to, assignment, presence)))
+        watch = stack.enter_context(closing(seats.watch(read_to, assignment, presence, known)))
         yield Place(_membership(plan, assignment, known, seat), seats, presence, watch)
 
 

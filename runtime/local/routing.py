@@ -8,11 +8,8 @@ from ...dsl.operators import SinkTo
 from ...dsl.sink import Sink
 from ...planner.plan import Plan
 from ..kernel.stage import DEAD_LETTERS
-from ..systems.partitioner import partition_for
+from ..systems.partitioner import partition_of
 from .commits import Outbox
-
-MOST_KNOWN = 50_000
-"""Keys whose partition is remembered: to look it up takes a third of the time."""
 
 
 class Router:
@@ -35,7 +32,6 @@ class Router:
             operator = plan.pipeline.operator(op.id)
             if isinstance(operator, SinkTo):
                 self.sinks[op.id] = operator.sink
-        self._known: dict[int, dict[bytes | None, int]] = {}
         self.written: dict[str, int] = {}
         self.unflushed = False
 
@@ -61,18 +57,12 @@ class Router:
     def _count(self, name: str, messages: int) -> None:
         self.written[name] = self.written.get(name, 0) + messages
 
-    def _split(self, records: list[Record], partitions: int, keyless: int) -> Mapping[int, list[Record]]:
+    @staticmethod
+    def _split(records: list[Record], partitions: int, keyless: int) -> Mapping[int, list[Record]]:
         if partitions == 1:
             return {0: records}
         found: list[list[Record]] = [[] for _ in range(partitions)]
-        known = self._known.setdefault(partitions, {})
-        known[None] = keyless
         for record in records:
             key = record[0]
-            partition = known.get(key)
-            if partition is None:
-                partition = known[key] = partition_for(key, partitions)
-            found[partition].append(record)
-        if len(known) > MOST_KNOWN:
-            known.clear()
+            found[keyless if key is None else partition_of(key, partitions)].append(record)
         return {partition: part for partition, part in enumerate(found) if part}

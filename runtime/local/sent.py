@@ -64,11 +64,13 @@ class SentCommits:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.together = exactly_once
+        self._pipeline = pipeline
         self._stream = checkpoints_of(pipeline)
         self._system = system
         self._admin = system.admin()
         self._sender = sender
         self._restoring = restoring
+        self._passed: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
         if exactly_once:
             sender.begin()
@@ -169,6 +171,14 @@ class SentCommits:
             self._sender.flush()
         for task, now in done:
             task.committed(now, task.outbox)
+        self._note(done)
+
+    def _note(self, done: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
+        """Tell how far inputs have been read; where several stages read one, the last of them counts."""
+        for task, now in done:
+            for stream in task.inputs:
+                self._passed.setdefault((stream, task.number), {})[task.name] = now.offsets.get(stream, 0)
+        self._admin.note(self._pipeline, {place: min(found.values()) for place, found in self._passed.items()})
 
     def _log(self, task: "LocalTask", changes: Sequence[Change]) -> list[StreamPartition]:
         """Send a task's changes to its changelogs; says where to."""

@@ -74,7 +74,6 @@ class LocalTask:
             accepts=lambda control: control.run == run.id,
             sleep=run.sleep,
             gate=run.gate,
-            landed=lambda stream, offsets, index: self._landings[stream].land(offsets, index),
         )
         for name in stage.inputs:
             if name not in self.inputs:
@@ -115,8 +114,10 @@ class LocalTask:
         """Process this stream up to an offset before anything of the others."""
         self._first[stream] = end
 
-    def wants(self, stream: str) -> bool:
-        """Whether more of a stream should be read now."""
+    def wants(self, stream: str, end: int | None = None) -> bool:
+        """Whether more of a stream should be read now, of which this run reads up to `end`."""
+        if end is not None and self._read_to[stream] >= end:
+            return False
         waits = self._first and stream not in self._first
         return not waits and len(self._queues[stream].batches) < 2
 
@@ -142,9 +143,11 @@ class LocalTask:
 
     def step(self) -> bool:
         """Process some of what is queued; whether there was anything to do."""
-        self.work.check()
         if self._first:
             self._first = {name: end for name, end in self._first.items() if not self._landed_all(name, end)}
+        if not self._program.asynchronous and not self.queued:
+            return False
+        self.work.check()
         moved = False
         for stream, queue in self._queues.items():
             if queue.batches:
@@ -159,10 +162,9 @@ class LocalTask:
         if stop == start:
             return False
         landing = self._landings[stream]
-        if self._program.asynchronous:
-            landing.begin(batch.offsets, start, stop)
+        marks = landing.begin(batch.offsets, start, stop) if self._program.asynchronous else None
         whole = start == 0 and stop == len(batch.records)
-        self.work.feed(stream, self.number, batch.offsets, batch.records, start, None if whole else stop)
+        self.work.feed(stream, self.number, batch.offsets, batch.records, start, None if whole else stop, marks)
         if not self._program.asynchronous:
             landing.land_all(batch.offsets, stop)
         queue.index = stop
@@ -181,9 +183,9 @@ class LocalTask:
         """End the inputs that were read, and have landed, as far as the run is to go."""
         for stream in self.inputs:
             end = ends.get((stream, self.number))
-            if end is not None and not self.work.inputs.ended(stream) and self._landed_all(stream, end):
+            if end is not None and self._landed_all(stream, end) and not self.work.inputs.ended(stream):
                 self.work.inputs.end(stream)
-        self.pass_on()
+                self.pass_on()
 
     def _landed_all(self, stream: str, end: int) -> bool:
         # What was read says how far it is: the last offsets may hold no messages that could land.
@@ -225,9 +227,10 @@ class LocalTask:
         return moved or ended or self._router.unflushed
 
     @property
-    def staged(self) -> int:
-        """Bytes of output that wait for a commit."""
-        return self.outbox.size
+    def full(self) -> bool:
+        """Whether so much waits for a commit that it should come early."""
+        settings = self._run.settings
+        return self.outbox.size >= settings.max_staged_bytes or self.work.changed >= settings.cached_entries
 
     def ready(self) -> Checkpoint | None:
         """What a commit now would write down, once all outputs are in the outbox and what sinks were given is safe;

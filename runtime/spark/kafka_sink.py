@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ..systems.kafka import KafkaSender
+from ..systems.kafka import Cluster, KafkaSender
 from .files import write
 from .kafka_settings import unpacked
 from .outputs import write_out
@@ -79,7 +79,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         place = (os.getpid(), self._settings)
-        sender = _SENDERS.pop(place, None) or KafkaSender(unpacked(self._settings))
+        sender = _SENDERS.pop(place, None) or KafkaSender(Cluster(unpacked(self._settings)))
         try:
             tally = write_out(iterator, self.told.partitions, sender.send)
             sender.flush()

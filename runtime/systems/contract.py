@@ -246,6 +246,10 @@ class SendingAdmin(Admin, Protocol):
         """A name that no other stream ever had, nor one of this name that was deleted and made anew."""
         ...
 
+    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        """Tell those who watch lag how far a group has come: for information only, without waiting."""
+        ...
+
 
 @runtime_checkable
 class SendingSystem(System, Protocol):
@@ -254,6 +258,9 @@ class SendingSystem(System, Protocol):
 
     def admin(self) -> SendingAdmin: ...
 
-    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> Sender:
-        """`longest` is how long a transaction of it may take before it is committed."""
+    def sender(
+        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+    ) -> Sender:
+        """`longest` is how long a transaction of it may take before it is committed. Without `once` it is ready sooner,
+        and what it sends may come twice, and in another order, after trouble."""
         ...

@@ -1,6 +1,11 @@
 """Which partition a key belongs to: the choice that Kafka's Java clients make."""
 
+from collections.abc import Callable
+
 from confluent_kafka import murmur2
+
+partition_of: Callable[[bytes, int], int] = murmur2
+"""The partition of a key among so many."""
 
 
 def partition_for(key: bytes | None, partitions: int) -> int:
@@ -9,4 +14,4 @@ def partition_for(key: bytes | None, partitions: int) -> int:
     >>> partition_for(b"foobar", 100), partition_for(None, 100)
     (66, 0)
     """
-    return 0 if key is None else murmur2(key, partitions)
+    return 0 if key is None else partition_of(key, partitions)

@@ -10,6 +10,7 @@ from benchmarks.__main__ import main
 from benchmarks.contenders import CONTENDERS, Contender
 from benchmarks.events import PARTITIONS
 from benchmarks.latency import latency
+from benchmarks.parts import WHOLE, shares
 from benchmarks.profiling import profile
 from benchmarks.results import Latency, load
 from benchmarks.rounds import Size, compare
@@ -48,6 +49,15 @@ def test_an_input_is_loaded_once(topics: Topics) -> None:
     assert load_topic(topics, 500, told.append) == name
     assert len(told) == 1
     assert sum(topics.ends(name)) == 500 + 4 * PARTITIONS
+
+
+@pytest.mark.parametrize("name", ["W2", "W5"])
+def test_the_time_of_the_main_thread_is_told_by_part(name: str, topics: Topics) -> None:
+    found = list(shares(WORKLOADS[name], Size(EVENTS), topics, quiet))
+    ours = {share.part: share.nanoseconds for share in found if share.engine == "local"}
+    assert ours[WHOLE] == pytest.approx(sum(ours.values()) - ours[WHOLE], abs=len(ours))
+    assert min(ours.values()) >= 0
+    assert [share.part for share in found if share.engine == "raw"] == [WHOLE]
 
 
 def test_a_run_leaves_nothing_behind(topics: Topics) -> None:

@@ -13,7 +13,7 @@ from benchmarks.latency import told
 from benchmarks.oracle import Verdict
 from benchmarks.page import PICTURE, figures, published
 from benchmarks.picture import picture
-from benchmarks.results import LATEST, Latency, Results, load, save
+from benchmarks.results import LATEST, Latency, Results, Share, load, save
 from benchmarks.rounds import summed_up
 from benchmarks.soak import Sample, growth, judged
 
@@ -30,7 +30,16 @@ def found(**rounds: list[Measured]) -> Results:
     latency = told("raw", 1_000, [3, 1, 2])
     assert isinstance(latency, Latency)
     versions = {"python": "3", "kafka": "4", "fluvial": "0"}
-    return Results(commit="c", versions=versions, machine=machine, messages=1_000, runs=runs, latencies=[latency])
+    parts = [Share(engine=engine, workload="W1", part="all together", nanoseconds=1_234) for engine in rounds]
+    return Results(
+        commit="c",
+        versions=versions,
+        machine=machine,
+        messages=1_000,
+        runs=runs,
+        latencies=[latency],
+        shares=parts,
+    )
 
 
 def test_ratios_are_of_the_same_round_and_medians_of_all() -> None:
@@ -70,6 +79,7 @@ def test_tables_and_picture_name_each_contender_and_mark_what_failed() -> None:
     page, drawn = figures(kept), picture(kept)
     assert "| Quix Streams | 111\\* (0.11) |" in page
     assert "| Faust | failed |" in page
+    assert "| Quix Streams: all together | 1,234 |" in page
     texts = [element.text or "" for element in ElementTree.fromstring(drawn).iter()]
     assert {"a loop by hand", "Quix Streams", "Faust", "failed"} <= set(texts)
 

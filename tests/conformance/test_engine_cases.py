@@ -127,21 +127,21 @@ def test_r25_a_message_that_cannot_be_decoded_stops_the_run() -> None:
 
 
 def test_c04_what_lands_in_order_moves_the_checkpoint() -> None:
-    landing, offsets = Landing(0), range(3)
-    landing.begin(offsets, 0, 3)
+    landing = Landing(0)
+    marks = landing.begin(range(3), 0, 3)
     found = [landing.position()]
     for index in range(3):
-        landing.land(offsets, index)
+        marks[index] = 1
         found.append(landing.position())
     assert found == [0, 1, 2, 3]
 
 
 def test_c05_what_lands_out_of_order_moves_it_once_the_gap_is_closed() -> None:
-    landing, offsets = Landing(0), range(3)
-    landing.begin(offsets, 0, 3)
+    landing = Landing(0)
+    marks = landing.begin(range(3), 0, 3)
     found = []
     for index in (2, 1, 0):
-        landing.land(offsets, index)
+        marks[index] = 1
         found.append(landing.position())
     assert found == [0, 0, 3]
 

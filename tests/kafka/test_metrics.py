@@ -2,10 +2,13 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 
 from broker import Broker
 from fluvial.dsl import Pipeline, count, session
@@ -50,3 +53,19 @@ def test_a_run_that_has_read_all_has_no_lag(
     run(sessions(words), system=system, settings=settings, progress=stop_when_all_is_read)
     assert told[-1].phase == "done"
     assert sum(fact.value for fact in told[-1].facts if fact.measure == "commits") >= 2  # type: ignore[misc]
+    eventually(lambda: noted(broker, f"of-{words}") == {(words, number): WORDS for number in (0, 1)})
+
+
+def noted(broker: Broker, pipeline: str) -> dict[tuple[str, int], int]:
+    """The offsets of the sources, as tools for lag see them."""
+    client = AdminClient({"bootstrap.servers": broker.address})
+    asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(pipeline)])
+    places = asked[pipeline].result().topic_partitions or []
+    return {(place.topic, place.partition): place.offset for place in places if f"of-{place.topic}" == pipeline}
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)

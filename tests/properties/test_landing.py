@@ -22,7 +22,7 @@ class LandingMachine(RuleBasedStateMachine):
         self.landing = Landing(5)
         self.next = 5
         self.batches: list[tuple[Sequence[int], int]] = []  # offsets, and how many of them have begun
-        self.under_way: list[tuple[Sequence[int], int]] = []
+        self.under_way: list[tuple[int, bytearray, int]] = []  # offset, and where its mark is
         self.begun: list[int] = []
 
     @rule(gaps=st.lists(st.integers(1, 3), min_size=1, max_size=5))
@@ -39,8 +39,8 @@ class LandingMachine(RuleBasedStateMachine):
         offsets, start = self.batches[-1]
         stop = min(start + count, len(offsets))
         if stop > start:
-            self.landing.begin(offsets, start, stop)
-            self.under_way += [(offsets, index) for index in range(start, stop)]
+            marks = self.landing.begin(offsets, start, stop)
+            self.under_way += [(offset, marks, place) for place, offset in enumerate(offsets[start:stop])]
             self.begun += offsets[start:stop]
             self.batches[-1] = offsets, stop
 
@@ -48,11 +48,12 @@ class LandingMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def land(self, data: st.DataObject) -> None:
         index = data.draw(st.integers(0, len(self.under_way) - 1))
-        self.landing.land(*self.under_way.pop(index))
+        _, marks, place = self.under_way.pop(index)
+        marks[place] = 1
 
     @invariant()
     def position_is_at_the_first_message_under_way(self) -> None:
-        waiting = [offsets[index] for offsets, index in self.under_way]
+        waiting = [offset for offset, _, _ in self.under_way]
         last = self.begun[-1] + 1 if self.begun else 5
         assert self.landing.position() == min(waiting, default=last)
 

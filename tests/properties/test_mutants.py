@@ -104,28 +104,38 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(TumblingOperator, "_add", "end + lateness <= watermark", "end + lateness < watermark"),
         Mutant(TumblingOperator, "advance", "self._fired < end <= watermark", "self._fired < end < watermark"),
         Mutant(TumblingOperator, "advance", "self._fired < end <= watermark", "end <= watermark"),
-        Mutant(TumblingOperator, "_fire_late", "end <= self._fired", "end < self._fired"),
-        Mutant(SessionOperator, "add", "lateness <= watermark", "lateness < watermark"),
-        Mutant(SessionOperator, "_ring", "not span.fired and", ""),
+        Mutant(TumblingOperator, "_add", "end <= self._fired", "end < self._fired"),
+        Mutant(SessionOperator, "_join", "lateness <= watermark", "lateness < watermark"),
+        Mutant(SessionOperator, "_join", "lateness > watermark", "lateness >= watermark"),
+        Mutant(SessionOperator, "_ring", "not span.fired", "True"),
+        Mutant(SessionOperator, "_add", "not span.fired and", ""),
         # A lost merge, and sessions out of order.
         Mutant(SessionOperator, "_union", "held[1:]", "held[2:]"),
-        Mutant(SessionOperator, "add", "sorted([*others, span], key=_first)", "[span, *others]"),
+        Mutant(
+            SessionOperator,
+            "_join",
+            "sorted([*(other for other in spans if id(other) not in gone), span], key=_first)",
+            "[span, *(other for other in spans if id(other) not in gone)]",
+        ),
         # A watermark that takes nothing to be out of order, and panes that come a moment too late.
         Mutant(Compiler, "_advance", "f't - {lag}' if lag else 't'", "'t'"),
         Mutant(Timeline, "firing", "time - 1", "time"),
         # A batch in the wrong order, and calls that overtake each other.
         Mutant(StageTask, "feed", "part = records if", "part = records[::-1] if"),
-        Mutant(Pool, "_end", "lane is None", "True"),
+        Mutant(Pool, "_end", "lane is None:", "True:"),
     ],
     ("lateness", STRAIGHT): [
         # Windows forgotten too soon.
         Mutant(TumblingOperator, "advance", "end + self._lateness <= watermark", "end <= watermark"),
-        Mutant(SessionOperator, "_due", "lateness + self._gap", "lateness"),
+        Mutant(SessionOperator, "_staying", "+ self._kept > time", "> time"),
     ],
     ("on_time", STRAIGHT): [
         # The bounds of sessions.
-        Mutant(SessionOperator, "add", "timestamp <= span.last + gap", "timestamp < span.last + gap"),
-        Mutant(SessionOperator, "add", "span.first - gap <= timestamp", "span.first - gap < timestamp"),
+        Mutant(SessionOperator, "_join", "timestamp <= span.last + gap", "timestamp < span.last + gap"),
+        Mutant(SessionOperator, "_join", "span.first - gap <= timestamp", "span.first - gap < timestamp"),
+        Mutant(SessionOperator, "_add", "timestamp <= last + gap", "timestamp <= last + gap + 1"),
+        Mutant(SessionOperator, "_add", "span.first - gap <= timestamp", "span.first - gap - 1 <= timestamp"),
+        Mutant(SessionOperator, "_add", "span.first = timestamp", "pass"),
         # Control messages that are dropped, by the reader or for all partitions but one, or believed too soon.
         Mutant(Inputs, "observe", "self._control(stream, control)", "pass"),
         Mutant(LocalTask, "_tell_borders", "range(self._run.plan.stream(stream).partitions)", "range(1)"),

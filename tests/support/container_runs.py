@@ -107,6 +107,7 @@ class Yard:
                 return found
             assert time.monotonic() < until, f"container {number} does not run"
             time.sleep(0.05)
+        assert run.returncode == 0, run.communicate()[1]
         return None
 
     def written(self) -> Counter[OutputMessage]:

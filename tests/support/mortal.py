@@ -240,12 +240,12 @@ def ending(order: Order) -> Iterator[None]:
         if next(calls) == order.call:
             end(order.point)
 
-    async def rest(container: Container, moved: bool) -> None:
+    async def rest(container: Container, moved: bool) -> float:
         nonlocal idle
         idle = count() if moved else idle
         if next(idle) == IDLE_TURNS:
             end(IDLE)
-        await pause(container, moved)
+        return await pause(container, moved)
 
     pause = Container._pause
     with (

@@ -39,9 +39,11 @@ class Namespace:
     def producer(self) -> "NamedProducer":
         return NamedProducer(self.system.producer(), self.prefix)
 
-    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> "NamedSender":
+    def sender(
+        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+    ) -> "NamedSender":
         id = None if transactional_id is None else f"{self.prefix}{transactional_id}"
-        return NamedSender(self.system.sender(id, longest=longest), self.prefix)
+        return NamedSender(self.system.sender(id, longest=longest, once=once), self.prefix)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         return self.system.claim(f"{self.prefix}{pipeline}", container)
@@ -73,6 +75,11 @@ class NamedAdmin:
 
     def identity(self, stream: str) -> str:
         return self.admin.identity(self.prefix + stream)
+
+    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        self.admin.note(
+            self.prefix + group, {(self.prefix + name, number): at for (name, number), at in positions.items()}
+        )
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ class SendingAdmin(MemoryAdmin):
     def identity(self, stream: str) -> str:
         return stream
 
+    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        del group
+        assert all(0 <= at <= self.ends(stream)[place] for (stream, place), at in positions.items())
+
 
 class SendingSystem(MemorySystem):
     """What is flushed is safe; of what is not, some may arrive all the same when the sender dies. `batch` is the most
@@ -63,8 +67,10 @@ class SendingSystem(MemorySystem):
     def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
         return super().consumer(max_records=min(max_records, self.batch))
 
-    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> "MemorySender":
-        del longest
+    def sender(
+        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+    ) -> "MemorySender":
+        del longest, once
         if transactional_id is not None:
             self._owners[transactional_id] += 1
         return MemorySender(self, transactional_id, self._owners)

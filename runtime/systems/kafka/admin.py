@@ -8,13 +8,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from ....dsl.errors import SystemProblem
 from ....planner import names
 from ..contract import StreamPartition, StreamUse
 from ..problems import check_stream, other_count
-from .clients import admin_api
+from .clients import LOG, admin_api
 from .cluster import Cluster, Topic, described, logged
 from .consumer import KafkaConsumer
-from .settings import KafkaSettings
 from .topics import check_settings, settings_for
 
 _BROKERS_CHOICE = "-1"
@@ -23,9 +23,9 @@ _BROKERS_CHOICE = "-1"
 class KafkaAdmin:
     """Makes and measures the topics of a cluster. Connects with its first request."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-        self._cluster = Cluster(settings)
+    def __init__(self, cluster: Cluster) -> None:
+        self._settings = cluster.settings
+        self._cluster = cluster
 
     def streams(self) -> dict[str, int]:
         """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
@@ -69,7 +69,7 @@ class KafkaAdmin:
             return {}
         (start,), (end,) = self.starts(stream), self.ends(stream)
         found: dict[str, bytes] = {}
-        consumer = KafkaConsumer(self._settings, max_records=10_000)
+        consumer = KafkaConsumer(self._cluster, max_records=10_000)
         try:
             consumer.assign({(stream, 0): start})
             while start < end:
@@ -103,8 +103,11 @@ class KafkaAdmin:
             noted = ConsumerGroupTopicPartitions(group, places)
             return client.alter_consumer_group_offsets([noted], request_timeout=seconds)[group]
 
-        if places:
-            self._cluster.ask("take offsets", send).add_done_callback(logged)
+        try:
+            if places:
+                self._cluster.ask("take offsets", send, patience=0.0).add_done_callback(logged)
+        except SystemProblem as problem:
+            LOG.info("%s", problem)
 
     def _places(self, stream: str) -> list[StreamPartition]:
         return [(stream, partition) for partition in range(self._cluster.count(stream))]

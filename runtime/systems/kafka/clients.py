@@ -41,6 +41,7 @@ _SILENCE = 15.0
 
 _COMMON: Mapping[str, object] = {
     "client.id": "fluvial",
+    "reconnect.backoff.ms": 20,  # a first connection often has to be made again
     "reconnect.backoff.max.ms": 1_000,
     "socket.connection.setup.timeout.ms": 10_000,
 }
@@ -66,7 +67,6 @@ _PRODUCER: Mapping[str, object] = {
     "queue.buffering.max.kbytes": 65_536,
 }
 _PRODUCER_ALWAYS: Mapping[str, object] = {
-    "enable.idempotence": True,
     "delivery.report.only.error": True,
 }
 
@@ -120,11 +120,15 @@ def producer_client(
     on_delivery: Any,
     transactional_id: str | None = None,
     longest: timedelta = timedelta(0),
+    *,
+    once: bool = True,
 ) -> Producer:
-    """A client that writes; `longest` is how long a transaction may take where there is no trouble."""
+    """A client that writes; `longest` is how long a transaction may take where there is no trouble. Without `once` the
+    client may write a record twice."""
     patience = max(1_000, int(1000 * settings.give_up_after))
     conf: dict[str, Any] = {**_COMMON, **_PRODUCER, **settings.conf, **_PRODUCER_ALWAYS, **_said(settings, watch)}
     conf["on_delivery"] = on_delivery
+    conf["enable.idempotence"] = once
     conf["delivery.timeout.ms"] = patience
     if transactional_id is not None:
         conf["transactional.id"] = transactional_id

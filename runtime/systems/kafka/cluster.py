@@ -32,13 +32,12 @@ class Topic:
 
 
 class Cluster:
-    """Requests about topics and their offsets. Connects with the first of them."""
+    """Requests about topics and their offsets. Connects with the first of them; can be shared by threads."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._asking = Asking(settings)
         self.ask = self._asking.ask
-        self._counts: dict[str, int] = {}
 
     def streams(self) -> dict[str, int]:
         """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
@@ -53,7 +52,7 @@ class Cluster:
         """A topic; raises SystemProblem where there is none of this name."""
         topic = self.describe(stream)
         if topic is None:
-            raise unknown_stream(stream, self.streams(), self._settings.url)
+            raise unknown_stream(stream, self.streams(), self.settings.url)
         return topic
 
     def count(self, stream: str) -> int:
@@ -66,27 +65,19 @@ class Cluster:
         for stream, partition in places:
             count = counts[stream] = counts[stream] if stream in counts else self.count(stream)
             if not 0 <= partition < count:
-                raise unknown_partition(stream, partition, count, self._settings.url)
-
-    def check_once(self, stream: str, partition: int) -> None:
-        """As `check`, for those who come often: asks once about a topic."""
-        count = self._counts.get(stream)
-        if count is None:
-            count = self._counts[stream] = self.count(stream)
-        if not 0 <= partition < count:
-            raise unknown_partition(stream, partition, count, self._settings.url)
+                raise unknown_partition(stream, partition, count, self.settings.url)
 
     def starts(self, places: Collection[StreamPartition]) -> Offsets:
         """The first offset that is kept."""
         return self._offsets(places, admin_api.OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
 
-    def ends(self, places: Collection[StreamPartition]) -> Offsets:
+    def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
         """The offset behind all that readers can see: nothing of a transaction that is open, nor what lies behind."""
-        return self._offsets(places, admin_api.OffsetSpec.latest(), _ISOLATION[self._settings.isolation])
+        return self._offsets(places, admin_api.OffsetSpec.latest(), _ISOLATION[self.settings.isolation], patience)
 
-    def log_ends(self, places: Collection[StreamPartition]) -> Offsets:
+    def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
         """The offset that the next record will have, committed or not."""
-        return self._offsets(places, admin_api.OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(places, admin_api.OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, patience)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Have what lies before these offsets removed, without waiting; what goes wrong is logged."""
@@ -99,10 +90,13 @@ class Cluster:
             asked.add_done_callback(logged)
 
     def reach(self) -> None:
-        """Return once a broker answers; raises SystemProblem where none does in time."""
-        self.ask("answer", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result())
+        """Return once a broker has answered; raises SystemProblem where none does in time."""
+        if not self._asking.answered:
+            self.ask("answer", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result())
 
-    def _offsets(self, places: Collection[StreamPartition], which: Any, isolation: IsolationLevel) -> Offsets:
+    def _offsets(
+        self, places: Collection[StreamPartition], which: Any, isolation: IsolationLevel, within: float | None = None
+    ) -> Offsets:
         wanted = {TopicPartition(stream, partition): which for stream, partition in places}
         # Where a leader is not known yet, the client may miss the news and look again after 3 s only; a new request
         # looks at once.
@@ -117,7 +111,23 @@ class Cluster:
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             return found
 
-        return self.ask("tell the offsets of its topics", send) if wanted else {}
+        return self.ask("tell the offsets of its topics", send, patience=within) if wanted else {}
+
+
+class Known:
+    """Which topics and partitions there are, for those who come often: asks once about a topic."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._counts: dict[str, int] = {}
+
+    def check(self, stream: str, partition: int) -> None:
+        """Raise SystemProblem for a topic or partition that does not exist."""
+        count = self._counts.get(stream)
+        if count is None:
+            count = self._counts[stream] = self._cluster.count(stream)
+        if not 0 <= partition < count:
+            raise unknown_partition(stream, partition, count, self._cluster.settings.url)
 
 
 def described(client: AdminClient, stream: str, seconds: float) -> Topic | None:

@@ -12,9 +12,8 @@ from .clients import Watch, consumer_client
 from .cluster import Cluster
 from .lanes import MOST_HELD, Lane
 from .problems import GONE, TRANSIENT, out_of_reach, refused
-from .settings import KafkaSettings
 
-MOST_AT_ONCE = 500
+MOST_AT_ONCE = 1000
 """Messages taken from the client at a time: with more of them each costs more."""
 
 _LOOK_AFTER = 30.0
@@ -33,11 +32,11 @@ class KafkaConsumer:
     What has come of a partition that is not wanted waits here, up to a bound; then its fetching is paused.
     """
 
-    def __init__(self, settings: KafkaSettings, *, max_records: int, most_held: int = MOST_HELD) -> None:
-        self._settings = settings
+    def __init__(self, cluster: Cluster, *, max_records: int, most_held: int = MOST_HELD) -> None:
+        self._settings = cluster.settings
         self._count = min(max_records, MOST_AT_ONCE)
         self._most_held = most_held
-        self._cluster = Cluster(settings)
+        self._cluster = cluster
         self._watch = Watch()
         self._client: Consumer | None = None
         self._stream: str | None = None

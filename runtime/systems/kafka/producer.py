@@ -8,18 +8,17 @@ from ....planner import names
 from ..contract import StreamPartition
 from ..problems import ended
 from .admin import KafkaAdmin
-from .cluster import Cluster
+from .cluster import Cluster, Known
 from .sender import KafkaSender
-from .settings import KafkaSettings
 
 
 class KafkaProducer:
     """Writes to topics in transactions that are held in memory until they are committed."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-        self._cluster = Cluster(settings)
-        self._admin = KafkaAdmin(settings)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known = Known(cluster)
+        self._admin = KafkaAdmin(cluster)
         self._sender: KafkaSender | None = None
 
     def begin(self) -> "KafkaTransaction":
@@ -38,7 +37,7 @@ class KafkaProducer:
 
     def check(self, stream: str, partition: int) -> None:
         """Raise SystemProblem where a topic or partition does not exist."""
-        self._cluster.check_once(stream, partition)
+        self._known.check(stream, partition)
 
     def write(
         self, staged: Mapping[StreamPartition, list[Record]], group: str, checkpoints: Mapping[str, bytes]
@@ -52,7 +51,7 @@ class KafkaProducer:
         if not staged:
             return
         if self._sender is None:
-            self._sender = KafkaSender(self._settings, f"fluvial-{uuid4().hex}")
+            self._sender = KafkaSender(self._cluster, f"fluvial-{uuid4().hex}")
         try:
             self._sender.begin()
             for place, records in staged.items():

@@ -13,10 +13,9 @@ from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.message import Record
 from ..contract import StreamPartition
 from .clients import Watch, producer_client
-from .cluster import Cluster
+from .cluster import Cluster, Known
 from .problems import FENCED, PURGED, TRANSIENT, fenced, out_of_reach, refused
 from .records import headers_for
-from .settings import KafkaSettings
 
 T = TypeVar("T")
 
@@ -25,30 +24,47 @@ _SLICE = 0.5
 
 _VAGUE = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
+_SERVED_EACH = 500
+"""Records that are sent between two looks at what became of others: a look takes as long as to send a record."""
+
 _TO_CLOSE = 2.0
 _PAUSE = 0.1
 
 
 class KafkaSender:
-    """Writes records as they come, idempotently: those of one partition arrive in their order, each once.
+    """Writes records as they come, idempotently: those of one partition arrive in their order, each once; without
+    `once` they may come twice after trouble.
 
     With a transactional id it takes the right to write from all senders with that id before it.
     """
 
     def __init__(
-        self, settings: KafkaSettings, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)
+        self,
+        cluster: Cluster,
+        transactional_id: str | None = None,
+        *,
+        longest: timedelta = timedelta(0),
+        once: bool = True,
     ) -> None:
-        self._settings = settings
+        settings = self._settings = cluster.settings
         self._id = transactional_id
         self._watch = Watch()
-        self._cluster = Cluster(settings)
+        self._cluster = cluster
+        self._known = Known(cluster)
         self._failed: FluvialError | None = None
         self._in_transaction = False
         self._purged: KafkaError | None = None
         self._closed = False
+        self._unserved = 0
+        self._touched: set[StreamPartition] = set()
         self._cluster.reach()
-        self._client: Producer = producer_client(settings, self._watch, self._not_delivered, transactional_id, longest)
+        self._client: Producer = producer_client(
+            settings, self._watch, self._not_delivered, transactional_id, longest, once=once
+        )
         if transactional_id is not None:
+            # Without a connection the client would look again after half a second only.
+            with suppress(KafkaException):
+                self._client.list_topics(timeout=_SLICE)
             self._insist("take a transactional id", self._client.init_transactions)
 
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
@@ -60,7 +76,8 @@ class KafkaSender:
         self._check()
         if self._id is not None and not self._in_transaction:
             raise UsageError("A sender with a transactional id sends within a transaction only. Call begin() first.")
-        self._cluster.check_once(stream, partition)
+        self._known.check(stream, partition)
+        self._touched.add((stream, partition))
         produce = self._client.produce
         for key, value, timestamp, headers in records:
             try:
@@ -72,7 +89,10 @@ class KafkaSender:
                 self._wait_for_room(stream, partition, (key, value, timestamp, headers))
             except KafkaException as caught:
                 raise self._fail(self._problem(f"take a record for {stream!r}", caught.args[0])) from None
-        self._serve(self._client.poll, 0)
+        self._unserved += len(records)
+        if self._unserved >= _SERVED_EACH:
+            self._unserved = 0
+            self._serve(self._client.poll, 0)
 
     def flush(self) -> None:
         """Return once all that was sent is written and acknowledged by the brokers."""
@@ -85,7 +105,7 @@ class KafkaSender:
         """The offset that the next record will have, after all that was flushed, committed or not."""
         self._check()
         for place in places:
-            self._cluster.check_once(*place)
+            self._known.check(*place)
         return self._cluster.log_ends(places)
 
     def begin(self) -> None:
@@ -113,16 +133,35 @@ class KafkaSender:
         self._cluster.trim(starts)
 
     def close(self) -> None:
-        """Drop what was sent in a transaction that is not committed, and what is not flushed."""
+        """Drop what was sent in a transaction that is not committed, and what is not flushed.
+
+        Readers see what was committed once this has returned, if no other transaction keeps them.
+        """
         if self._closed:
             return
         self._closed = True
         self._client.purge()
-        if self._in_transaction:
-            # Readers wait for its end; else that comes when another takes the id, or its time is over.
-            with suppress(KafkaException):
+        try:
+            if self._in_transaction:
+                # Readers wait for its end; else that comes when another takes the id, or its time is over.
                 self._serve(self._client.abort_transaction, _TO_CLOSE)
-        del self._client  # its own close() would wait for brokers that are away
+        except KafkaException:
+            return
+        finally:
+            del self._client  # its own close() would wait for brokers that are away
+        if self._id is not None and self._failed is None:
+            self._await_readers()
+
+    def _await_readers(self) -> None:
+        """Wait until a transaction's end is marked in its partitions: brokers do that after they have agreed to it."""
+        until = time.monotonic() + _TO_CLOSE
+        with suppress(SystemProblem):
+            ends = self._cluster.log_ends(self._touched, patience=_TO_CLOSE)
+            while time.monotonic() < until:
+                seen = self._cluster.ends(self._touched, patience=_TO_CLOSE)
+                if all(seen[place] >= end for place, end in ends.items()):
+                    return
+                time.sleep(_PAUSE / 10)
 
     def _check(self) -> None:
         if self._closed:
@@ -180,20 +219,29 @@ class KafkaSender:
                 self._check()
                 late = time.monotonic() > deadline
                 if late or not (error.retriable() or error.code() in TRANSIENT) or error.txn_requires_abort():
+                    if error.code() == KafkaError.UNKNOWN and self._in_transaction:
+                        # All that a broker says where another takes the id at the very moment of a commit.
+                        error = self._refusal(lambda: self._client.abort_transaction(_TO_CLOSE)) or error
                     raise self._fail(self._problem(what, error)) from None
             time.sleep(_PAUSE)
 
     def _reason(self, error: KafkaError) -> KafkaError:
         """What is behind an error that tells only that something fatal has happened."""
-        if error.code() not in _VAGUE:
+        if error.code() not in _VAGUE or self._id is None:
             return error
-        if self._id is not None:
-            try:
-                self._client.begin_transaction()  # which is refused, and the refusal has the reason
-            except KafkaException as caught:
-                if caught.args[0].fatal():
-                    return cast("KafkaError", caught.args[0])
-        return error
+        return self._refusal(self._client.begin_transaction) or error
+
+    def _refusal(self, act: Callable[[], object]) -> KafkaError | None:
+        """The fatal error for which the client refuses to do something, if there is one."""
+        try:
+            act()
+        except KafkaException as caught:
+            error = caught.args[0]
+        except SystemError as broken:
+            error = broken.__cause__.args[0] if isinstance(broken.__cause__, KafkaException) else None
+        else:
+            return None
+        return cast("KafkaError", error) if error is not None and error.fatal() else None
 
     def _fail(self, problem: SystemProblem) -> SystemProblem:
         self._failed = self._failed or problem

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from typing import Any
 
 from ....dsl.checks import explain
 from ....dsl.errors import UsageError
 from .admin import KafkaAdmin
 from .clients import Watch, admin_client
+from .cluster import Cluster
 from .consumer import KafkaConsumer
 from .producer import KafkaProducer
 from .sender import KafkaSender
@@ -15,7 +17,7 @@ from .settings import KafkaSettings, Setting, check_conf, servers_of
 
 
 class KafkaSystem:
-    """Topics of a Kafka cluster, 3.6 or later. Holds nothing open; can be shared by threads, and pickled.
+    """Topics of a Kafka cluster, 3.6 or later. Connects with the first request; can be shared by threads, and pickled.
 
     `servers` are the brokers to ask first, `HOST:PORT`, more after commas. `conf` holds settings of the client by
     their names in librdkafka: TLS, SASL, sizes, timeouts. No secret among them is ever shown. `topics` holds settings
@@ -51,6 +53,8 @@ class KafkaSystem:
             reach_within.total_seconds(),
             give_up_after.total_seconds(),
         )
+        # One for all that is made here: each of its own would connect anew, and learn anew where partitions are.
+        self._cluster = Cluster(self.settings)
         if conf:
             admin_client(self.settings, Watch())  # which is refused where a setting is
 
@@ -60,6 +64,9 @@ class KafkaSystem:
     ) -> "KafkaSystem":
         """The system of a URL, `kafka://HOST:PORT`, more hosts after commas."""
         return cls(servers_of(url), conf=conf, topics=topics)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of, (self.settings,)
 
     def __repr__(self) -> str:
         return f"KafkaSystem({self.url!r})"
@@ -71,22 +78,31 @@ class KafkaSystem:
 
     def admin(self) -> KafkaAdmin:
         """Makes and measures topics."""
-        return KafkaAdmin(self.settings)
+        return KafkaAdmin(self._cluster)
 
     def consumer(self, *, max_records: int = 10_000) -> KafkaConsumer:
-        """Reads topics; `max_records` bounds a batch, in messages, as 500 does."""
-        return KafkaConsumer(self.settings, max_records=max_records)
+        """Reads topics; `max_records` bounds a batch, in messages, as 1,000 does."""
+        return KafkaConsumer(self._cluster, max_records=max_records)
 
     def producer(self) -> KafkaProducer:
         """Writes in transactions, for tools: what is staged is held in memory."""
-        return KafkaProducer(self.settings)
+        return KafkaProducer(self._cluster)
 
-    def sender(self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0)) -> KafkaSender:
-        """Writes records as they come, for runs; `longest` is how long a transaction of it may take."""
-        return KafkaSender(self.settings, transactional_id, longest=longest)
+    def sender(
+        self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
+    ) -> KafkaSender:
+        """Writes records as they come, for runs; `longest` is how long a transaction of it may take. Without `once` it
+        needs half a second less to begin, and after trouble records may come twice, or in another order."""
+        return KafkaSender(self._cluster, transactional_id, longest=longest, once=once)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         """Holds nothing: a cluster has no locks. Who runs what stands in the pipeline's coordinator stream, and of two
         containers with one transactional id the newer one fences the other."""
         del pipeline, container
         return nullcontext()
+
+
+def _of(settings: KafkaSettings) -> KafkaSystem:
+    made = KafkaSystem.__new__(KafkaSystem)
+    made.settings, made._cluster = settings, Cluster(settings)
+    return made

@@ -1,7 +1,6 @@
 """A stage at work: what it is fed, what it gives, what of it has landed, and what a commit must keep."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -113,22 +112,19 @@ def test_a_failure_stops_the_task_where_the_policy_says_so(asynchronous: bool) -
 
 
 def test_messages_land_as_they_end_whatever_becomes_of_them() -> None:
-    landed: list[tuple[str, int]] = []
-
-    def land(stream: str, offsets: Sequence[int], index: int) -> None:
-        landed.append((stream, offsets[index]))
+    marks = bytearray(4)
 
     async def work() -> dict[str, list[Any]]:
-        task = task_of(calling(), landed=land)
+        task = task_of(calling())
         values = (b"3", b"0", b"1", b"garbage")
-        task.feed("in", 0, [5, 6, 8, 9], [(None, value, 0, ()) for value in values])
-        assert landed == [("in", 9)]
+        task.feed("in", 0, [5, 6, 8, 9], [(None, value, 0, ()) for value in values], marks=marks)
+        assert [*marks] == [0, 0, 0, 1]
         await until_idle(task)
         assert task.failures.counts == {"call": 1, "stream-1": 1}
         return dict(task.take())
 
     made = asyncio.run(work())
-    assert landed == [("in", offset) for offset in (9, 6, 8, 5)]
+    assert [*marks] == [1, 1, 1, 1]
     assert made == {"send_to-3": [(None, b"10", 0, ()), (None, b"3", 0, ())]}
 
 
@@ -139,10 +135,9 @@ def test_a_control_message_lands_at_once() -> None:
     pipeline = Pipeline("p")
     crossed = pipeline.stream("in", value=int).partition_by(str, id="by", key_type=str)
     crossed.async_flat_map(call, id="call").send_to("out")
-    landed: list[int] = []
-    task = task_of(pipeline, 1, landed=lambda _, offsets, index: landed.append(offsets[index]))
-    feed(task, "p-by", control_record(Control("r" * 32, 0, 0, 1, 8, False), 0))
-    assert (landed, task.busy) == ([0], False)
+    task, marks = task_of(pipeline, 1), bytearray(1)
+    task.feed("p-by", 0, [0], [control_record(Control("r" * 32, 0, 0, 1, 8, False), 0)], marks=marks)
+    assert ([*marks], task.busy) == ([1], False)
 
 
 def test_a_task_tells_how_much_is_under_way_and_how_much_more_it_takes() -> None:

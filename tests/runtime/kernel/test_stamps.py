@@ -5,7 +5,16 @@ from uuid import uuid4
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.runtime.kernel.stamps import STAMP, Control, control_record, pack_stamp, read_control, unpack_stamp
+from fluvial.runtime.kernel.stamps import (
+    STAMP,
+    Control,
+    control_record,
+    pack_stamp,
+    read_control,
+    stamped,
+    unpack_stamp,
+    unstamped,
+)
 from fluvial.runtime.kernel.times import END, START
 
 PRODUCERS = st.integers(0, 2**32 - 1)
@@ -17,6 +26,14 @@ def test_a_stamp_comes_back_and_is_no_control_message(producer: int, watermark: 
     stamp = pack_stamp(producer, watermark)
     assert unpack_stamp(stamp) == (producer, watermark)
     assert read_control(stamp) is None
+
+
+@given(st.none() | st.binary(max_size=20), st.lists(st.tuples(st.text(), st.binary())), PRODUCERS, WATERMARKS)
+def test_a_record_comes_back_from_behind_a_border(
+    value: bytes | None, headers: list[tuple[str, bytes]], producer: int, watermark: int
+) -> None:
+    record = b"key", value, 7, tuple(headers)
+    assert unstamped(stamped(record, pack_stamp(producer, watermark))) == record
 
 
 @given(st.builds(Control, st.just(uuid4().hex), st.integers(0, 9), PRODUCERS, PRODUCERS, WATERMARKS, st.booleans()))

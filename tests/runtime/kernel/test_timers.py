@@ -1,11 +1,11 @@
 """Timers ring in their order, each once, also after what is kept of them was read back."""
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fluvial.runtime.kernel.timers import Timers
-from fluvial.runtime.kernel.times import END
+from fluvial.runtime.kernel.times import END, START
 from fluvial.runtime.state import MemoryStore
 
 SLOT = 4
@@ -20,11 +20,13 @@ class AgainstAModel(RuleBasedStateMachine):
         super().__init__()
         self.store = MemoryStore()
         self.roused: list[int] = []
-        self.timers = Timers("w", self.store, SLOT, True, self.roused.append)
+        self.timers = Timers("w", self.store, SLOT, True, self.roused.append, START)
         self.model: dict[tuple[int, bytes], int] = {}
+        self.watermark = START
 
     @rule(time=TIMES, key=KEYS)
     def set(self, time: int, key: bytes) -> None:
+        assume(time > self.watermark)
         place = time - time % SLOT, key
         self.model[place] = min(time, self.model.get(place, END))
         self.timers.set(time, key)
@@ -32,10 +34,11 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @rule(watermark=st.one_of(TIMES, st.just(END)))
     def ring(self, watermark: int) -> None:
-        rung = [(time, key) for time, keys in self.timers.ring(watermark) for key in keys]
+        rung = list(self.timers.ring(watermark))
         due = {place: time for place, time in self.model.items() if time <= watermark}
         assert rung == sorted((time, key) for (_, key), time in due.items())
         self.model = {place: time for place, time in self.model.items() if place not in due}
+        self.watermark = max(self.watermark, *due.values(), watermark if watermark < END else START)
 
     @rule(room=st.sampled_from([0, 2, 100]))
     def commit(self, room: int) -> None:
@@ -45,7 +48,7 @@ class AgainstAModel(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.store.write(self.timers.changes())
-        self.timers = Timers("w", self.store, SLOT, False, self.roused.append)
+        self.timers = Timers("w", self.store, SLOT, False, self.roused.append, self.watermark)
 
     @invariant()
     def wakes_in_time(self) -> None:
@@ -53,14 +56,14 @@ class AgainstAModel(RuleBasedStateMachine):
 
 
 def test_timers_that_are_set_while_others_ring_are_not_left_out() -> None:
-    timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None)
+    timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None, START)
     timers.set(1, b"a")
     rung = []
-    for time, keys in timers.ring(30):
-        rung.append((time, keys))
+    for time, key in timers.ring(30):
+        rung.append((time, key))
         if time < 40:
             timers.set(time + 7, b"a")
-    assert rung == [(1, [b"a"]), (8, [b"a"]), (15, [b"a"]), (22, [b"a"]), (29, [b"a"])]
+    assert rung == [(1, b"a"), (8, b"a"), (15, b"a"), (22, b"a"), (29, b"a")]
     assert timers.wake() <= 36
 
 
@@ -70,7 +73,7 @@ TestTimers = AgainstAModel.TestCase
 @given(timers=st.lists(st.tuples(TIMES, KEYS)), commits=st.booleans())
 def test_nothing_is_left_in_the_store_once_all_have_rung(*, timers: list[tuple[int, bytes]], commits: bool) -> None:
     store = MemoryStore()
-    tested = Timers("w", store, SLOT, True, lambda _: None)
+    tested = Timers("w", store, SLOT, True, lambda _: None, START)
     for time, key in timers:
         tested.set(time, key)
     if commits:
@@ -82,3 +85,11 @@ def test_nothing_is_left_in_the_store_once_all_have_rung(*, timers: list[tuple[i
     store.write(changes)
     assert list(store.scan(b"w")) == []
     assert tested.wake() == END
+
+
+def test_what_has_rung_is_not_kept_while_others_are_ahead() -> None:
+    timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None, START)
+    for time in range(1_000):
+        timers.set(time + 2, b"%d" % time)
+        assert len([*timers.ring(time)]) == (time >= 2)
+    assert len(timers._due) < 4 * SLOT

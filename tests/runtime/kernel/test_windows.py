@@ -26,7 +26,7 @@ def emitted(aggregate: Any, held: Any, *replaces: Window) -> tuple[Any, ...]:
         rouse=lambda _: None,
         firing=lambda _: None,
     )
-    context.pane(b"k", Window(0, 10), held, "late", replaces)
+    context.panes()(b"k", Window(0, 10), held, "late", replaces)
     return found[0]
 
 

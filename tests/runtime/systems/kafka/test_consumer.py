@@ -15,7 +15,7 @@ from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer, Sender, StreamPartition
-from fluvial.runtime.systems.kafka import KafkaConsumer
+from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -85,7 +85,7 @@ def test_what_was_committed_comes_once_and_in_order_whatever_is_wanted_when(
     ends = {(name, partition): end for partition, end in enumerate(kafka.admin().ends(name))}
     seen: dict[StreamPartition, list[Record]] = {place: [] for place in ends}
     positions = dict.fromkeys(ends, 0)
-    consumer = KafkaConsumer(kafka.settings, max_records=max_records, most_held=most_held)
+    consumer = KafkaConsumer(Cluster(kafka.settings), max_records=max_records, most_held=most_held)
     consumer.assign(positions)
     turns = iterate(wishes)
     while positions != ends:
@@ -203,7 +203,7 @@ def test_what_is_removed_before_it_is_read_is_missed(kafka: KafkaSystem, topic: 
     sender = kafka.sender()
     sender.send(name, 0, numbered(500, size=100))
     sender.flush()
-    consumer = KafkaConsumer(kafka.settings, max_records=1, most_held=1)
+    consumer = KafkaConsumer(Cluster(kafka.settings), max_records=1, most_held=1)
     consumer.assign({(name, 0): 0})
     while not consumer.poll(0.05, frozenset()) and not consumer.paused:
         pass

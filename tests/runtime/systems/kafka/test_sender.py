@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from broker import Broker
-from fluvial.dsl.errors import SystemProblem, UsageError
+from fluvial.dsl.errors import SystemProblem, TakenOver, UsageError
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer
@@ -219,3 +221,35 @@ def test_a_producer_goes_on_after_a_commit_that_failed(
     good.commit()
     producer.close()
     assert visible(name) == [ONE]
+
+
+class Vague:
+    """The client of a sender whose broker gives no reason for refusing a commit."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def commit_transaction(self, _: float) -> None:
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN))
+
+
+@pytest.mark.parametrize(("taken", "wrong"), [(True, TAKEN), (False, "would not commit a transaction")])
+def test_a_commit_that_is_refused_for_no_reason_is_asked_for_one(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]], *, taken: bool, wrong: str
+) -> None:
+    """Brokers give none where another sender takes the id while they begin to commit."""
+    name = topic()
+    sender = kafka.sender(f"{name}-id")
+    sender.begin()
+    sender.send(name, 0, [ONE])
+    sender.flush()
+    if taken:
+        kafka.sender(f"{name}-id").close()
+    sender._client = Vague(sender._client)  # type: ignore[assignment]
+    with pytest.raises(TakenOver if taken else SystemProblem, match=wrong):
+        sender.commit()
+    sender.close()
+    assert visible(name) == []
