@@ -1,18 +1,18 @@
 """How queries read from a system and write to it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ...planner.settings import Settings
 from ..systems.contract import System
+from .outputs import Outputs
 from .part import Part
 from .tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Offsets = dict[str, list[int]]
 """By stream, and partition number."""
@@ -42,8 +42,14 @@ class Connection(Protocol):
         """What level 0 makes of the sources; with `ends` it stops there, and tells the end of input behind it."""
         ...
 
-    def writer(self, rows: "DataFrame", part: Part) -> "DataStreamWriter":
-        """What writes the outputs among the last level's rows."""
+    def outputs(self, part: Part) -> Outputs:
+        """What workers do with messages that leave the query."""
+        ...
+
+    def writer(self, part: Part) -> "Callable[[DataFrame, int], None]":
+        """What runs a batch: takes the last level's rows and the batch's number, and writes the outputs among them.
+        A function of Spark's `foreachBatch`, which runs here: a sink of Python's would start processes in each
+        batch."""
         ...
 
     def tally(self, part: Part) -> Tally:

@@ -10,7 +10,8 @@ from ...dsl.sink import Sink
 from ...planner.names import dead_letters
 from ..kernel.stage import DEAD_LETTERS, StageTask
 from ..kernel.times import START
-from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, message_blocks, messages_of
+from .outputs import Output
+from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, messages_of
 from .shipping import Cargo
 from .tally import Tally
 
@@ -19,13 +20,14 @@ class Emitter:
     """Turns what the tasks of one stage make into rows.
 
     `producer` is who makes it, to those who sort it or tell time by it; `bucket` is where rows that leave the
-    query lie; `stack` closes the sinks that were opened.
+    query lie; `output` takes what leaves it; `stack` closes the sinks that were opened.
     """
 
-    def __init__(self, cargo: Cargo, stage: str, producer: int, bucket: int, stack: ExitStack) -> None:
+    def __init__(self, cargo: Cargo, stage: str, producer: int, bucket: int, output: Output, stack: ExitStack) -> None:
         self._cargo = cargo
         self._producer = producer
         self._bucket = bucket
+        self._output = output
         self._position = 0
         plan = cargo.plan
         members = plan.stage(stage).operators
@@ -57,7 +59,7 @@ class Emitter:
         found = messages_of(stream, self._producer, range(first, self._position), made)
         level = cargo.levels.of_stream.get(stream)
         if level is None:
-            rows.extend((OUTPUT, self._bucket, block) for block in message_blocks(found))
+            rows.extend(self._output(found, self._bucket))
         else:
             rows.extend(by_bucket(level, cargo.buckets, found))
 

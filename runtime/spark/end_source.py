@@ -1,8 +1,9 @@
 """The end of input as a streaming source of Spark's, to stand beside one that cannot tell it.
 
 In a run to the end Spark's connector to Kafka comes to where the topics ended when the query began, and has nothing
-new from then on. This source looks at what Spark has planned, and once all of the input is, it tells the end in one
-more batch, in which every window fires. It is part of a query from its first start, for Spark takes no new source
+new from then on. It does not say which batch is its last. Where one batch takes all that there is, this source tells
+the end in that batch, and every window fires in it; else it looks at what Spark has planned, and once all of the input
+is, it tells the end in one more. It is part of a query from its first start, for Spark takes no new source
 later; a later run goes on behind the end, and tells another.
 
 The offsets that it waits for are asked for before the query begins, so they lie at or before those where the connector
@@ -29,11 +30,12 @@ from .sources import end_of_input
 
 class EndOptions(msgspec.Struct, frozen=True):
     """What the source is told: where Spark notes its batches, the offsets that the input begins and ends at, and whom
-    to tell. Without `ends` the input has none."""
+    to tell. Without `ends` the input has none. `at_once` says that the next batch takes all that there is."""
 
     checkpoint: str
     starts: Offsets
     ends: Offsets | None
+    at_once: bool
     shipment: Shipment
 
 
@@ -42,6 +44,14 @@ class EndOfInput(InputPartition):
     """The input has ended, for the `number`th time."""
 
     number: int
+
+
+def left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
+    """How many offsets lie between what Spark has planned to read by now and the ends."""
+    told = reached(checkpoint, PLANNED)
+    planned = starts if told is None else offsets_of(told[0])
+    pairs = ((at, end) for name, found in ends.items() for at, end in zip(planned[name], found, strict=True))
+    return sum(max(0, end - at) for at, end in pairs)
 
 
 class EndDataSource(DataSource):
@@ -80,12 +90,10 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"ends": self._last} if self._at_end() else start
 
     def _at_end(self) -> bool:
-        ends = self._told.ends
-        if ends is None:
-            return False
-        told = reached(Path(self._told.checkpoint), PLANNED)
-        planned = self._told.starts if told is None else offsets_of(told[0])
-        return all(at >= end for name, found in ends.items() for at, end in zip(planned[name], found, strict=True))
+        told = self._told
+        if told.ends is None or told.at_once:
+            return told.at_once
+        return left(Path(told.checkpoint), told.starts, told.ends) == 0
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         return [EndOfInput(end["ends"])] if start["ends"] < end["ends"] else []

@@ -1,7 +1,8 @@
 """Queries on Kafka: read through Spark's connector, written by a sink of ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,21 +15,22 @@ from ...planner.settings import Settings
 from ..systems.kafka import KafkaSystem
 from ..systems.log.claim import claim
 from .connection import Offsets
-from .end_source import EndDataSource, EndOptions
+from .end_source import EndDataSource, EndOptions, left
 from .files import write
 from .java_client import java_settings
 from .kafka_offsets import offsets_of, text_of
 from .kafka_settings import packed
-from .kafka_sink import SECRET, KafkaSinkDataSource, KafkaSinkOptions, counted
+from .kafka_sink import Sending, count, counted
 from .kafka_source import COLUMNS, through_level_zero
 from .noted import is_between_batches
+from .outputs import Outputs
 from .part import Part
 from .rows import SPARK_SCHEMA
 from .tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 FOLDER = Path(".fluvial", "kafka", "spark")
 
@@ -51,8 +53,7 @@ class KafkaConnection:
         return claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")
 
     def prepare(self, session: "SparkSession") -> None:
-        for source in (EndDataSource, KafkaSinkDataSource):
-            session.dataSource.register(source)
+        session.dataSource.register(EndDataSource)
         try:
             self._reader(session, {}).load()
         except AnalysisException as error:
@@ -61,12 +62,16 @@ class KafkaConnection:
     def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
         self._check_identities(part)
         partitions = sum(map(len, part.starts.values()))
-        options = {"maxOffsetsPerTrigger": str(settings.spark_batch_records * partitions)}
+        ends = None if ends is None else {name: ends[name] for name in part.sources}
+        most = settings.spark_batch_records * partitions
+        at_once = ends is not None and left(part.checkpoint, part.starts, ends) <= most
+        # What comes to the topics meanwhile must not keep some of this from the only batch.
+        options = {} if at_once else {"maxOffsetsPerTrigger": str(most)}
         read = self._reader(session, part.starts).options(**options).load().selectExpr(*COLUMNS)
-        rows = read.mapInArrow(through_level_zero(part.shipment), SPARK_SCHEMA)
+        rows = read.mapInArrow(through_level_zero(part.shipment, self.outputs(part)), SPARK_SCHEMA)
         if not part.keeps_state:
             return rows
-        told = EndOptions(str(part.checkpoint.absolute()), part.starts, _of(part, ends), part.shipment)
+        told = EndOptions(str(part.checkpoint.absolute()), part.starts, ends, at_once, part.shipment)
         return rows.union(session.readStream.format(EndDataSource.name()).option("told", _json(told)).load())
 
     def _reader(self, session: "SparkSession", starts: Offsets) -> "DataStreamReader":
@@ -94,11 +99,11 @@ class KafkaConnection:
                 remedy = f"remove {part.folder} to begin again, or set state_dir to another folder for another cluster"
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
-    def writer(self, rows: "DataFrame", part: Part) -> "DataStreamWriter":
-        partitions = {stream.name: stream.partitions for stream in part.plan.streams}
-        told = KafkaSinkOptions(partitions, str(_counted(part).absolute()))
-        secret = packed(self._kafka.settings)
-        return rows.writeStream.format(KafkaSinkDataSource.name()).option("told", _json(told)).option(SECRET, secret)
+    def outputs(self, part: Part) -> Outputs:
+        return Sending({stream.name: stream.partitions for stream in part.plan.streams}, packed(self._kafka.settings))
+
+    def writer(self, part: Part) -> "Callable[[DataFrame, int], None]":
+        return partial(count, file=_counted(part))
 
     def tally(self, part: Part) -> Tally:
         return counted(_counted(part)).tally
@@ -113,10 +118,6 @@ class KafkaConnection:
 
 def _counted(part: Part) -> Path:
     return part.folder / "counted"
-
-
-def _of(part: Part, ends: Offsets | None) -> Offsets | None:
-    return None if ends is None else {name: ends[name] for name in part.sources}
 
 
 def _json(told: object) -> str:

@@ -1,35 +1,28 @@
-"""Kafka as a sink of Spark's. Its workers send what leaves a query; a batch is done when all of it is safe.
+"""Kafka as the end of a query: workers send what leaves it as soon as it is made, the driver adds up what they count.
 
 A batch that is run again after a crash is sent again, in the same words: at least once. Spark's own sink cannot be
-used, as its records have the time at which they are written.
+used, as its records have the time at which they are written. As a sink behind the query, ours would have messages go
+through the JVM to yet another Python process; that takes longer than what most pipelines do with them.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ..systems.kafka import Cluster, KafkaSender
 from .files import write
 from .kafka_settings import unpacked
-from .outputs import write_out
-from .rows import SPARK_SCHEMA
+from .outputs import Output, by_partition
+from .rows import Counts, Messages, Row, decode
 from .tally import Tally
 
-SECRET = "secret_settings"
-"""The option with the settings of the client. Spark shows no option with such a name."""
-
-
-class KafkaSinkOptions(msgspec.Struct, frozen=True):
-    """What a sink is told: the partitions of each output, and the file for what was counted."""
-
-    partitions: dict[str, int]
-    counted: str
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class Counted(msgspec.Struct):
@@ -44,61 +37,45 @@ def counted(file: Path) -> Counted:
     return msgspec.json.decode(file.read_bytes(), type=Counted) if file.exists() else Counted()
 
 
-class KafkaSinkDataSource(DataSource):
-    """Spark's name for the sink."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "fluvial_kafka_sink"
-
-    def schema(self) -> str:
-        return SPARK_SCHEMA
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> "KafkaStreamWriter":
-        told = msgspec.json.decode(self.options["told"], type=KafkaSinkOptions)
-        return KafkaStreamWriter(told, self.options[SECRET])
-
-
-@dataclass
-class Sent(WriterCommitMessage):
-    """What one Spark task has counted; all it had to send is safe."""
-
-    tally: Tally = field(default_factory=Tally)
+def count(rows: "DataFrame", batch: int, file: Path) -> None:
+    """Run a batch, and add what it has counted to a file, once."""
+    blocks = rows.select("block").collect()
+    found = counted(file)
+    if found.batch >= batch:
+        return
+    found.batch = batch
+    for (block,) in blocks:
+        told = decode(block)
+        if isinstance(told, Counts):
+            found.tally.add(told.tally)
+    write(file, msgspec.json.encode(found))
 
 
 _SENDERS: dict[tuple[int, str], KafkaSender] = {}
 """One sender a process and client's settings: Spark uses its workers again, and to connect takes long."""
 
 
-class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Sends rows that leave a query to the streams they name."""
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Sends what leaves a query. `partitions` are those of each output, `settings` those of the client."""
 
-    def __init__(self, told: KafkaSinkOptions, settings: str) -> None:
-        self.told = told
-        self._settings = settings
+    partitions: Mapping[str, int]
+    settings: str = field(repr=False)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
-        place = (os.getpid(), self._settings)
-        sender = _SENDERS.pop(place, None) or KafkaSender(Cluster(unpacked(self._settings)))
+    @contextmanager
+    def __call__(self) -> Iterator[Output]:
+        place = (os.getpid(), self.settings)
+        sender = _SENDERS.pop(place, None) or KafkaSender(Cluster(unpacked(self.settings)))
+
+        def send(found: Messages, _: int) -> tuple[Row, ...]:
+            for partition, records in by_partition(found, self.partitions):
+                sender.send(found.stream, partition, records)
+            return ()
+
         try:
-            tally = write_out(iterator, self.told.partitions, sender.send)
+            yield send
             sender.flush()
         except BaseException:
             sender.close()  # one that has failed is not used again
             raise
         _SENDERS[place] = sender
-        return Sent(tally)
-
-    def commit(self, messages: list[Any], batchId: int) -> None:
-        file = Path(self.told.counted)
-        found = counted(file)
-        if found.batch >= batchId:
-            return
-        found.batch = batchId
-        for message in messages:
-            if message is not None:
-                found.tally.add(message.tally)
-        write(file, msgspec.json.encode(found))
-
-    def abort(self, messages: list[Any], batchId: int) -> None:
-        """Nothing to do: what was sent cannot be taken back."""

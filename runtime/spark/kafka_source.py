@@ -4,30 +4,55 @@ The connector gives a task the offsets of one partition, in their order; the tas
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, islice, repeat
+from itertools import groupby, repeat
 from operator import attrgetter
 
+import msgspec
 import pyarrow as pa
+from msgspec import Struct
 
 from ...dsl.message import Record
 from ..systems.contract import Batch
 from ..systems.kafka.records import record_of
+from .outputs import Outputs
 from .rows import arrow_batch
 from .shipping import Shipment
 from .sources import level_zero
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "unix_millis(timestamp) AS time", "headers")
+COLUMNS = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "unix_millis(timestamp) AS time",
+    "to_json(headers) AS headers",
+)
 """What of the connector's columns goes to Python. As a timestamp, the time would take several times as long as all the
-rest."""
+rest. So would headers as a list, though there be none: Spark sees after each row whether it has enough for a batch, and
+for that it goes through all lists that it has so far."""
 
 
-def through_level_zero(shipment: Shipment) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+class _Header(Struct, frozen=True, gc=False):
+    """As Spark writes it; bytes are base64 then, and a value that is not there is left out."""
+
+    key: str
+    value: bytes | None = None
+
+
+_headers = msgspec.json.Decoder(list[_Header]).decode
+
+
+def through_level_zero(
+    shipment: Shipment, outputs: Outputs
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow`: from COLUMNS to rows."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = (batch_of(batch) for batch in batches if batch.num_rows)
-        for (stream, partition), part in groupby(found, attrgetter("stream", "partition")):
-            yield from map(arrow_batch, level_zero(shipment, stream, partition, part))
+        with outputs() as output:
+            for (stream, partition), part in groupby(found, attrgetter("stream", "partition")):
+                yield from map(arrow_batch, level_zero(shipment, stream, partition, part, output))
 
     return read
 
@@ -39,15 +64,13 @@ def batch_of(found: pa.RecordBatch) -> Batch:
     records: list[Record] = (
         list(zip(keys, values, times, repeat(())))
         if headers.null_count == len(headers)
-        else [record_of(*record) for record in zip(keys, values, times, _headers(headers), strict=True)]
+        else [_record(*told) for told in zip(keys, values, times, headers.to_pylist(), strict=True)]
     )
     first, behind = offsets[0], offsets[-1] + 1
     positions = range(first, behind) if behind - first == len(offsets) else offsets
     return Batch(found.column("topic")[0].as_py(), found.column("partition")[0].as_py(), positions, records)
 
 
-def _headers(column: pa.Array) -> Iterator[list[tuple[str, bytes | None]]]:
-    """The headers of each record; those of all are converted at once."""
-    flat = column.flatten()
-    pairs = zip(flat.field("key").to_pylist(), flat.field("value").to_pylist(), strict=True)
-    return (list(islice(pairs, length or 0)) for length in column.value_lengths().to_pylist())
+def _record(key: bytes | None, value: bytes | None, time: int, headers: str | None) -> Record:
+    found = () if headers is None else _headers(headers)
+    return record_of(key, value, time, ((header.key, header.value) for header in found))

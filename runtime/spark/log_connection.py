@@ -1,6 +1,6 @@
 """Queries on the embedded log."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +11,14 @@ from ...planner.settings import Settings
 from ..streams import bootstrap_streams
 from ..systems.log import LogSystem
 from .connection import Offsets
-from .log_sink import LogSinkDataSource, SinkOptions
+from .log_sink import LogSink, SinkOptions
 from .log_source import LogDataSource, LogOffsets, LogOptions
+from .outputs import Outputs, all_as_rows
 from .part import Part
 from .tally import Tally, tally_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 class LogConnection:
@@ -40,8 +40,7 @@ class LogConnection:
         return self._log.claim(pipeline)
 
     def prepare(self, session: "SparkSession") -> None:
-        for source in (LogDataSource, LogSinkDataSource):
-            session.dataSource.register(source)
+        session.dataSource.register(LogDataSource)
 
     def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
         admin = self._log.admin()
@@ -54,16 +53,19 @@ class LogConnection:
             first={name: admin.ends(name) for name in part.sources if name in bootstrap_streams(part.plan)},
             shipment=part.shipment,
         )
-        return session.readStream.format(LogDataSource.name()).option("told", _json(told)).load()
+        return session.readStream.format(LogDataSource.name()).option("told", msgspec.json.encode(told).decode()).load()
 
-    def writer(self, rows: "DataFrame", part: Part) -> "DataStreamWriter":
+    def outputs(self, part: Part) -> Outputs:
+        return all_as_rows
+
+    def writer(self, part: Part) -> "Callable[[DataFrame, int], None]":
         told = SinkOptions(
             directory=self._directory,
             fsync=self._log.fsync,
             partitions={stream.name: stream.partitions for stream in part.plan.streams},
             group=part.group,
         )
-        return rows.writeStream.format(LogSinkDataSource.name()).option("told", _json(told))
+        return LogSink(told).write
 
     def tally(self, part: Part) -> Tally:
         return tally_of(self._log.admin().checkpoints(part.group))
@@ -73,7 +75,3 @@ class LogConnection:
 
     def offsets(self, told: Sequence[str]) -> Offsets:
         return msgspec.json.decode(told[0], type=LogOffsets).streams
-
-
-def _json(told: LogOptions | SinkOptions) -> str:
-    return msgspec.json.encode(told).decode()

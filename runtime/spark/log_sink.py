@@ -1,25 +1,29 @@
-"""The embedded log as a sink of Spark's: tasks stage records, the driver publishes a batch at one stroke, once.
+"""The embedded log as the end of a query: tasks stage records, the driver publishes a batch at one stroke, once.
 
 A batch that is run again after a crash finds that its number is published already, and publishes nothing.
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ..systems.log import LogProducer, LogSystem
-from .outputs import write_out
-from .rows import SPARK_SCHEMA
+from .outputs import by_partition
+from .rows import Counts, Messages, blocks_of
 from .tally import TOTALS, Tally, tally_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 BATCH = "batch"
 """The checkpoint under which the number of the last published batch is kept."""
+
+SPARK_SCHEMA = "token binary, tally binary"
+_ARROW_SCHEMA = pa.schema([("token", pa.binary()), ("tally", pa.binary())])
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -30,28 +34,6 @@ class SinkOptions(msgspec.Struct, frozen=True):
     fsync: bool
     partitions: dict[str, int]
     group: str
-
-
-class LogSinkDataSource(DataSource):
-    """Spark's name for the sink."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "fluvial_log_sink"
-
-    def schema(self) -> str:
-        return SPARK_SCHEMA
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> "LogStreamWriter":
-        return LogStreamWriter(msgspec.json.decode(self.options["told"], type=SinkOptions))
-
-
-@dataclass
-class Staged(WriterCommitMessage):
-    """What one Spark task has staged and counted."""
-
-    token: bytes | None
-    tally: Tally = field(default_factory=Tally)
 
 
 _PRODUCERS: dict[tuple[int, str], LogProducer] = {}
@@ -65,34 +47,39 @@ def _producer(told: SinkOptions) -> LogProducer:
     return _PRODUCERS[place]
 
 
-class LogStreamWriter(DataSourceStreamArrowWriter):
+class LogSink:
     """Writes rows that leave a query to the streams they name."""
 
     def __init__(self, told: SinkOptions) -> None:
-        self.told = told
+        self._told = told
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        transaction = _producer(self.told).begin()
-        tally = write_out(iterator, self.told.partitions, transaction.append)
-        token = transaction.prepare("", {}) if transaction.size else None
-        return Staged(token, tally)
-
-    def commit(self, messages: list[Any], batchId: int) -> None:
-        staged = [message for message in messages if message is not None]
-        system = LogSystem(Path(self.told.directory), fsync=self.told.fsync)
-        tally = tally_of(system.admin().checkpoints(self.told.group))
-        for message in staged:
-            tally.add(message.tally)
+    def write(self, rows: "DataFrame", batch: int) -> None:
+        """Run a batch and publish it, once."""
+        staged = rows.mapInArrow(self.stage, SPARK_SCHEMA).collect()
+        told = self._told
+        system = LogSystem(Path(told.directory), fsync=told.fsync)
+        tally = tally_of(system.admin().checkpoints(told.group))
+        for row in staged:
+            tally.add(msgspec.json.decode(row.tally, type=Tally))
         producer = system.producer()
         try:
             producer.publish_all(
-                [message.token for message in staged if message.token is not None],
-                self.told.group,
-                {BATCH: str(batchId).encode(), TOTALS: msgspec.json.encode(tally)},
-                unless=lambda saved: int(saved.get(BATCH, b"-1")) >= batchId,
+                [bytes(row.token) for row in staged if row.token is not None],
+                told.group,
+                {BATCH: str(batch).encode(), TOTALS: msgspec.json.encode(tally)},
+                unless=lambda saved: int(saved.get(BATCH, b"-1")) >= batch,
             )
         finally:
             producer.close()
 
-    def abort(self, messages: list[Any], batchId: int) -> None:
-        """Nothing to do: what was staged is never published."""
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """In a worker: write down what is to be published; what comes out is the word to publish it, and a tally."""
+        transaction, tally = _producer(self._told).begin(), Tally()
+        for block in blocks_of(batches):
+            if isinstance(block, Counts):
+                tally.add(block.tally)
+            elif isinstance(block, Messages):
+                for partition, records in by_partition(block, self._told.partitions):
+                    transaction.append(block.stream, partition, records)
+        token = transaction.prepare("", {}) if transaction.size else None
+        yield pa.RecordBatch.from_pylist([{"token": token, "tally": msgspec.json.encode(tally)}], schema=_ARROW_SCHEMA)

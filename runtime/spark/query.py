@@ -71,12 +71,12 @@ def start(
     part: Part, connection: Connection, session: SparkSession, settings: Settings, ends: Offsets | None
 ) -> StreamingQuery:
     """Start the query of a part; with `ends` it stops by itself when it has come there and has fired all windows."""
-    rows = connection.rows(session, part, settings, ends)
+    rows, outputs = connection.rows(session, part, settings, ends), connection.outputs(part)
     for level in range(1, part.levels.count):
-        processor = LevelProcessor(part.shipment, level)
+        processor = LevelProcessor(part.shipment, level, outputs)
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
-        connection.writer(rows, part)
+        rows.writeStream.foreachBatch(connection.writer(part))
         .outputMode("append")
         .queryName(part.group)
         .option("checkpointLocation", str(part.checkpoint.absolute()))

@@ -23,6 +23,7 @@ from ..systems.contract import Batch
 from .emitting import Emitter, watermarks
 from .feeding import Feeder
 from .levels import producer_number
+from .outputs import Output, as_rows
 from .rows import (
     OUTPUT,
     Counts,
@@ -31,7 +32,6 @@ from .rows import (
     Row,
     by_bucket,
     encode,
-    message_blocks,
     messages_of,
 )
 from .shipping import Cargo, Shipment, program, unpack
@@ -50,13 +50,17 @@ class _Part(Protocol):
         ...
 
 
-def level_zero(shipment: Shipment, stream: str, partition: int, batches: Iterable[Batch]) -> Iterator[list[Row]]:
+def level_zero(
+    shipment: Shipment, stream: str, partition: int, batches: Iterable[Batch], output: Output = as_rows
+) -> Iterator[list[Row]]:
     """Bring what a batch of Spark's holds of one source partition through level 0."""
     cargo, _ = unpack(shipment)
     forwarded = stream in cargo.levels.forwarded
     with Feeder() as feeder, ExitStack() as stack:
         part: _Part = (
-            _Forward(cargo, stream, partition) if forwarded else _Stage(shipment, cargo, stream, partition, stack)
+            _Forward(cargo, stream, partition, output)
+            if forwarded
+            else _Stage(shipment, cargo, stream, partition, output, stack)
         )
         for batch in batches:
             rows: list[Row] = []
@@ -81,7 +85,9 @@ def _told(stream: str, partition: int, watermark: int) -> dict[str, int]:
 class _Stage:
     """A partition whose messages a stage without state processes."""
 
-    def __init__(self, shipment: Shipment, cargo: Cargo, stream: str, partition: int, stack: ExitStack) -> None:
+    def __init__(
+        self, shipment: Shipment, cargo: Cargo, stream: str, partition: int, output: Output, stack: ExitStack
+    ) -> None:
         stage = next(stage for stage in cargo.plan.stages if stream in stage.inputs)
         producer = producer_number(cargo.plan, stage, stream, partition)
         self._stream, self._partition, self._read = stream, partition, 0
@@ -89,7 +95,7 @@ class _Stage:
         for other in stage.inputs:
             if other != stream:  # its partitions are on their own ways, and tell their own time
                 self._task.inputs.end(other)
-        self._emitter = Emitter(cargo, stage.id, producer, producer % cargo.buckets, stack)
+        self._emitter = Emitter(cargo, stage.id, producer, producer % cargo.buckets, output, stack)
 
     def take_in(self, feeder: Feeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
@@ -106,8 +112,8 @@ class _Stage:
 class _Forward:
     """A partition whose messages a stage with state needs: only their time is looked at here."""
 
-    def __init__(self, cargo: Cargo, stream: str, partition: int) -> None:
-        self._cargo, self._stream, self._partition = cargo, stream, partition
+    def __init__(self, cargo: Cargo, stream: str, partition: int, output: Output) -> None:
+        self._cargo, self._stream, self._partition, self._output = cargo, stream, partition, output
         pipeline = cargo.plan.pipeline
         self._source = next(op for op in pipeline.operators if isinstance(op, Source) and op.stream == stream)
         self._decode = value_serde(self._source.value).decode
@@ -167,5 +173,5 @@ class _Forward:
             letters = dead_letters(cargo.plan.name)
             tally.counts["written"] = {letters: len(failures.letters)}
             made = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
-            rows.extend((OUTPUT, 0, block) for block in message_blocks(made))
+            rows.extend(self._output(made, 0))
         rows.append((OUTPUT, 0, encode(Counts(tally))))

@@ -16,6 +16,7 @@ from ..kernel.stage import StageTask
 from ..kernel.state import Change
 from .emitting import Emitter
 from .feeding import Feeder
+from .outputs import Output, Outputs, as_rows
 from .pages import Blobs, Pages
 from .rows import NAMES, Ended, Head, Row, Watermark, decode_head, decode_messages
 from .shipping import Shipment, program, unpack
@@ -44,9 +45,10 @@ class _SparkBlobs:
 class LevelProcessor(StatefulProcessor):
     """One level of a query: its rows are processed, those for later levels are passed on."""
 
-    def __init__(self, shipment: Shipment, level: int) -> None:
+    def __init__(self, shipment: Shipment, level: int, outputs: Outputs) -> None:
         self._shipment = shipment
         self._level = level
+        self._outputs = outputs
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("pages", "name binary", "data binary")
@@ -60,7 +62,8 @@ class LevelProcessor(StatefulProcessor):
             if not here.all():
                 yield frame[~here]
             mine.extend(frame["block"][here])
-        made = process_bucket(self._shipment, self._level, int(key[0]), mine, _SparkBlobs(self._state))
+        with self._outputs() as output:
+            made = process_bucket(self._shipment, self._level, int(key[0]), mine, _SparkBlobs(self._state), output)
         if made:
             yield pd.DataFrame(made, columns=list(NAMES))
 
@@ -93,7 +96,9 @@ def _inbox(blocks: Iterable[bytes]) -> _Inbox:
     return inbox
 
 
-def process_bucket(shipment: Shipment, level: int, bucket: int, blocks: Iterable[bytes], blobs: Blobs) -> list[Row]:
+def process_bucket(
+    shipment: Shipment, level: int, bucket: int, blocks: Iterable[bytes], blobs: Blobs, output: Output = as_rows
+) -> list[Row]:
     """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`."""
     cargo, _ = unpack(shipment)
     inbox = _inbox(blocks)
@@ -102,7 +107,7 @@ def process_bucket(shipment: Shipment, level: int, bucket: int, blocks: Iterable
     changes: list[Change] = []
     with Feeder() as feeder, ExitStack() as stack:
         for stage in cargo.levels.stages_at(level):
-            at_work = _StageAtWork(shipment, stage, bucket, pages, stack)
+            at_work = _StageAtWork(shipment, stage, bucket, pages, output, stack)
             at_work.process(feeder, inbox, made)
             changes.extend(at_work.task.changes())
     pages.write(changes)
@@ -112,7 +117,9 @@ def process_bucket(shipment: Shipment, level: int, bucket: int, blocks: Iterable
 class _StageAtWork:
     """One stage, on one bucket, in one batch."""
 
-    def __init__(self, shipment: Shipment, stage: str, bucket: int, pages: Pages, stack: ExitStack) -> None:
+    def __init__(
+        self, shipment: Shipment, stage: str, bucket: int, pages: Pages, output: Output, stack: ExitStack
+    ) -> None:
         cargo, _ = unpack(shipment)
         self._stage, self._pages = cargo.plan.stage(stage), pages
         told = {stream: dict(found) for stream, found in pages.index.producers.get(stage, {}).items()}
@@ -120,7 +127,7 @@ class _StageAtWork:
         position = Position(producers=told)
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
-        self._emitter = Emitter(cargo, stage, bucket, bucket, stack)
+        self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
         self._counted = cargo.levels.forwarded
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:

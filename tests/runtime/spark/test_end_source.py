@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="the source is one of Spark's")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from fluvial.runtime.spark.end_source import EndOfInput, EndOptions, EndStreamReader
+from fluvial.runtime.spark.end_source import EndOfInput, EndOptions, EndStreamReader, left
 from fluvial.runtime.spark.kafka_offsets import text_of
 from fluvial.runtime.spark.shipping import Shipment
 
@@ -33,8 +33,8 @@ class Query:
         (self.checkpoint / "offsets" / str(self.batches)).write_text("\n".join(lines))
         self.batches += 1
 
-    def run(self, ends: dict[str, list[int]] | None = ENDS) -> EndStreamReader:
-        return EndStreamReader(EndOptions(str(self.checkpoint), STARTS, ends, Shipment("", b"")))
+    def run(self, ends: dict[str, list[int]] | None = ENDS, *, at_once: bool = False) -> EndStreamReader:
+        return EndStreamReader(EndOptions(str(self.checkpoint), STARTS, ends, at_once, Shipment("", b"")))
 
 
 @pytest.fixture
@@ -83,3 +83,14 @@ def test_the_tenth_batch_comes_after_the_ninth(query: Query) -> None:
 def test_a_run_that_goes_on_tells_no_end(query: Query) -> None:
     query.planned([5, 3], [2])
     assert latest(query.run(ends=None)) == 0
+
+
+def test_where_one_batch_takes_all_it_is_told_the_end(query: Query) -> None:
+    source = query.run(at_once=True)
+    assert [latest(source), latest(source, {"ends": 1})] == [1, 1]
+
+
+def test_what_is_left_counts_no_partition_that_is_ahead(query: Query) -> None:
+    assert left(query.checkpoint, STARTS, ENDS) == 7
+    query.planned([4, 9], [0])
+    assert left(query.checkpoint, STARTS, ENDS) == 3
