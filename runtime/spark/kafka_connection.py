@@ -21,7 +21,7 @@ from .java_client import java_settings
 from .kafka_offsets import offsets_of, text_of
 from .kafka_settings import packed
 from .kafka_sink import Sending, count, counted
-from .kafka_source import COLUMNS, through_level_zero
+from .kafka_source import columns, through_level_zero
 from .noted import is_between_batches
 from .outputs import Outputs
 from .part import Part
@@ -67,8 +67,8 @@ class KafkaConnection:
         at_once = ends is not None and left(part.checkpoint, part.starts, ends) <= most
         # What comes to the topics meanwhile must not keep some of this from the only batch.
         options = {} if at_once else {"maxOffsetsPerTrigger": str(most)}
-        read = self._reader(session, part.starts).options(**options).load().selectExpr(*COLUMNS)
-        rows = read.mapInArrow(through_level_zero(part.shipment, self.outputs(part)), SPARK_SCHEMA)
+        read = self._reader(session, part.starts).options(**options).load().selectExpr(*columns(part.sources))
+        rows = read.mapInArrow(through_level_zero(part.shipment, part.sources, self.outputs(part)), SPARK_SCHEMA)
         if not part.keeps_state:
             return rows
         told = EndOptions(str(part.checkpoint.absolute()), part.starts, ends, at_once, part.shipment)

@@ -3,7 +3,7 @@
 The connector gives a task the offsets of one partition, in their order; the task brings them through level 0 at once.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 from operator import attrgetter
 
@@ -19,18 +19,17 @@ from .rows import arrow_batch
 from .shipping import Shipment
 from .sources import level_zero
 
-COLUMNS = (
-    "key",
-    "value",
-    "topic",
-    "partition",
-    "offset",
-    "unix_millis(timestamp) AS time",
-    "to_json(headers) AS headers",
-)
-"""What of the connector's columns goes to Python. As a timestamp, the time would take several times as long as all the
-rest. So would headers as a list, though there be none: Spark sees after each row whether it has enough for a batch, and
-for that it goes through all lists that it has so far."""
+_COLUMNS = ("key", "value", "partition", "offset", "unix_millis(timestamp) AS time", "to_json(headers) AS headers")
+"""As a timestamp, the time would take several times as long as all the rest. So would headers as a list, though there
+be none: Spark sees after each row whether it has enough for a batch, and for that it goes through all lists that it has
+so far."""
+
+
+def columns(streams: Sequence[str]) -> list[str]:
+    """What of the connector's columns goes to Python. A stream is named by its place among the `streams` that are
+    read."""
+    places = " ".join(f"WHEN '{stream}' THEN {place}" for place, stream in enumerate(streams))
+    return [*_COLUMNS, "0 AS stream" if len(streams) == 1 else f"CASE topic {places} END AS stream"]
 
 
 class _Header(Struct, frozen=True, gc=False):
@@ -44,12 +43,12 @@ _headers = msgspec.json.Decoder(list[_Header]).decode
 
 
 def through_level_zero(
-    shipment: Shipment, outputs: Outputs
+    shipment: Shipment, streams: Sequence[str], outputs: Outputs
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow`: from COLUMNS to rows."""
+    """A function for `mapInArrow`: from `columns` to rows."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = (batch_of(batch) for batch in batches if batch.num_rows)
+        found = (batch_of(batch, streams) for batch in batches if batch.num_rows)
         with outputs() as output:
             for (stream, partition), part in groupby(found, attrgetter("stream", "partition")):
                 yield from map(arrow_batch, level_zero(shipment, stream, partition, part, output))
@@ -57,7 +56,7 @@ def through_level_zero(
     return read
 
 
-def batch_of(found: pa.RecordBatch) -> Batch:
+def batch_of(found: pa.RecordBatch, streams: Sequence[str]) -> Batch:
     """Records of one partition, of which there is at least one."""
     keys, values, offsets, times = (found.column(name).to_pylist() for name in ("key", "value", "offset", "time"))
     headers = found.column("headers")
@@ -68,7 +67,8 @@ def batch_of(found: pa.RecordBatch) -> Batch:
     )
     first, behind = offsets[0], offsets[-1] + 1
     positions = range(first, behind) if behind - first == len(offsets) else offsets
-    return Batch(found.column("topic")[0].as_py(), found.column("partition")[0].as_py(), positions, records)
+    stream, partition = (found.column(name)[0].as_py() for name in ("stream", "partition"))
+    return Batch(streams[stream], partition, positions, records)
 
 
 def _record(key: bytes | None, value: bytes | None, time: int, headers: str | None) -> Record:

@@ -83,6 +83,8 @@ def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
         "spark.sql.execution.arrow.useLargeVarTypes": "false",
+        # Else Spark starts other processes for stateful operators, which do not know this setting, than for the rest.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.sql.redaction.options.regex": _SECRETS,
     }
 

@@ -16,6 +16,7 @@ from fluvial.runtime.spark.kafka_offsets import offsets_of, text_of
 from fluvial.runtime.spark.kafka_source import batch_of
 from fluvial.runtime.systems.kafka.records import TIME_HEADER, headers_for
 
+STREAMS = ("other", "in")
 NOW = 1_700_000_000_000
 SOME_BYTES = st.binary(max_size=5)
 HEADERS = st.lists(st.tuples(st.sampled_from(["a", "\N{SNOWMAN}", "", TIME_HEADER]), SOME_BYTES), max_size=3)
@@ -45,7 +46,7 @@ def as_read(records: Sequence[Record], offsets: Sequence[int]) -> pa.RecordBatch
     columns = {
         "key": pa.array(keys, pa.binary()),
         "value": pa.array(values, pa.binary()),
-        "topic": pa.array(["in"] * len(records)),
+        "stream": pa.array([1] * len(records), pa.int32()),
         "partition": pa.array([3] * len(records), pa.int32()),
         "offset": pa.array(offsets, pa.int64()),
         "time": pa.array([time or NOW for time in times], pa.int64()),
@@ -59,7 +60,7 @@ def test_records_come_back_as_they_were_written(records: list[Record], cut: int,
     gaps = data.draw(st.lists(st.integers(1, 2), min_size=len(records), max_size=len(records)))
     offsets = [sum(gaps[: index + 1]) for index in range(len(records))]
     cut = min(cut, len(records) - 1)
-    batch = batch_of(as_read(records, offsets).slice(cut))
+    batch = batch_of(as_read(records, offsets).slice(cut), STREAMS)
     assert (batch.stream, batch.partition) == ("in", 3)
     assert batch.records == records[cut:]
     assert list(batch.offsets) == offsets[cut:]
@@ -69,7 +70,7 @@ def test_a_header_without_a_value_has_an_empty_one() -> None:
     found = as_read([(None, b"", 1, (("a", b"1"),))], [0])
     told = pa.array([as_spark_writes([("none", None)])], pa.string())
     changed = found.set_column(found.schema.get_field_index("headers"), "headers", told)
-    assert batch_of(changed).records == [(None, b"", 1, (("none", b""),))]
+    assert batch_of(changed, STREAMS).records == [(None, b"", 1, (("none", b""),))]
 
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.integers(0, 9), min_size=1, max_size=12)))
