@@ -1,5 +1,5 @@
-"""Pickling msgspec Structs by value: cloudpickle makes a class first and fills it later, but a Struct's fields are made
-with it, so that it would come back without any."""
+"""Pickling what msgspec makes. cloudpickle makes a class first and fills it later, but a Struct's fields are made with
+it, so that it would come back without any; and encoders and decoders do not pickle by themselves."""
 
 import inspect
 import io
@@ -44,6 +44,14 @@ _MADE = frozenset(
 )
 """What making a class gives it."""
 
+_CODERS: dict[type, tuple[str, ...]] = {
+    msgspec.json.Encoder: ("enc_hook", "decimal_format", "uuid_format", "order"),
+    msgspec.json.Decoder: ("type", "strict", "dec_hook", "float_hook"),
+    msgspec.msgpack.Encoder: ("enc_hook", "decimal_format", "uuid_format", "order"),
+    msgspec.msgpack.Decoder: ("type", "strict", "dec_hook", "ext_hook"),
+}
+"""What each is made of."""
+
 Field = tuple[str, Any, dict[str, Any]]
 """A field as it is sent: name, type, and what `msgspec.field` is told."""
 
@@ -56,12 +64,19 @@ def dumps(value: Any) -> bytes:
 
 
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's, which also takes along the Structs that it would send by value."""
+    """cloudpickle's, which also takes along the Structs that it would send by value, encoders and decoders."""
 
     def reducer_override(self, obj: Any) -> Any:
+        if type(obj) in _CODERS:
+            return make_coder, (type(obj), {name: getattr(obj, name) for name in _CODERS[type(obj)]})
         if isinstance(obj, _StructMeta) and not _cloudpickle.cloudpickle._should_pickle_by_reference(obj):
             return make_struct, _made_of(obj), _rest(obj), None, None, fill_struct
         return super().reducer_override(obj)
+
+
+def make_coder(kind: Any, told: dict[str, Any]) -> Any:
+    """An encoder or decoder."""
+    return kind(**told)
 
 
 def make_struct(

@@ -1,4 +1,4 @@
-"""Structs sent by value come back whole."""
+"""Structs, encoders and decoders that are sent by value come back whole."""
 
 import pickle
 import subprocess
@@ -31,19 +31,27 @@ class Point(msgspec.Struct, frozen=True, tag="point"):
 class Named(Point, frozen=True, kw_only=True):
     title: str
 
+decode = msgspec.json.Decoder(Point, strict=False).decode
+encoders = msgspec.json.Encoder(enc_hook=str), msgspec.msgpack.Encoder(order="sorted")
+parse = msgspec.json.Decoder(complex, dec_hook=lambda kind, told: kind(told))
+decoders = parse, msgspec.msgpack.Decoder(dict[str, int])
+
+def through(number: complex):
+    return decoders[0].decode(encoders[0].encode(number)), decoders[1].decode(encoders[1].encode({"b": 1, "a": 2}))
+
 def use(line: bytes):
-    point = msgspec.json.decode(line, type=Point)
+    point = decode(line)
     box = msgspec.convert({"item": 1}, Box[int])
-    return msgspec.json.encode(point.moved()), Named(1, title="a").title, Point(1) == Point(1), box
+    return msgspec.json.encode(point.moved()), Named(1, title="a").title, Point(1) == Point(1), box, through(1j)
 """
 
 
-def test_a_struct_of_a_module_that_workers_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_structs_and_coders_of_a_module_that_workers_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "struct_users.py").write_text(USERS)
     monkeypatch.syspath_prepend(str(tmp_path))
     import struct_users  # type: ignore[import-not-found] # noqa: PLC0415 - written above
 
-    line = b'{"type":"point","x":1,"n":["b"]}'
+    line = b'{"type":"point","x":"1","n":["b"]}'
     expected = struct_users.use(line)
     structs._cloudpickle.register_pickle_by_value(struct_users)
     try:
