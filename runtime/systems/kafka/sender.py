@@ -32,8 +32,8 @@ _PAUSE = 0.1
 
 
 class KafkaSender:
-    """Writes records as they come, idempotently: those of one partition arrive in their order, each once; without
-    `once` they may come twice after trouble.
+    """Writes records as they come, idempotently: those of one partition arrive in their order, each once, if
+    no broker is killed that had taken some of them; without `once` they may come twice after any trouble.
 
     With a transactional id it takes the right to write from all senders with that id before it.
     """

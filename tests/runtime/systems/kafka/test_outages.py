@@ -39,7 +39,7 @@ def read_some(consumer: Consumer, least: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("id", [None, "visits-0"])
-def test_what_is_sent_and_read_through_a_crash_comes_once_and_in_order(mortal: Broker, id: str | None) -> None:
+def test_what_is_sent_and_read_through_a_crash_comes_whole_and_in_order(mortal: Broker, id: str | None) -> None:
     name = mortal.make_topic()
     system = KafkaSystem(mortal.address)
     sender, consumer = system.sender(id), system.consumer()
@@ -58,10 +58,16 @@ def test_what_is_sent_and_read_through_a_crash_comes_once_and_in_order(mortal: B
     starting.start()
     end()
     starting.join()
-    seen += read_some(consumer, 3 * COUNT - len(seen))
+    if id is None:
+        # A broker that is killed may forget what it has of whom: some may come again, and nothing may be missing.
+        while len(set(seen)) < 3 * COUNT:
+            seen += read_some(consumer, 1)
+    else:
+        seen += read_some(consumer, 3 * COUNT - len(seen))
     sender.close()
     consumer.close()
-    assert seen == numbered(3 * COUNT)
+    assert list(dict.fromkeys(seen)) == numbered(3 * COUNT)
+    assert id is None or len(seen) == 3 * COUNT
 
 
 def test_what_is_asked_while_a_broker_is_away_waits_for_it(mortal: Broker) -> None:
