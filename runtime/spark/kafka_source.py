@@ -74,7 +74,8 @@ def batch_of(found: pa.RecordBatch, streams: Sequence[str]) -> Batch:
     )
     first, behind = offsets[0], offsets[-1] + 1
     positions = range(first, behind) if behind - first == len(offsets) else offsets
-    stream, partition = (found.column(name)[0].as_py() for name in ("stream", "partition"))
+    stream: int = found.column("stream")[0].as_py()
+    partition: int = found.column("partition")[0].as_py()
     return Batch(streams[stream], partition, positions, records)
 
 
