@@ -32,8 +32,12 @@ _PAUSE = 0.1
 
 
 class KafkaSender:
-    """Writes records as they come, idempotently: those of one partition arrive in their order, each once, if
-    no broker is killed that had taken some of them; without `once` they may come twice after any trouble.
+    """Writes records as they come, idempotently: those of one partition arrive in their order, each once; without
+    `once` they may come twice after trouble.
+
+    Brokers remember what they have of a sender by the times of its records: where these are older than the brokers'
+    `producer.id.expiration.ms` (a day), what a broker had taken when it was killed may come again. Transactions are
+    remembered to their end, whatever the times.
 
     With a transactional id it takes the right to write from all senders with that id before it.
     """
