@@ -99,7 +99,17 @@ class SentCommits:
             repaired = self._repair(beyond)
             for home in stateful:
                 found[home.name] = _with_ends(found[home.name], home, repaired)
+            self._catch_up({home.name: found[home.name] for home in stateful}, kept)
         return found
+
+    def _catch_up(self, found: Mapping[str, Checkpoint], kept: Mapping[str, Checkpoint]) -> None:
+        """Write the checkpoints of stores that know better: should a store be lost, what it has read may be gone."""
+        news = {name: now for name, now in found.items() if not now.blank and now != kept.get(name)}
+        if news:
+            self._send_checkpoints(
+                [(name.encode(), checkpoints.encode(now), self._now(), ()) for name, now in news.items()]
+            )
+            self._sender.flush()
 
     def _own(self, home: Home, origin: bytes, kept: Checkpoint) -> Checkpoint:
         """The checkpoint in the store; blank for a store that is of no use, which is emptied."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cases import Case, cases, expected
 from comparing import assert_same, counted
-from descriptions import build
+from descriptions import Border, Description, Source, WindowStep, build
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
@@ -66,6 +66,17 @@ def test_under_exactly_once_readers_see_what_the_oracle_writes_wherever_a_run_is
         assert_same(outputs_of(system, {*case.inputs}, "case"), expected(case))
 
     check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", range(10, 14))
+def test_no_run_begins_at_what_has_been_removed_from_between_its_stages(second: int) -> None:
+    """Killed between a store and its checkpoint, and once more, store and all, before another checkpoint."""
+    steps = (Border(0, "str", "word", 0), WindowStep(1, "tumbling", 10, "count"))
+    records = [(None, b'{"k":"a","n":0,"at":%d}' % at, at, ()) for at in range(8)]
+    case = Case(Description((Source("a"),), steps), {"a": [records]}, {"a": 1})
+    for first in range(70):
+        run_with_kills(case, "at_least_once", [Kill(first, 2, loses=False), Kill(second, 2, loses=True)])
 
 
 @pytest.mark.slow

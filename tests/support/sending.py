@@ -59,13 +59,14 @@ class SendingSystem(MemorySystem):
         self.batch = 3
         self.fate = Fate()
         self.stores: dict[str, KillableStore] = {}
+        self.starts: dict[StreamPartition, int] = {}
         self._owners: Counter[str] = Counter()
 
     def admin(self) -> SendingAdmin:
         return SendingAdmin(self._memory)
 
     def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
-        return super().consumer(max_records=min(max_records, self.batch))
+        return TrimmedConsumer(self, min(max_records, self.batch))
 
     def sender(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
@@ -78,6 +79,19 @@ class SendingSystem(MemorySystem):
     def store(self, task: str) -> "KillableStore":
         """The store of a task, as the last run left it."""
         return self.stores.setdefault(task, KillableStore(self.fate))
+
+
+class TrimmedConsumer(MemoryConsumer):
+    """Reads streams whose beginning is gone."""
+
+    def __init__(self, system: SendingSystem, max_records: int) -> None:
+        super().__init__(system._memory, max_records)
+        self._starts = system.starts
+
+    def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        for place, offset in positions.items():
+            assert offset >= self._starts.get(place, 0), f"{place} has been removed up to {self._starts[place]}"
+        super().assign(positions)
 
 
 class MemorySender:
@@ -139,8 +153,8 @@ class MemorySender:
         self._step()
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        del starts
         self._step()
+        self._system.starts |= starts
 
     def close(self) -> None:
         self._waiting.clear()

@@ -5,6 +5,7 @@ import pytest
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state import Change
+from fluvial.runtime.local import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoint import Checkpoint
 from fluvial.runtime.local.commits import Home
 from fluvial.runtime.local.sent import STALE_MS, SentCommits
@@ -105,6 +106,13 @@ def test_a_store_that_is_ahead_of_its_checkpoint_knows_better(system: SendingSys
     resumed(system, store, at(3, offset=7))
     found = resumed(system, store, at(2, offset=5))
     assert (found.offsets, state(store)) == ({"in": 7}, {b"k2": b"2"})
+
+
+def test_a_store_that_knows_better_tells_it_before_what_it_has_read_is_removed(system: SendingSystem) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(3, offset=7))
+    found = resumed(system, store, at(2, offset=5))
+    assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == found
 
 
 def test_under_exactly_once_what_a_store_has_beyond_its_checkpoint_never_was(system: SendingSystem) -> None:
