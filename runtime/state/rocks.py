@@ -32,7 +32,7 @@ class RocksStore:
         try:
             self._db = self._open()
         except Exception as error:
-            if not spare or "lock" in str(error).lower():
+            if not spare or _is_locked(error):
                 raise self._unopened(error) from None
             self._give_up(str(error))
             self._db = self._open()
@@ -52,8 +52,11 @@ class RocksStore:
 
     def _unopened(self, error: Exception) -> SystemProblem:
         problem = f"the store in {self._folder} cannot be opened: {error}"
-        expected = "a folder that no other process has open"
-        remedy = "stop the other run of this pipeline, or give this one another state_dir"
+        expected = "a store that is whole"
+        remedy = "check the disk; bring the folder back from a copy taken with the log"
+        if _is_locked(error):
+            expected = "a folder that no other process has open"
+            remedy = "stop the other run of this pipeline, or give this one another state_dir"
         return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
@@ -122,3 +125,8 @@ class RocksStore:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _is_locked(error: Exception) -> bool:
+    """Whether somebody else has a store open; blocks can be damaged too."""
+    return "lock file" in str(error).lower() or "lock hold" in str(error).lower()

@@ -118,7 +118,7 @@ def test_state_that_is_damaged_is_rebuilt(broker: Broker, files: str) -> None:
         code = first.wait()
         assert code in (0, 4), first.errors
         if code == 4:
-            assert "start again: the store will be rebuilt from its changelog" in first.errors
+            assert "start again: the store will be rebuilt from its changelog" in first.errors, first.errors
             to_the_end(on)
         assert_counted(on)
 

@@ -76,3 +76,26 @@ def test_an_accumulator_that_cannot_be_encoded_names_its_window() -> None:
     assert_explains(
         error, "window 'w' cannot be encoded: OverflowError", windowed, "64 bits", "mend what add returns", 2
     )
+
+
+def test_a_store_that_is_open_elsewhere_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "store", spare=True)
+    store.write([(b"k", b"1", b"kept")])
+    error = error_of(lambda: RocksStore(tmp_path / "store", spare=True), SystemProblem)
+    assert_explains(error, "cannot be opened: IO error: lock hold", None, "no other process has open", "stop the other")
+    assert store.get(b"k", b"1") == b"kept"
+
+
+@pytest.mark.parametrize("spare", [False, True])
+def test_a_store_with_a_damaged_block_is_given_up_where_there_is_a_copy(tmp_path: Path, spare: bool) -> None:
+    for _ in range(2):  # opened again, a store writes what its log holds into tables
+        store = RocksStore(tmp_path / "store", spare=spare)
+        store.write([(b"k", b"%d" % number, bytes(100)) for number in range(100)])
+        store.close()
+    for table in (tmp_path / "store").glob("*.sst"):
+        table.write_bytes(bytes(byte ^ 0xFF for byte in table.read_bytes()))
+    if spare:
+        assert RocksStore(tmp_path / "store", spare=True).get(b"k", b"1") is None
+    else:
+        error = error_of(lambda: RocksStore(tmp_path / "store"), SystemProblem)
+        assert_explains(error, "cannot be opened: Corruption", None, "a store that is whole", "check the disk")
