@@ -32,9 +32,19 @@ class Coordinator:
 
     def read(self) -> tuple[Known, int]:
         """What the stream says now, and the offset up to which it was read."""
+        while True:
+            start = self._admin.starts(self._place[0])[0]
+            try:
+                return self._read(start)
+            except SystemProblem:
+                # Whoever decided meanwhile has removed what was before.
+                if self._admin.starts(self._place[0])[0] == start:
+                    raise
+
+    def _read(self, start: int) -> tuple[Known, int]:
         assignment: Assignment | None = None
         presences: dict[int, Presence] = {}
-        start, end = self._admin.starts(self._place[0])[0], self._admin.ends(self._place[0])[0]
+        end = self._admin.ends(self._place[0])[0]
         with closing(self._system.consumer()) as consumer:
             consumer.assign({self._place: start})
             while start < end:

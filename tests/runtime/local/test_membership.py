@@ -14,6 +14,7 @@ from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report
 from fluvial.runtime.local import coordinator, membership
+from fluvial.runtime.local.assignments import Known
 from fluvial.runtime.local.membership import Place, Seat, begin_run, join, transactional_ids
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.running import checked_plan, start
@@ -195,6 +196,24 @@ def test_a_container_minds_neither_its_neighbour_nor_one_that_it_has_followed(lo
         place.check()
     error_of(lambda: old.tell("done"), TakenOver)
     assert take(system, stack, 0, 2).membership.run == new.membership.run
+
+
+def test_what_is_removed_while_it_is_about_to_be_read_is_not_missed(
+    log: LogSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = checked_plan(pipeline(), log, Settings())
+    begin_run(plan, log, 2, "end")
+    read = coordinator.Coordinator._read
+
+    def overtaken(self: coordinator.Coordinator, start: int) -> tuple[Known, int]:
+        monkeypatch.setattr(coordinator.Coordinator, "_read", read)
+        begin_run(plan, log, 3, "end")
+        return read(self, start)
+
+    monkeypatch.setattr(coordinator.Coordinator, "_read", overtaken)
+    known, _ = coordinator.Coordinator(log, "p").read()
+    assert known.assignment is not None
+    assert known.assignment.containers == 3
 
 
 def test_the_stream_does_not_grow_for_ever(log: LogSystem) -> None:
