@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from comparing import assert_same
 from deaths import Run, Stage, assert_nothing_is_missing, stage
 from fluvial.planner.settings import Guarantee
 from mortal import points
+from targets import PATIENT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -123,8 +124,9 @@ def test_nothing_is_lost_wherever_a_run_is_killed(
     # Without shrinking, which takes hours; a falsifying example names its kills, and can be put above.
     @settings(
         max_examples=5,
+        deadline=None,
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
-        suppress_health_check=[*HealthCheck.__members__.values()],
+        suppress_health_check=PATIENT,
     )
     @given(kills(pipeline, guarantee, containers))
     def examples(deaths: list[Kill]) -> None:
