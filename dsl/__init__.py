@@ -20,7 +20,8 @@ from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .serde import Serde
 from .sink import Sink
 from .stream import KeyedStream, MessageStream
-from .windows import session, tumbling
+from .triggers import Trigger, after, after_count, any_of, repeat
+from .windows import hopping, session, tumbling, unbounded
 
 __all__ = [
     "Aggregate",
@@ -43,20 +44,27 @@ __all__ = [
     "Sink",
     "SystemProblem",
     "TakenOver",
+    "Trigger",
     "UnsupportedError",
     "UsageError",
     "Window",
+    "after",
+    "after_count",
     "aggregate",
+    "any_of",
     "collect",
     "count",
     "dead_letter",
     "fail",
+    "hopping",
     "maximum",
     "mean",
     "minimum",
     "reduce",
+    "repeat",
     "session",
     "skip",
     "total",
     "tumbling",
+    "unbounded",
 ]

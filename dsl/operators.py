@@ -9,10 +9,13 @@ from .message import Message
 from .origin import Origin
 from .policy import Retry
 from .sink import Sink
+from .triggers import Trigger
 from .windows import Assigner
 
 Role = Literal["non-terminal", "terminal", "both"]
 Order = Literal["key", "input", "none"]
+How = Literal["inner", "left", "outer"]
+Retain = Literal["all", "latest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +114,24 @@ class WindowBy(Operator):
 
     assigner: Assigner
     aggregate: Aggregate[Any, Any]
+    trigger: Trigger | None
+    late_trigger: Trigger | None
     lateness: int
     late_to: str | None
     accumulate: bool
     kind: ClassVar[str] = "window"
+    role: ClassVar[Role] = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinStreams(Operator):
+    """Brings together rows of two inputs, the left and the right one, by key and time. `within` in ms."""
+
+    fn: Callable[[Any, Any], Any]
+    within: int
+    how: How
+    retain: Retain
+    kind: ClassVar[str] = "join"
     role: ClassVar[Role] = "both"
 
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import operators as ops
 from .checks import explain, function, millis, operator_id, require, stream_name
+from .declared import checked_key, checked_value
 from .errors import PipelineError
 from .origin import here
 from .policy import ErrorPolicy, fail
 from .serde import Serde
-from .stream import KeyedStream, MessageStream, checked_key, checked_value
+from .stream import KeyedStream, MessageStream
 
 if TYPE_CHECKING:
     import networkx as nx

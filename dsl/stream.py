@@ -8,12 +8,16 @@ from . import operators as ops
 from .aggregates import Aggregate
 from .annotations import UNKNOWN, returned
 from .checks import explain, function, millis, require, stream_name
+from .declared import checked_key, checked_value
 from .errors import PipelineError
+from .joining import checked_join
 from .message import Message, Pane
 from .policy import Retry
-from .serde import Serde, key_serde, type_name, value_serde
+from .serde import Serde
 from .sink import Sink
-from .windows import Assigner, Session
+from .triggers import Trigger
+from .windowing import WindowRules, checked_window
+from .windows import Assigner
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline
@@ -22,30 +26,11 @@ K = TypeVar("K")
 L = TypeVar("L")
 V = TypeVar("V")
 U = TypeVar("U")
+W = TypeVar("W")
 A = TypeVar("A")
 
 _MINUTE = timedelta(minutes=1)
 _ORDERS = ("key", "input", "none")
-
-
-def checked_value(what: str, value: Any) -> Any:
-    """A value type or Serde as given, refused unless values of it can be decoded."""
-    try:
-        value_serde(value)
-    except (TypeError, NotImplementedError) as error:
-        wrong = f"{what}: value={type_name(value)} cannot be decoded: {error}"
-        expected = "a dataclass, Struct, TypedDict or builtin type, bytes, str, or a Serde"
-        raise PipelineError(explain(wrong, expected)) from None
-    return value
-
-
-def checked_key(what: str, key: Any) -> Any:
-    """A key type or Serde as given, refused unless it can be a key."""
-    try:
-        key_serde(key)
-    except TypeError as error:
-        raise PipelineError(explain(f"{what}: {error}", "str, bytes, int, a tuple of them, or a Serde")) from None
-    return key
 
 
 class MessageStream(Generic[V]):
@@ -263,9 +248,9 @@ class MessageStream(Generic[V]):
         return f"{type(self).__name__}({self._tail})"
 
     def __getattr__(self, name: str) -> Any:
-        if name == "window":
-            remedy = "call .partition_by(fn, id=..., key_type=str) before .window, or give the stream key="
-            raise PipelineError(explain("window on a stream without a key", "a keyed stream", remedy))
+        if name in ("window", "join"):
+            remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
+            raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
         wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(wrong, name=name, obj=self)  # both, for Python to tell the name that was meant
 
@@ -323,15 +308,19 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         aggregate: Aggregate[V, A],
         *,
         id: str,
+        trigger: Trigger | None = None,
+        late_trigger: Trigger | None = None,
+        accumulate: bool = True,
         lateness: timedelta = timedelta(0),
         late_to: str | None = None,
-        accumulate: bool = True,
     ) -> "KeyedStream[K, Pane[K, A]]":
         """Aggregate the messages of each key and window; emit a pane when the watermark passes the window's end.
 
-        Within `lateness` after that, each late message emits one more pane of kind "late": with all messages of the
-        window, or, with `accumulate=False`, with those since its last pane. A later one goes to the stream `late_to`,
-        else it is dropped and counted. A pane's timestamp is `window.end - 1`; it has no headers.
+        Before that, `trigger` emits panes of kind "early". Within `lateness` after it, `late_trigger` emits panes of
+        kind "late", and what it leaves is emitted when that time is over; without it each late message emits one. A
+        pane holds all messages of the window, or, with `accumulate=False`, those since its last pane. A message that
+        is later still goes to the stream `late_to`, else it is dropped and counted. A pane's timestamp is
+        `window.end - 1`; it has no headers.
 
         >>> pipeline = Pipeline("busy")
         >>> clicks = pipeline.stream("clicks", key=str, value=str)
@@ -344,23 +333,52 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
         Source: Akidau et al., The Dataflow Model (VLDB 2015).
         """
-        what = f"window {id!r}"
-        good = isinstance(assigner, Assigner)
-        require(good, PipelineError, f"{what}: {assigner!r}", "tumbling(...) or session(...)")
-        good = isinstance(aggregate, Aggregate)
-        require(
-            good, PipelineError, f"{what}: {aggregate!r}", "an aggregate", "write count(), total(fn), aggregate(...)"
-        )
-        good = not isinstance(assigner, Session) or aggregate.merge is not None
-        remedy = "pass merge= to aggregate(...)"
-        require(
-            good, PipelineError, f"{what}: sessions merge, {aggregate.name} cannot", "an aggregate with merge", remedy
-        )
-        if late_to is not None:
-            stream_name(late_to)
-        wait = millis(f"{what}: lateness", lateness)
-        fields = {"assigner": assigner, "aggregate": aggregate, "lateness": wait, "late_to": late_to}
-        return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, accumulate=accumulate, **fields))
+        rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, late_trigger, lateness, late_to, accumulate)
+        return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, **checked_window(rules)))
+
+    def join(
+        self,
+        other: "KeyedStream[K, W]",
+        fn: Callable[[Any, Any], U],
+        *,
+        id: str,
+        within: timedelta | None = None,
+        how: ops.How = "inner",
+        retain: ops.Retain = "all",
+    ) -> "KeyedStream[K, U]":
+        """Bring rows of this stream, the left one, and another together: `fn(left, right)` for each two of one key.
+
+        With `retain="all"` they join if their times are at most `within` apart; with "latest" each joins the row of the
+        other side that came last, if their times are less than `within` apart. `how="left"` also gives
+        `fn(left, None)` for each left row that has joined none when its time is over, "outer" `fn(None, right)` too;
+        behind those, time is `within` behind. The result has the later of both times and the left row's headers.
+        Rows behind the watermark of both sides are dropped and counted.
+
+        >>> pipeline = Pipeline("paid")
+        >>> orders = pipeline.stream("orders", key=str, value=str)
+        >>> payments = pipeline.stream("payments", key=str, value=int)
+        >>> def paid(order: str, amount: int) -> str:
+        ...     return f"{order} for {amount}"
+        >>> orders.join(payments, paid, id="paid", within=timedelta(minutes=10)).send_to("paid")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("orders", "tea", key="ann", timestamp=0)
+        ...     driver.send("payments", 3, key="ann", timestamp=60_000)
+        ...     [message.value for message in driver.read("paid")]
+        ['tea for 3']
+
+        Source: Apache Samza's joins for `retain="latest"`; Flink's interval joins for "all".
+        """
+        what = f"join {id!r}"
+        good = isinstance(other, MessageStream) and other._pipeline is self._pipeline
+        require(good, PipelineError, f"{what} got {other!r}", "a stream of the same pipeline")
+        remedy = "call .partition_by(fn, id=..., key_type=str) on it, or give the stream key="
+        wrong = f"{what}: the stream it joins with has no key"
+        require(isinstance(other, KeyedStream), PipelineError, wrong, "keyed streams", remedy)
+        wrong = f"{what} joins a stream with itself, so that each row would join itself"
+        require(other._tail != self._tail, PipelineError, wrong, "two streams", "use map; or join with a map or filter")
+        fields = checked_join(what, fn, within, how, retain)
+        tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=(self._tail, other._tail), **fields)
+        return KeyedStream(self._pipeline, tail)
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

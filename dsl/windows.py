@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .checks import millis
+from .checks import millis, require
+from .errors import PipelineError
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +15,26 @@ class Tumbling:
 
 
 @dataclass(frozen=True, slots=True)
+class Hopping:
+    """Windows of `size` ms, one of which begins `every` so many ms, aligned to the epoch."""
+
+    size: int
+    every: int
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """Windows that end when a key has been silent for more than `gap` ms."""
 
     gap: int
 
 
-Assigner = Tumbling | Session
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """One window for all messages of a key, which never ends."""
+
+
+Assigner = Tumbling | Hopping | Session | Unbounded
 
 
 def tumbling(size: timedelta) -> Tumbling:
@@ -32,6 +46,18 @@ def tumbling(size: timedelta) -> Tumbling:
     return Tumbling(millis("tumbling: size", size, least=1))
 
 
+def hopping(size: timedelta, every: timedelta) -> Hopping:
+    """Windows of one size that overlap: [0, size), [every, every + size) ... A message belongs to all that it lies in.
+
+    >>> hopping(timedelta(minutes=5), every=timedelta(minutes=1))
+    Hopping(size=300000, every=60000)
+    """
+    length, step = millis("hopping: size", size, least=1), millis("hopping: every", every, least=1)
+    wrong = f"hopping: every={every} is longer than size={size}"
+    require(step <= length, PipelineError, wrong, "windows without gaps between them", "filter messages out before")
+    return Hopping(length, step)
+
+
 def session(gap: timedelta) -> Session:
     """Windows that grow while messages of a key are at most `gap` apart: [first, last + gap + 1 ms).
 
@@ -39,3 +65,13 @@ def session(gap: timedelta) -> Session:
     Session(gap=1800000)
     """
     return Session(millis("session: gap", gap, least=1))
+
+
+def unbounded() -> Unbounded:
+    """One window for all messages of a key. It fires when its trigger does, and at the end of input; its state is kept
+    for ever. The timestamp of its panes is that of its latest message.
+
+    >>> unbounded()
+    Unbounded()
+    """
+    return Unbounded()

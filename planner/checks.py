@@ -11,7 +11,7 @@ from ..dsl.errors import PlanError, UsageError
 from ..dsl.pipeline import Pipeline
 from .names import intermediate
 from .settings import Settings
-from .types import Flow, plain
+from .types import Flow, plain, shown
 
 
 def check_arguments(pipeline: object, partitions: object, settings: object) -> None:
@@ -73,6 +73,8 @@ def check_types(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
             raise PlanError(explain(wrong, "a value type at the border", remedy, operator.origin))
         if isinstance(operator, ops.WindowBy):
             _check_state(operator, flows[operator.inputs[0]])
+        if isinstance(operator, ops.JoinStreams):
+            _check_sides(operator, *(flows[source] for source in operator.inputs))
 
 
 def _check_state(operator: ops.WindowBy, flow: Flow) -> None:
@@ -91,6 +93,18 @@ def _check_state(operator: ops.WindowBy, flow: Flow) -> None:
         raise PlanError(
             explain(wrong, "a type that msgspec can decode", "pass type= to aggregate", operator.origin)
         ) from None
+
+
+def _check_sides(operator: ops.JoinStreams, left: Flow, right: Flow) -> None:
+    if left.key is None or left.key != right.key:
+        found = f"keys of type {shown(left.key) or 'unknown'} and {shown(right.key) or 'unknown'}"
+        wrong, remedy = f"join {operator.id!r} of streams with {found}", "call .partition_by(...) on one of them before"
+        raise PlanError(explain(wrong, "keys of one type, so that equal ones meet", remedy, operator.origin))
+    for side, flow in (("left", left), ("right", right)):
+        if flow.value is UNKNOWN:
+            wrong = f"join {operator.id!r} keeps {side} rows whose type is not known"
+            remedy = "annotate what the last map before it returns"
+            raise PlanError(explain(wrong, "a type to decode kept rows with", remedy, operator.origin))
 
 
 def written_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
-from ..dsl.windows import Assigner, Session, Tumbling
+from ..dsl.triggers import Trigger
+from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
 
 
 def name_of(fn: Callable[..., Any]) -> str:
@@ -26,9 +27,22 @@ def assigner_text(assigner: Assigner) -> str:
     """An assigner with its span: `session 30 min`."""
     texts: Mapping[type, Callable[[Any], str]] = {
         Tumbling: lambda it: f"tumbling {duration(it.size)}",
+        Hopping: lambda it: f"hopping {duration(it.size)}, every {duration(it.every)}",
         Session: lambda it: f"session {duration(it.gap)}",
+        Unbounded: lambda _: "unbounded",
     }
     return texts[type(assigner)](assigner)
+
+
+def trigger_text(trigger: Trigger) -> str:
+    """A trigger in words: `each time after 100 messages or 10 s`."""
+    ways = {
+        "{} message(s)": trigger.count,
+        "{} from the first": None if trigger.first is None else duration(trigger.first),
+        "{} from the last": None if trigger.last is None else duration(trigger.last),
+    }
+    told = " or ".join(way.format(found) for way, found in ways.items() if found is not None)
+    return f"{'each time' if trigger.repeats else 'once'} after {told}"
 
 
 def label(operator: ops.Operator) -> str:
@@ -42,6 +56,7 @@ _LABELS: Mapping[type[ops.Operator], Callable[[Any], str]] = {
     ops.PartitionBy: lambda op: f"partition_by {op.id}",
     ops.AsyncFlatMap: lambda op: f"async_flat_map {op.id}",
     ops.WindowBy: lambda op: f"window {op.id}",
+    ops.JoinStreams: lambda op: f"join {op.id}",
     ops.SendTo: lambda op: f"send_to {op.stream}",
     ops.SinkTo: lambda op: f"sink {op.id}",
 }
@@ -71,6 +86,9 @@ def _async(op: ops.AsyncFlatMap) -> dict[str, str]:
 
 def _window(op: ops.WindowBy) -> dict[str, str]:
     found = {"windows": assigner_text(op.assigner), "aggregate": op.aggregate.name}
+    for name, trigger in (("early", op.trigger), ("late", op.late_trigger)):
+        if trigger is not None:
+            found[name] = trigger_text(trigger)
     if op.lateness:
         found["lateness"] = duration(op.lateness)
     if op.late_to is not None:
@@ -80,12 +98,17 @@ def _window(op: ops.WindowBy) -> dict[str, str]:
     return found
 
 
+def _join(op: ops.JoinStreams) -> dict[str, str]:
+    return {"function": name_of(op.fn), "how": op.how, "within": duration(op.within), "retain": op.retain}
+
+
 _DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
     ops.Source: _source,
     ops.Merge: lambda _: {},
     ops.PartitionBy: lambda op: {"key": name_of(op.fn)},
     ops.AsyncFlatMap: _async,
     ops.WindowBy: _window,
+    ops.JoinStreams: _join,
     ops.SendTo: lambda op: {"key": name_of(op.key)} if op.key else {},
     ops.SinkTo: lambda op: {"sink": type(op.sink).__name__},
 }

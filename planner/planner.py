@@ -1,6 +1,7 @@
 """From a pipeline to a plan: check the graph, follow the types, cut it into stages, size the streams."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
@@ -143,8 +144,15 @@ def _stores(
             stage=home[operator.id],
             changelog=changelog(pipeline.name, operator.id),
             key=shown(known[operator.inputs[0]].key) or "bytes",
-            value=shown(operator.aggregate.state(plain(known[operator.inputs[0]].value))) or "json",
+            value=_KEPT[type(operator)](operator, [known[source] for source in operator.inputs]),
         )
         for operator in pipeline.operators
-        if isinstance(operator, ops.WindowBy)
+        if operator.role == "both"
     )
+
+
+_KEPT: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], str]] = {
+    ops.WindowBy: lambda op, inputs: shown(op.aggregate.state(plain(inputs[0].value))) or "json",
+    ops.JoinStreams: lambda _, inputs: " and ".join(shown(flow.value) or "json" for flow in inputs),
+}
+"""The type of what an operator keeps, as text."""

@@ -71,6 +71,7 @@ _FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
     ops.Merge: _merge,
     ops.PartitionBy: _partition_by,
     ops.WindowBy: _window,
+    ops.JoinStreams: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
     ops.SendTo: lambda _, inputs: inputs[0],
     ops.SinkTo: lambda _, inputs: inputs[0],
 }

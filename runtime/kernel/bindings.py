@@ -8,23 +8,38 @@ from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.message import Headers, Message
 from ...dsl.serde import Serde, encode_key, key_encoder, key_serde, untyped_serde, value_serde
-from ...dsl.windows import Session, Tumbling
+from ...dsl.windows import Hopping, Session, Tumbling, Unbounded
 from ...planner.types import plain
+from .joins import JoinContext, JoinOperator, LatestJoinOperator
 from .pool import Call, Pool
 from .sessions import SessionOperator
 from .stamps import pack_stamp, stamped
 from .state import Bytes
+from .stateful import StatefulOperator
 from .times import wrong_time
+from .triggers import AT_ONCE, NEVER
 from .tumbling import TumblingOperator
-from .windows import Context, WindowOperator
+from .watched import WatchedOperator
+from .watched_sessions import WatchedSessionOperator
+from .windows import Context
 
 if TYPE_CHECKING:
     from .stage import StageTask
 
 _WINDOWS: Mapping[Any, Any] = {
-    Tumbling: lambda context, assigner: TumblingOperator(context, assigner.size),
-    Session: lambda context, assigner: SessionOperator(context, assigner.gap),
+    Tumbling: lambda context, by: TumblingOperator(context, by.size),
+    Hopping: lambda context, by: WatchedOperator(context, by, NEVER, AT_ONCE),
+    Session: lambda context, by: SessionOperator(context, by.gap),
+    Unbounded: lambda context, by: WatchedOperator(context, by, NEVER, AT_ONCE),
 }
+
+_WATCHED: Mapping[Any, Any] = {
+    Tumbling: WatchedOperator,
+    Hopping: WatchedOperator,
+    Session: lambda context, by, early, late: WatchedSessionOperator(context, by.gap, early, late),
+    Unbounded: WatchedOperator,
+}
+"""Windows with triggers."""
 
 
 def bind(
@@ -43,11 +58,11 @@ def bind(
         "Call": Call,
         "close": task.cells.close,
         "failed_cell": task.fail_cell,
-        "emit_late": task.emit_late,
-        "drop_late": task.drop_late,
+        "emit_fired": task.emit_fired,
+        "drop_fired": task.drop_fired,
         "passed": task.pass_message,
-        "failed_pane": task.failures.pane,
-        "open_pane": lambda id, key, pane, watermark: task.cells.open(watermark, id, (id, key, pane)),
+        "failed_firing": task.failures.firing,
+        "open_firing": lambda *fired_at: task.cells.open(fired_at[-1], fired_at[0], fired_at[:-1]),
         "wrong_time": wrong_time,
         "check_headers": check_headers,
     }
@@ -86,13 +101,14 @@ def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
 def _bind_stateful(
     task: "StageTask", env: dict[str, Any], below: Bytes, empty: bool, make_pool: Callable[..., Pool]
 ) -> None:
-    """Windows and pools call compiled code, so they are made after it; the compiled code finds them by name."""
+    """State and pools call compiled code, so they are made after it; the compiled code finds them by name."""
     for number, operator in enumerate(task.program.shape.operators.values()):
-        if isinstance(operator, ops.WindowBy):
-            window = _window(task, operator, env[f"after_{number}"], below, empty)
-            task.windows[operator.id] = window
-            task.timeline.attach(operator.id, window)
-            env[f"add_{number}"] = window.add
+        make = _STATEFUL.get(type(operator))
+        if make is not None:
+            stateful = make(task, operator, env[f"after_{number}"], below, empty)
+            task.stateful[operator.id] = stateful
+            task.timeline.attach(operator.id, stateful)
+            env[f"add_{number}"] = stateful.add
             env[f"undo_{number}"] = partial(task.undo, operator.id)
         if isinstance(operator, ops.AsyncFlatMap):
             pool = task.pools[operator.id] = make_pool(operator, env[f"after_{number}"])
@@ -101,7 +117,7 @@ def _bind_stateful(
 
 def _window(
     task: "StageTask", operator: ops.WindowBy, emit: Callable[..., None], below: Bytes, empty: bool
-) -> WindowOperator:
+) -> StatefulOperator:
     flow = task.program.flows[operator.inputs[0]]
     line = task.program.shape.line_out[operator.id]
     context = Context(
@@ -114,13 +130,18 @@ def _window(
         decode_key=key_serde(flow.key).decode,
         lateness=operator.lateness,
         accumulate=operator.accumulate,
-        emit=task.pane_emitter(emit),
-        fail=task.pane_emitter(partial(task.fail_pane, operator.id)),
+        emit=task.emitter(emit),
+        fail=task.emitter(partial(task.fail_firing, operator.id)),
         late=_late(task, operator, flow.value),
         rouse=task.timeline.rouse,
         firing=partial(task.timeline.firing, line),
     )
-    made: WindowOperator = _WINDOWS[type(operator.assigner)](context, operator.assigner)
+    made: StatefulOperator
+    if operator.trigger is None and operator.late_trigger is None:
+        made = _WINDOWS[type(operator.assigner)](context, operator.assigner)
+    else:
+        triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
+        made = _WATCHED[type(operator.assigner)](context, operator.assigner, *triggers)
     return made
 
 
@@ -136,6 +157,40 @@ def _late(task: "StageTask", operator: ops.WindowBy, kind: Any) -> Callable[[byt
             records.append((key, None if value is None else encode(value), timestamp, headers))
 
     return late
+
+
+def _join(
+    task: "StageTask", operator: ops.JoinStreams, emit: Callable[..., None], below: Bytes, empty: bool
+) -> StatefulOperator:
+    shape, counts, id = task.program.shape, task.late, operator.id
+    serdes = [_serde(task.program.flows[source].value) for source in operator.inputs]
+
+    def late() -> None:
+        counts[id] = counts.get(id, 0) + 1
+
+    context = JoinContext(
+        id=id,
+        below=below,
+        empty=empty,
+        watermark=task.timeline.now[shape.line_in[id]],
+        within=operator.within,
+        alone=(operator.how != "inner", operator.how == "outer"),
+        fn=operator.fn,
+        encode=(serdes[0].encode, serdes[1].encode),
+        decode=(serdes[0].decode, serdes[1].decode),
+        emit=task.emitter(emit),
+        fail=task.emitter(partial(task.fail_firing, id)),
+        late=late,
+        rouse=task.timeline.rouse,
+        firing=partial(task.timeline.firing, shape.line_out[id]),
+    )
+    return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
+
+
+_STATEFUL: Mapping[type[ops.Operator], Callable[..., StatefulOperator]] = {
+    ops.WindowBy: _window,
+    ops.JoinStreams: _join,
+}
 
 
 def _serde(kind: Any) -> Serde[Any]:

@@ -41,9 +41,9 @@ class Effects(Protocol):
         """What takes back an effect that is about to be had."""
         ...
 
-    def emit_late(self) -> None: ...
+    def emit_fired(self) -> None: ...
 
-    def drop_late(self) -> None: ...
+    def drop_fired(self) -> None: ...
 
 
 class Cells:
@@ -125,10 +125,10 @@ class Cells:
             except Exception as error:
                 for take_back in reversed(undo):
                     take_back()
-                self._effects.drop_late()
+                self._effects.drop_fired()
                 self._fail(cell, error, operator)
                 return
-        self._effects.emit_late()
+        self._effects.emit_fired()
 
 
 def _is_output(effect: Effect) -> bool:

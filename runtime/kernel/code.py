@@ -7,13 +7,13 @@ closures. The text is kept where tracebacks find it, with the operator of each l
 import linecache
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
 
 from ...dsl import operators as ops
 from ...dsl.operators import Operator
-from .shape import Entry, Shape
+from .shape import Entry, Shape, ends_part
 from .stamps import STAMP_SIZE
 from .times import EARLIEST, LATEST
 
@@ -28,12 +28,13 @@ def operator_at(file: str, line: int) -> str | None:
 
 @dataclass(slots=True)
 class Names:
-    """The variables that hold a message at one place of the code."""
+    """The variables that hold a message at one place of the code, and the operator it comes from."""
 
     key: str = "k"
     value: str = "v"
     timestamp: str = "t"
     headers: str = "h"
+    of: str = ""
 
     def __str__(self) -> str:
         return f"{self.key}, {self.value}, {self.timestamp}, {self.headers}"
@@ -109,8 +110,7 @@ class Compiler:
         return Part(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
 
     def _branches(self, id: str) -> bool:
-        ends = isinstance(self.shape.operators[id], ops.WindowBy | ops.AsyncFlatMap | ops.PartitionBy)
-        return not ends and len(self.shape.followers[id]) > 1
+        return not ends_part(self.shape.operators[id]) and len(self.shape.followers[id]) > 1
 
     def _read(self, entry: Entry) -> None:
         """The loop over a batch of an input's records."""
@@ -149,7 +149,7 @@ class Compiler:
         self._pass(part, 4)
         where = f"failed_{number}({index}, error)"
         opened = f"cell = open_{number}(i, w)"
-        self._dispatch(part, list(entry.readers), Names(value="v0"), 3, where, opened)
+        self._dispatch(part, list(entry.readers), Names(value="v0", of=entry.writer), 3, where, opened)
         if entry.clock == "source":
             self._advance(number, entry)
         if entry.clock == "source" and not self.shape.exact:
@@ -168,7 +168,7 @@ class Compiler:
             operator = self.shape.operators[id]
             if isinstance(operator, ops.Filter | ops.FlatMap):
                 found[id] = None
-            if not isinstance(operator, ops.Merge | ops.WindowBy | ops.AsyncFlatMap | ops.PartitionBy):
+            if not isinstance(operator, ops.Merge) and not ends_part(operator):
                 rest.extend(self.shape.followers[id])
         return list(found)
 
@@ -214,15 +214,15 @@ class Compiler:
         text.add(5, "if w >= wake[0]:")
         text.add(6, f"advance_{number}(w)")
 
-    def _after_window(self, id: str) -> None:
-        """What follows a pane: a dispatch of its own."""
+    def _after_firing(self, id: str) -> None:
+        """What follows a pane or a joined row: a dispatch of its own."""
         number = self.number[id]
         part = self._part(id, f"now[{self.shape.line_out[id]}]")
         self.text.add(1, f"def after_{number}(k, v, t, h):")
         self.text.add(2, f"made[{number}] += 1", id)
         followers = list(self.shape.followers[id])
-        opened = f"cell = open_pane({id!r}, k, v, now[{self.shape.line_out[id]}])"
-        self._dispatch(part, followers, Names(), 2, f"failed_pane({id!r}, k, v, error)", opened)
+        opened = f"cell = open_firing({id!r}, k, v, t, now[{self.shape.line_out[id]}])"
+        self._dispatch(part, followers, Names(of=id), 2, f"failed_firing({id!r}, k, v, t, error)", opened)
 
     def _after_call(self, id: str) -> None:
         """What follows an asynchronous call that has ended."""
@@ -246,44 +246,44 @@ class Compiler:
         """A merge that several ways lead to is a function, so that what follows it is written once."""
         number, line, cell = self.number[id], self.shape.line_in[id], bool(self.shape.cells)
         part = Part(id, cell, True, line, "w", self.text)
-        later = "".join(f", later_{self.number[window]}" for window in self._windows(id)) if not cell else ""
+        later = "".join(f", later_{self.number[kept]}" for kept in self._stateful(id)) if not cell else ""
         self.text.add(1, f"def merge_{number}(k, v, t, h, {'cell' if cell else 'w'}{later}):")
         self.follow(part, id, Names(), 2)
 
-    def _windows(self, start: str) -> list[str]:
-        found = dict.fromkeys(self.shape.parts(start))
-        return [id for id in found if isinstance(self.shape.operators[id], ops.WindowBy)]
+    def _stateful(self, start: str) -> list[str]:
+        found = self.shape.parts(start)
+        return sorted((id for id in found if self.shape.operators[id].role == "both"), key=self.number.__getitem__)
 
     # A message's way through the operators.
 
     def _dispatch(self, part: Part, readers: list[str], names: Names, depth: int, failed: str, opened: str) -> None:
         """Pass one message on; if an operator fails, take back what it has done so far."""
         text = self.text
-        windows = self._windows(part.start) if part.risky and not part.cell else []
+        stateful = self._stateful(part.start) if part.risky and not part.cell else []
         outputs = self._outputs(part.start) if part.risky and not part.cell else []
         if part.cell:
             text.add(depth, opened)
         for id in outputs:
             text.add(depth, f"n{self.number[id]} = len(list_{self.number[id]})")
-        for id in windows:
+        for id in stateful:
             text.add(depth, f"later_{self.number[id]} = []")
-        if windows:
+        if stateful:
             text.add(depth, "undo = []")
         text.add(depth, "try:")
         for reader in readers:
             self._operator(part, reader, names, depth + 1)
-        for id in windows:
+        for id in stateful:
             number = self.number[id]
             text.add(depth + 1, f"for message in later_{number}:", id)
             text.add(depth + 2, f"undo.append(undo_{number}(message))", id)
             text.add(depth + 2, f"add_{number}(*message)", id)
-        if windows:
-            text.add(depth + 1, "emit_late()")
+        if stateful:
+            text.add(depth + 1, "emit_fired()")
         text.add(depth, "except Exception as error:")
-        if windows:
+        if stateful:
             text.add(depth + 1, "for take_back in reversed(undo):")
             text.add(depth + 2, "take_back()")
-            text.add(depth + 1, "drop_late()")
+            text.add(depth + 1, "drop_fired()")
         for id in outputs:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
         text.add(depth + 1, "failed_cell(cell, error)" if part.cell else failed)
@@ -309,7 +309,7 @@ class Compiler:
     def follow(self, part: Part, id: str, names: Names, depth: int) -> None:
         """The operators behind this one, of which there is one at least."""
         for follower in self.shape.followers[id]:
-            self._operator(part, follower, names, depth)
+            self._operator(part, follower, replace(names, of=id), depth)
 
 
 def _transform(code: str) -> Callable[[Compiler, Part, Operator, Names, int], None]:
@@ -344,7 +344,7 @@ def _map_messages(compiler: Compiler, part: Part, operator: Operator, names: Nam
 
 def _to_merge(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
     n = compiler.number[operator.id]
-    later = [f", later_{compiler.number[id]}" for id in compiler._windows(operator.id)] if not part.cell else []
+    later = [f", later_{compiler.number[id]}" for id in compiler._stateful(operator.id)] if not part.cell else []
     time = "cell" if part.cell else _watermark(compiler, part, operator)
     part.text.add(depth, f"merge_{n}({names}, {time}{''.join(later)})", operator.id)
 
@@ -357,9 +357,11 @@ def _watermark(compiler: Compiler, part: Part, operator: Operator) -> str:
     return part.watermark if line == part.line else f"now[{line}]"
 
 
-def _window(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
+def _keep(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
     n = compiler.number[operator.id]
     message = f"{names}, {_watermark(compiler, part, operator)}"
+    if len(operator.inputs) > 1:
+        message += f", {operator.inputs.index(names.of)}"
     if part.cell:
         code = f"cell.effects.append(({operator.id!r}, add_{n}, ({message})))"
     elif part.risky:
@@ -419,7 +421,8 @@ _WRITERS: Mapping[type[Operator], Callable[..., None]] = {
     ops.FlatMap: _transform("for v_{n} in f_{n}({v}):"),
     ops.MapMessages: _map_messages,
     ops.Merge: _to_merge,
-    ops.WindowBy: _window,
+    ops.WindowBy: _keep,
+    ops.JoinStreams: _keep,
     ops.AsyncFlatMap: _call,
     ops.PartitionBy: _output(_border_record),
     ops.SendTo: _output(_sent_record),
@@ -428,6 +431,7 @@ _WRITERS: Mapping[type[Operator], Callable[..., None]] = {
 
 _FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
     ops.Merge: Compiler._merge,
-    ops.WindowBy: Compiler._after_window,
+    ops.WindowBy: Compiler._after_firing,
+    ops.JoinStreams: Compiler._after_firing,
     ops.AsyncFlatMap: Compiler._after_call,
 }

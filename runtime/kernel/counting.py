@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ...dsl import operators as ops
 from .shape import Shape
 
-_COUNTED = ops.Filter | ops.FlatMap | ops.WindowBy | ops.AsyncFlatMap
+_COUNTED = ops.Filter | ops.FlatMap | ops.WindowBy | ops.JoinStreams | ops.AsyncFlatMap
 """What these pass on is counted where they do."""
 _BORDERS = ops.PartitionBy
 """What these pass on is what the reading stage is fed."""

@@ -44,14 +44,16 @@ class Failures:
             error, operator or operator_of(error), f"the message at {place}", at, (key, value, timestamp, headers)
         )
 
-    def pane(self, operator: str, key: bytes, pane: Pane[Any, Any], error: BaseException) -> None:
-        """What was to follow a pane failed."""
-        window = f"[{pane.window.start}, {pane.window.end})"
-        at = {"window": window, "firing": operator}
-        record = (key, None, pane.window.end - 1, ())
-        self._handle(
-            error, operator_of(error) or operator, f"the pane of key {pane.key!r}, window {window}", at, record
-        )
+    def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: BaseException) -> None:
+        """What was to follow a pane, or a joined row, failed."""
+        if isinstance(value, Pane):
+            at = {"window": f"[{value.window.start}, {value.window.end})"}
+            what = f"the pane of key {value.key!r}, window {at['window']}"
+        else:
+            at = {"time": str(timestamp)}
+            what = f"the rows of key {_shown(key)}, joined at time {timestamp}"
+        record = (key, None, timestamp, ())
+        self._handle(error, operator_of(error) or operator, what, {**at, "firing": operator}, record)
 
     def _handle(self, error: BaseException, id: str | None, what: str, at: dict[str, Any], record: Record) -> None:
         # A store that fails is no failure of the message: another one would meet it too.

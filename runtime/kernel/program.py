@@ -29,7 +29,7 @@ class Program:
     @property
     def stateful(self) -> bool:
         """Whether it keeps state."""
-        return any(line.kind == "window" for line in self.shape.lines)
+        return any(line.kind == "stateful" for line in self.shape.lines)
 
 
 def compile_stage(plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stamped: bool) -> Program:

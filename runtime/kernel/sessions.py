@@ -7,15 +7,16 @@ unless the session of one had been forgotten by then.
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
 from ...dsl.message import Headers, PaneKind, Window
 from .state import Change, KeyedState, TimedState
+from .stateful import keyless
 from .timers import Timers
 from .times import END
-from .windows import Context, keyless
+from .windows import Context
 
 A = TypeVar("A")
 
@@ -48,6 +49,9 @@ class SessionOperator:
     What is to be forgotten is left out whenever its key is looked at, and goes when its slot of `fired` keys is over.
     """
 
+    span: ClassVar[Any] = Span
+    """What is kept of a session."""
+
     def __init__(self, context: Context, gap: int) -> None:
         self._context = context
         self._gap = gap
@@ -55,14 +59,14 @@ class SessionOperator:
         self._kept = context.lateness + gap  # after its end, once it has fired
         self._fired = context.watermark
         self._pane = context.panes()
-        kind: Any = list[Span[context.state_type]]  # type: ignore[name-defined]
+        kind: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
         id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
         self._keys = KeyedState(id, below, kind, list, empty)
         self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark)
         self._forgotten = TimedState(id, below, bool, bool, empty, rouse, mark=b"f")
-        self.add = self._add()
+        self.add = self._adder()
 
-    def _add(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+    def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         # A closure over locals: this runs for each message.
         gap, reach, fold = self._gap, self._gap + 1 + self._context.lateness, self._context.aggregate.add
         fresh, begin, join = self._keys.layer.fresh, self._begin, self._join
@@ -84,21 +88,25 @@ class SessionOperator:
                     fresh[key] = spans
                     return
             elif not spans and timestamp + reach > watermark:
-                begin(key, value, timestamp)
+                begin(key, value, timestamp, watermark)
                 return
             join(key, spans, value, timestamp, headers, watermark)
 
         return add
 
-    def _begin(self, key: bytes, value: Any, timestamp: int) -> None:
+    def _begin(self, key: bytes, value: Any, timestamp: int, watermark: int) -> None:
         """The first session of a key, for a message that is not late."""
         aggregate = self._context.aggregate
-        end = timestamp + self._gap + 1
-        span = Span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, False, [])
+        span = self.span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, False, [])
         self._keys.layer.fresh[key] = [span]
+        self._came(key, span, max(timestamp, watermark), timed=False)
+
+    def _came(self, key: bytes, span: Span[Any], time: int, *, timed: bool) -> None:  # noqa: ARG002 - for triggers
+        """A message has come to a session: show it if it is over, else see to it that there is a timer."""
+        end = span.last + self._gap + 1
         if end <= self._fired:
             self._fire(key, span, "late")
-        else:
+        elif not timed:
             self._timers.set(end, key)
 
     def _join(
@@ -107,7 +115,7 @@ class SessionOperator:
         gap = self._gap
         spans = self._staying(spans, self._fired)
         if not spans and timestamp + gap + 1 + self._context.lateness > watermark:
-            self._begin(key, value, timestamp)
+            self._begin(key, value, timestamp, watermark)
             return
         joined = [span for span in spans if span.first - gap <= timestamp <= span.last + gap]
         last = max(timestamp, joined[-1].last) if joined else timestamp
@@ -121,10 +129,7 @@ class SessionOperator:
             gone = {id(other) for other in joined}
             spans = sorted([*(other for other in spans if id(other) not in gone), span], key=_first)
         self._keys.layer.fresh[key] = spans
-        if end <= self._fired:
-            self._fire(key, span, "late")
-        elif not timed:
-            self._timers.set(end, key)
+        self._came(key, span, max(timestamp, watermark), timed=timed)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
         # A timer that was set stays: it rings for nothing.
@@ -147,18 +152,24 @@ class SessionOperator:
             return span
         first = min(timestamp, joined[0].first) if joined else timestamp
         standing = list(chain.from_iterable(span.standing for span in joined))
-        return Span(first, last, accumulator, True, False, standing)
+        made: Span[Any] = self.span(first, last, accumulator, True, False, standing)
+        return made
 
     def _fire(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
+        """Show what a session has; until more comes, there is nothing to wait for but to forget it."""
+        if span.held:
+            self._show(key, span, kind)
+        span.fired = True
+        due = span.last + self._gap + 1 + self._kept
+        self._forgotten.fresh(due + -due % self._slot)[key] = True
+
+    def _show(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
         end = span.last + self._gap + 1
         standing, span.standing = span.standing, [(span.first, end)]
         replaces = tuple(sorted(Window(*past) for past in standing if past != (span.first, end))) if standing else ()
-        span.fired = True
         self._pane(key, Window(span.first, end), span.accumulator, kind, replaces)
         if not self._context.accumulate:
             span.accumulator, span.held = None, False
-        due = end + self._kept
-        self._forgotten.fresh(due + -due % self._slot)[key] = True
 
     def advance(self, watermark: int) -> None:
         for time, key in self._timers.ring(watermark):

@@ -29,8 +29,8 @@ class Entry:
 class Shape:
     """A stage as its compiler sees it.
 
-    `line_in[op]` is the line by which an operator's input is judged, `line_out[id]` the line behind a window or of an
-    entry. `cells` holds the starting points (streams, windows) whose messages wait in cells: all or none.
+    `line_in[op]` is the line by which an operator's input is judged, `line_out[id]` the line of an entry or behind a
+    stateful operator. `cells` holds those of them whose messages wait in cells: all or none.
     """
 
     plan: Plan
@@ -44,13 +44,14 @@ class Shape:
 
     @property
     def exact(self) -> bool:
-        """Whether every step of the watermark must be followed at once, not only those that fire a window."""
-        behind_windows = any(self.lines[i].kind == "window" for line in self.lines for i in line.follows)
-        late = any(isinstance(op, ops.WindowBy) and op.lateness for op in self.operators.values())
-        return behind_windows or late or any(line.kind in ("held", "meeting") for line in self.lines)
+        """Whether every step of the watermark must be followed at once, not only those that some state waits for."""
+        behind_state = any(self.lines[i].kind == "stateful" for line in self.lines for i in line.follows)
+        # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
+        at_once = any(isinstance(op, ops.JoinStreams) or lateness_of(op) for op in self.operators.values())
+        return behind_state or at_once or any(line.kind in ("held", "meeting") for line in self.lines)
 
     def parts(self, start: str) -> list[str]:
-        """The operators that a message from `start` may pass before it meets a window or asynchronous work, those
+        """The operators that a message from `start` may pass before it meets state or asynchronous work, those
         included."""
         found: dict[str, None] = {}
         rest = list(self.entries[start].readers if start in self.entries else self.followers[start])
@@ -58,7 +59,7 @@ class Shape:
             id = rest.pop()
             if id not in found:
                 found[id] = None
-                if not isinstance(self.operators[id], ops.WindowBy | ops.AsyncFlatMap | ops.PartitionBy):
+                if not ends_part(self.operators[id]):
                     rest.extend(self.followers[id])
         return list(found)
 
@@ -82,9 +83,24 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
         entries[stream] = Entry(stream, clocks[stream], origin, writer, tuple(found))
     made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
     if any(isinstance(op, ops.AsyncFlatMap) for op in operators.values()):
-        made.cells = frozenset([*entries, *(id for id, op in operators.items() if isinstance(op, ops.WindowBy))])
+        made.cells = frozenset([*entries, *(id for id, op in operators.items() if op.role == "both")])
     _draw_lines(made)
     return made
+
+
+def ends_part(operator: ops.Operator) -> bool:
+    """Whether messages do not come out of an operator as they go in: what follows it starts anew."""
+    return operator.role == "both" or isinstance(operator, ops.AsyncFlatMap | ops.PartitionBy)
+
+
+def lateness_of(operator: ops.Operator) -> int:
+    """How long after its end a window takes messages, in ms; 0 of other operators."""
+    return operator.lateness if isinstance(operator, ops.WindowBy) else 0
+
+
+def _behind(operator: ops.Operator) -> int:
+    """How far what an operator emits may be behind its watermark, in ms."""
+    return operator.within if isinstance(operator, ops.JoinStreams) and operator.how != "inner" else 0
 
 
 def _draw_lines(shape: Shape) -> None:
@@ -107,8 +123,9 @@ def _draw_lines(shape: Shape) -> None:
             continue
         line = lines[0] if len(lines) == 1 else add("meeting", tuple(lines), id)
         shape.line_in[id] = line
-        if isinstance(operator, ops.WindowBy):
-            shape.line_out[id] = add("window", (line,), id)
+        if operator.role == "both":
+            shape.lines.append(Line("stateful", (line,), id, behind=_behind(operator)))
+            shape.line_out[id] = len(shape.lines) - 1
             line = out(id, shape.line_out[id])
         if not isinstance(operator, ops.PartitionBy):
             behind[id] = line

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, PipelineError
-from ...dsl.message import Pane, Record
-from ...dsl.operators import PartitionBy, WindowBy
+from ...dsl.message import Record
+from ...dsl.operators import PartitionBy
 from .bindings import bind
 from .cells import Cell, Cells
 from .counting import taken_in
@@ -19,9 +19,9 @@ from .pool import Gate, Pool, Sleep
 from .program import Position, Program
 from .stamps import unstamped
 from .state import Bytes, Change
+from .stateful import StatefulOperator
 from .timeline import Timeline
 from .times import START
-from .windows import WindowOperator
 
 DEAD_LETTERS = "dead-letters"
 """Stands for an operator where `take` gives dead letters."""
@@ -73,11 +73,11 @@ class StageTask:
         self.made = [0] * len(program.shape.operators)
         self.outputs: dict[str, list[Any]] = {}
         self.pools: dict[str, Pool] = {}
-        self.windows: dict[str, WindowOperator] = {}
-        self._late_panes: list[tuple[Any, ...]] | None = None
+        self.stateful: dict[str, StatefulOperator] = {}
+        self._fired: list[tuple[Any, ...]] | None = None
         self._batch = _Batch("", 0, (), (), 0, bytearray())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
-        timed = any(isinstance(operator, WindowBy | PartitionBy) for operator in program.shape.operators.values())
+        timed = any(op.role == "both" or isinstance(op, PartitionBy) for op in program.shape.operators.values())
         self.timeline = Timeline(program.shape.lines, self.cells.floor, eager=timed)
         opened = self.cells.opened
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)
@@ -174,28 +174,29 @@ class StageTask:
     @property
     def changed(self) -> int:
         """How many values of state have changed since the last `settle`, about."""
-        return sum(window.changed for window in self.windows.values())
+        return sum(operator.changed for operator in self.stateful.values())
 
     def changes(self) -> Iterator[Change]:
         """The changes of state since the last `settle`."""
-        for id, window in self.windows.items():
+        for id, operator in self.stateful.items():
             try:
-                yield from window.changes()
+                yield from operator.changes()
             except FluvialError:
                 raise
             except Exception as error:
                 raise self._unkept(id, error) from error
 
-    def _unkept(self, window: str, error: Exception) -> PipelineError:
-        wrong = f"the state of window {window!r} cannot be encoded: {type(error).__name__}: {error}"
+    def _unkept(self, id: str, error: Exception) -> PipelineError:
+        operator = self.program.shape.operators[id]
+        wrong = f"the state of {operator.kind} {id!r} cannot be encoded: {type(error).__name__}: {error}"
         expected = "accumulators of the type that the aggregate declares, and whole numbers of 64 bits at most"
-        origin = self.program.shape.operators[window].origin
+        origin = operator.origin
         return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
 
     def settle(self, room: int) -> None:
         """The changes are kept; hold at most about `room` entries in memory."""
-        for window in self.windows.values():
-            window.settle(room)
+        for operator in self.stateful.values():
+            operator.settle(room)
 
     # Failures and landing; called from compiled code.
 
@@ -222,58 +223,60 @@ class StageTask:
         """A message in a cell failed. What `on_error=fail()` raises is kept for `check`: workers have no caller."""
         cell.failed = True
         try:
-            if len(cell.where) == 3:
-                self.failures.pane(*cell.where, error)
+            if len(cell.where) == 4:
+                self.failures.firing(*cell.where, error)
             else:
                 self.failures.message(self._where(*cell.where), error, operator)
         except Exception as raised:
             self.error = self.error or raised
 
-    def fail_pane(self, window: str, key: bytes, pane: Pane[Any, Any], error: Exception) -> None:
-        """A pane has no value. Workers have no caller: see `fail_cell`."""
+    def fail_firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: Exception) -> None:
+        """A pane or a joined row has no value. Workers have no caller: see `fail_cell`."""
         try:
-            self.failures.pane(window, key, pane, error)
+            self.failures.firing(operator, key, value, timestamp, error)
         except Exception as raised:
             if not self.program.asynchronous:
                 raise
             self.error = self.error or raised
 
-    def pane_emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """Hands a pane on, or its failure; a late one not before all that its message does to windows is done."""
+    def emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
+        """Hands on what a stateful operator emits, or its failure; what a message has let fire not before all that the
+        message does to state is done."""
 
-        def emit_pane(key: bytes, pane: Pane[Any, Any], *rest: Any) -> None:
-            if self._late_panes is None or pane.kind != "late":
-                emit(key, pane, *rest)
+        def hand_on(*fired: Any) -> None:
+            if self._fired is None:
+                emit(*fired)
             else:
-                self._late_panes.append((emit, key, pane, *rest))
+                self._fired.append((emit, fired))
 
-        return emit_pane
+        return hand_on
 
-    def emit_late(self) -> None:
-        """A message has done to windows all that it was to do: hand on the panes that waited for that."""
-        panes, self._late_panes = self._late_panes, None
-        for emit, *pane in panes or ():
-            emit(*pane)
+    def emit_fired(self) -> None:
+        """A message has done to state all that it was to do: hand on what waited for that."""
+        waiting, self._fired = self._fired, None
+        for emit, fired in waiting or ():
+            emit(*fired)
 
-    def drop_late(self) -> None:
-        """It failed: there are no such panes."""
-        self._late_panes = None
+    def drop_fired(self) -> None:
+        """It failed: nothing has fired."""
+        self._fired = None
 
-    def undo(self, window: str, message: tuple[Any, ...]) -> Callable[[], None]:
-        """What takes back the effect that a message is about to have on a window, should one after it fail."""
-        restore = self.windows[window].undo(message[0], message[2])
-        if self._late_panes is None:
-            self._late_panes = []
-        late, count, records = self.late, self.late.get(window), self.outputs[window]
+    def undo(self, operator: str, message: tuple[Any, ...]) -> Callable[[], None]:
+        """What takes back the effect that a message is about to have on a stateful operator, should one after it
+        fail."""
+        restore = self.stateful[operator].undo(message[0], message[2])
+        if self._fired is None:
+            self._fired = []
+        late, count, records = self.late, self.late.get(operator), self.outputs.get(operator, [])
         length = len(records)
 
         def take_back() -> None:
             restore()
             del records[length:]
             if count is not None:
-                late[window] = count
+                late[operator] = count
             else:
-                late.pop(window, None)
+                late.pop(operator, None)
 
         return take_back
 

@@ -11,20 +11,22 @@ from typing import Literal, Protocol
 
 from .times import END, START
 
-LineKind = Literal["stream", "held", "window", "meeting"]
+LineKind = Literal["stream", "held", "stateful", "meeting"]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a stage's plan: what kind, the lines it follows, and the operator or stream it belongs to."""
+    """One line of a stage's plan: what kind, the lines it follows, the operator or stream it belongs to, and how far it
+    stays behind, in ms."""
 
     kind: LineKind
     follows: tuple[int, ...]
     owner: str
+    behind: int = 0
 
 
 class Advances(Protocol):
-    """What a window is to the timeline."""
+    """What a stateful operator is to the timeline."""
 
     def advance(self, watermark: int) -> None: ...
 
@@ -49,18 +51,18 @@ class Timeline:
         self._told = [START] * len(lines)
         self._floor = floor
         self._following = self._again = False
-        self._windows: dict[str, Advances] = {}
+        self._stateful: dict[str, Advances] = {}
         self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
         moves: dict[LineKind, Callable[[int, Line], None]] = {
             "held": self._hold,
-            "window": self._fire,
+            "stateful": self._fire,
             "meeting": self._meet,
         }
         self._steps = [(moves[line.kind], index, line) for index, line in enumerate(lines) if line.kind != "stream"]
 
-    def attach(self, id: str, window: Advances) -> None:
-        self._windows[id] = window
-        self.rouse(window.wake())
+    def attach(self, id: str, operator: Advances) -> None:
+        self._stateful[id] = operator
+        self.rouse(operator.wake())
 
     def rouse(self, time: int) -> None:
         """A window will have work at this watermark."""
@@ -123,7 +125,7 @@ class Timeline:
                     move(index, line)
         finally:
             self._following = False
-        self.wake[0] = min([window.wake() for window in self._windows.values()], default=END)
+        self.wake[0] = min([operator.wake() for operator in self._stateful.values()], default=END)
 
     def _hold(self, index: int, line: Line) -> None:
         floor = self._floor(line.owner)
@@ -132,9 +134,10 @@ class Timeline:
 
     def _fire(self, index: int, line: Line) -> None:
         watermark = self.now[line.follows[0]]
-        if watermark > self.now[index]:
-            self._windows[line.owner].advance(watermark)
-            self.set_now(index, watermark)
+        passed = _back(watermark, line.behind)
+        if passed > self.now[index]:
+            self._stateful[line.owner].advance(watermark)
+            self.set_now(index, passed)
 
     def _meet(self, index: int, line: Line) -> None:
         self.set_now(index, min(self.now[other] for other in line.follows))
@@ -146,4 +149,8 @@ class Timeline:
                 self.now[self._streams[name]] = watermark
         for index, line in enumerate(self.lines):
             if line.kind != "stream":
-                self.now[index] = min(self.now[other] for other in line.follows)
+                self.now[index] = _back(min(self.now[other] for other in line.follows), line.behind)
+
+
+def _back(watermark: int, behind: int) -> int:
+    return watermark if watermark in (START, END) else watermark - behind

@@ -13,16 +13,24 @@ class Timers:
     Slots are few, though times may all differ. A slot that the watermark has come to is open: its timers are in a list
     too, in their order. A timer that has rung goes with its slot; until then its time, which is not after the last
     watermark, `rung`, tells it from others. `on_new(time)` is called when a timer is set, and for the slots that were
-    kept.
+    kept. `mark`, a byte, tells them from other state of an operator.
     """
 
     def __init__(
-        self, name: str, below: Bytes, slot: int, complete: bool, on_new: Callable[[int], None], rung: int
+        self,
+        name: str,
+        below: Bytes,
+        slot: int,
+        complete: bool,
+        on_new: Callable[[int], None],
+        rung: int,
+        *,
+        mark: bytes = b"t",
     ) -> None:
         self._size = max(1, slot)
         self._on_new = on_new
         self._rung = self._reached = rung
-        self._state = TimedState(name, below, int, _never, complete, on_new)
+        self._state = TimedState(name, below, int, _never, complete, on_new, mark=mark)
         self._due: list[tuple[int, bytes]] = []
         self._next = 0  # in that list
         self._open: list[int] = []

@@ -6,8 +6,9 @@ from typing import Any
 
 from ...dsl.message import Headers, PaneKind, Window
 from .state import Change, TimedState
+from .stateful import keyless
 from .times import END
-from .windows import Context, keyless
+from .windows import Context
 
 UNCHANGING = frozenset((int, float, str, bytes, bool, type(None)))
 """Types whose values nobody can change."""

@@ -1,18 +1,19 @@
 """What a windowed operator shares whatever its assigner: what it is made with, and how it emits panes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ...dsl.aggregates import Aggregate
 from ...dsl.message import Headers, Pane, PaneKind, Window
-from .state import Bytes, Change
+from .state import Bytes
 
 Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 """Hands a pane on: key bytes, pane, timestamp."""
 
 Panes = Callable[..., None]
-"""Makes a pane and hands it on: key bytes, window, accumulator, kind, windows that it takes the place of."""
+"""Makes a pane and hands it on: key bytes, window, accumulator, kind, windows that it takes the place of, and its
+timestamp, where it is not the last one in the window."""
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Context:
     lateness: int
     accumulate: bool
     emit: Emit
-    fail: Callable[[bytes, Pane[Any, Any], Exception], None]
+    fail: Callable[[bytes, Pane[Any, Any], int, Exception], None]
     late: Callable[[bytes, Any, int, Headers], None]
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
@@ -45,48 +46,22 @@ class Context:
         """A function that makes a pane and hands it on: a closure over locals, for it may run for each message."""
         decode_key, result, emit, fail = self.decode_key, self.aggregate.result, self.emit, self.fail
 
-        def pane(key: bytes, window: Window, value: Any, kind: PaneKind, replaces: tuple[Window, ...] = ()) -> None:
+        def pane(
+            key: bytes,
+            window: Window,
+            value: Any,
+            kind: PaneKind,
+            replaces: tuple[Window, ...] = (),
+            timestamp: int | None = None,
+        ) -> None:
             name = decode_key(key)
+            at = window.end - 1 if timestamp is None else timestamp
             try:
                 found = result(value)
             except Exception as error:
                 # It is the pane's failure, also where a message has let it fire: that one is in the window.
-                fail(key, Pane(name, window, None, kind, replaces), error)
+                fail(key, Pane(name, window, None, kind, replaces), at, error)
             else:
-                emit(key, Pane(name, window, found, kind, replaces), window.end - 1, ())
+                emit(key, Pane(name, window, found, kind, replaces), at, ())
 
         return pane
-
-
-class WindowOperator(Protocol):
-    """A windowed operator of one task."""
-
-    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
-        """Take a message in; `watermark` is the one by which it may be late."""
-        ...
-
-    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
-        """What takes back the `add` of a message with this key and timestamp, to be asked for before."""
-        ...
-
-    def advance(self, watermark: int) -> None:
-        """Fire what is due, earliest first, and forget what is past its lateness."""
-        ...
-
-    def wake(self) -> int:
-        """The watermark from which `advance` has something to do."""
-        ...
-
-    @property
-    def changed(self) -> int:
-        """How many values have changed since the last `settle`, about."""
-        ...
-
-    def changes(self) -> Iterator[Change]: ...
-
-    def settle(self, room: int) -> int: ...
-
-
-def keyless() -> TypeError:
-    """The error of a message that nobody's state could take."""
-    return TypeError("a message without key cannot be kept by key")

@@ -207,7 +207,7 @@ class LocalTask:
     def drains(self) -> bool:
         """Whether a commit waits for asynchronous work: where its results may change state, or outputs show once."""
         return self._program.asynchronous and (
-            bool(self.work.windows) or self._run.settings.guarantee == "exactly_once"
+            bool(self.work.stateful) or self._run.settings.guarantee == "exactly_once"
         )
 
     @property

@@ -26,9 +26,9 @@ def operator_facts(
         if id in given:
             yield Fact("operator_messages", given[id], labels)
         operator = plan.pipeline.operator(id)
-        if isinstance(operator, WindowBy):
+        if operator.role == "both":
             yield Fact("late_messages", late.get(id, 0), labels)
-            if operator.late_to is None:
+            if not isinstance(operator, WindowBy) or operator.late_to is None:
                 yield Fact("dropped_messages", late.get(id, 0), (*labels, "late"))
         if action != "fail":
             yield Fact("failed_messages", failed.get(id, 0), labels)

@@ -115,5 +115,5 @@ def test_a_name_that_is_almost_right_is_told() -> None:
 
 def test_what_a_keyed_stream_does_not_have_is_not_blamed_on_its_key() -> None:
     keyed_anything: Any = keyed()
-    with pytest.raises(AttributeError, match="'KeyedStream' object has no attribute 'join'"):
-        keyed_anything.join(keyed_anything)
+    with pytest.raises(AttributeError, match="'KeyedStream' object has no attribute 'reduce'"):
+        keyed_anything.reduce(sum)

@@ -10,6 +10,7 @@ from broker import Broker
 from cases import Case, cases, expected
 from comparing import assert_same
 from descriptions import Border, Description, Map, Merge, Mode, Source, WindowStep
+from pipelines import Windows
 from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_memory, on_spark
 
 if TYPE_CHECKING:
@@ -32,10 +33,36 @@ def test_the_driver_and_the_local_engine_write_what_the_oracle_does(mode: Mode) 
     check()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", ["counts", "triggers"])
+def test_triggers_show_what_the_oracle_s_do(windows: Windows) -> None:
+    @settings(MANY, max_examples=100)
+    @given(cases("late", windows=windows))
+    def check(case: Case) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
+        assert_same(on_local_memory(case), wanted)
+
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "examples"), [("on_time", 100), ("late", 300)])
+def test_joins_join_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
+    @settings(MANY, max_examples=examples)
+    @given(cases(mode, joins=True))
+    def check(case: Case) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
+        assert_same(on_local_memory(case), wanted)
+
+    check()
+
+
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
     @FEW
-    @given(cases(mode, negative=False))
+    @given(cases(mode, negative=False, joins=True))
     def check(case: Case) -> None:
         assert_same(on_local_log(case), expected(case))
 
@@ -47,7 +74,7 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, broker: Broker) -> None:
     @settings(FEW, max_examples=8)
-    @given(cases(mode, max_steps=5))
+    @given(cases(mode, max_steps=5, joins=True))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
 
@@ -72,7 +99,7 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @pytest.mark.slow
 def test_spark_writes_what_the_oracle_does(spark: "SparkSession") -> None:
     @FEW
-    @given(cases("on_time", negative=False, max_steps=5, max_borders=1))
+    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True))
     def check(case: Case) -> None:
         assert_same(on_spark(case, spark), expected(case))
 

@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 
 from cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from comparing import difference
-from descriptions import Description, Merge, Source, WindowStep
+from descriptions import Description, Filter, Join, Merge, Source, When, WindowStep
 from fluvial.runtime.kernel.cells import Cells
 from fluvial.runtime.kernel.code import Compiler
 from fluvial.runtime.kernel.failures import Failures
 from fluvial.runtime.kernel.inputs import Inputs
+from fluvial.runtime.kernel.joins import JoinOperator, LatestJoinOperator
 from fluvial.runtime.kernel.pool import Pool
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state import Layer, TimedState
 from fluvial.runtime.kernel.timeline import Timeline
 from fluvial.runtime.kernel.tumbling import TumblingOperator
+from fluvial.runtime.kernel.watched import WatchedOperator
+from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
 from fluvial.runtime.local.landing import Landing
 from fluvial.runtime.local.task import LocalTask
 from mutants import Mutant, planted
@@ -43,13 +46,34 @@ LATENESS = Description(
     ),
     mode="late",
 )
-"""What random pipelines seldom have: a window where two streams meet, and windows that many late messages enter."""
+JOINED = Description(
+    (Source("a", key="str"), Source("b", key="str", out_of_order=5)),
+    (Join(0, 1, 5, "outer", "all", "minus", 0), WindowStep(2, "tumbling", 10, "count", panes="panes")),
+)
+LATEST = Description(
+    (Source("a", key="str"),),
+    (Filter(0, "above", 0), Filter(0, "indivisible", 2), Join(1, 2, 5, "outer", "latest", "minus", 0)),
+    mode="late",
+)
+WATCHED = Description(
+    (Source("a", key="str"),),
+    (
+        WindowStep(0, "hopping", 10, "count", 20, panes="panes", every=4, trigger=When(2, 7), late_trigger=When(2)),
+        WindowStep(0, "session", 10, "count", 20, panes="sessions", trigger=When(3, None, 4), late_trigger=When(2)),
+    ),
+    mode="late",
+)
+"""What random pipelines seldom have: a window where two streams meet, windows that many late messages enter, joins of
+each kind, and triggers of each kind."""
 
 KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "late": cases("late", max_steps=5),
     "on_time": cases("on_time", max_steps=5),
     "two streams": cases_of(TWO_STREAMS, max_records=12),
     "lateness": cases_of(LATENESS),
+    "joins": cases_of(JOINED, max_records=12),
+    "late joins": cases_of(LATEST),
+    "triggers": cases_of(WATCHED),
 }
 
 SEARCHES = 60
@@ -108,7 +132,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(SessionOperator, "_join", "lateness <= watermark", "lateness < watermark"),
         Mutant(SessionOperator, "_join", "lateness > watermark", "lateness >= watermark"),
         Mutant(SessionOperator, "_ring", "not span.fired", "True"),
-        Mutant(SessionOperator, "_add", "not span.fired and", ""),
+        Mutant(SessionOperator, "_adder", "not span.fired and", ""),
         # A lost merge, and sessions out of order.
         Mutant(SessionOperator, "_union", "held[1:]", "held[2:]"),
         Mutant(
@@ -133,9 +157,9 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         # The bounds of sessions.
         Mutant(SessionOperator, "_join", "timestamp <= span.last + gap", "timestamp < span.last + gap"),
         Mutant(SessionOperator, "_join", "span.first - gap <= timestamp", "span.first - gap < timestamp"),
-        Mutant(SessionOperator, "_add", "timestamp <= last + gap", "timestamp <= last + gap + 1"),
-        Mutant(SessionOperator, "_add", "span.first - gap <= timestamp", "span.first - gap - 1 <= timestamp"),
-        Mutant(SessionOperator, "_add", "span.first = timestamp", "pass"),
+        Mutant(SessionOperator, "_adder", "timestamp <= last + gap", "timestamp <= last + gap + 1"),
+        Mutant(SessionOperator, "_adder", "span.first - gap <= timestamp", "span.first - gap - 1 <= timestamp"),
+        Mutant(SessionOperator, "_adder", "span.first = timestamp", "pass"),
         # Control messages that are dropped, by the reader or for all partitions but one, or believed too soon.
         Mutant(Inputs, "observe", "self._control(stream, control)", "pass"),
         Mutant(LocalTask, "_tell_borders", "range(self._run.plan.stream(stream).partitions)", "range(1)"),
@@ -148,10 +172,30 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(Failures, "_handle", "action == 'dead_letter'", "not self.letters and action == 'dead_letter'"),
     ],
     ("two streams", STRAIGHT): [Mutant(Timeline, "_meet", "min((", "max((")],
+    ("joins", STRAIGHT): [
+        # Rows that join too much or too little, that are emitted alone twice or never, or forgotten too soon.
+        Mutant(JoinOperator, "_joined", "<= self._within", "< self._within"),
+        Mutant(JoinOperator, "_joined", "row.told = True", "pass"),
+        Mutant(JoinOperator, "_over", " + self._within", ""),
+        Mutant(JoinOperator, "_leave", "time <= last", "time < last"),
+        # Time behind a join that does not wait for rows alone.
+        Mutant(Timeline, "_fire", "_back(watermark, line.behind)", "watermark"),
+    ],
+    ("late joins", STRAIGHT): [
+        Mutant(LatestJoinOperator, "add", "timestamp < watermark", "timestamp <= watermark"),
+        Mutant(LatestJoinOperator, "_leave", "over <= time", "over < time"),
+    ],
+    ("triggers", STRAIGHT): [
+        Mutant(WatchedOperator, "_look", "end <= self._fired", "end < self._fired"),
+        Mutant(WatchedOperator, "_ring", "limit > watermark", "True"),
+        Mutant(WatchedOperator, "_drop", "not held.shown", "False"),
+        Mutant(WatchedSessionOperator, "_due", "if span.fired", "if True"),
+        Mutant(WatchedSessionOperator, "_union", "begin(united)", "pass"),
+    ],
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.
         Mutant(Landing, "land_all", "offsets[stop - 1] + 1", "offsets[stop - 1] + 2"),
-        Mutant(StageTask, "changes", "self.windows.items()", "[*self.windows.items()][1:]"),
+        Mutant(StageTask, "changes", "self.stateful.items()", "[*self.stateful.items()][1:]"),
         Mutant(SessionOperator, "changes", "self._timers.changes()", "()"),
         Mutant(TimedState, "changes", "yield from layer.changes()", "yield from [*layer.changes()][1:]"),
         Mutant(Layer, "settle", "self.complete = False", "pass"),

@@ -15,7 +15,7 @@ from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key
 from fluvial.planner import plan
 from oracle import Inputs, Outputs, run_oracle
-from pipelines import pipelines
+from pipelines import Windows, pipelines
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,9 +62,15 @@ def cases(
     on_error: OnError | None = None,
     max_records: int = 30,
     negative: bool = True,
+    windows: Windows = "plain",
+    joins: bool = False,
 ) -> Case:
-    """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store."""
-    return draw(cases_of(draw(pipelines(mode, max_steps, max_borders, on_error)), max_records, negative))
+    """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store.
+
+    `windows` and `joins` are as in `pipelines`: with triggers, each source has one partition.
+    """
+    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins))
+    return draw(cases_of(description, max_records, negative))
 
 
 @st.composite

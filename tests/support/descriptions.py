@@ -7,7 +7,22 @@ from typing import Any, Literal
 
 import case_functions as given
 from case_functions import KeyType
-from fluvial.dsl import Pipeline, dead_letter, fail, session, skip, tumbling
+from fluvial.dsl import (
+    Pipeline,
+    Trigger,
+    after,
+    after_count,
+    any_of,
+    dead_letter,
+    fail,
+    hopping,
+    repeat,
+    session,
+    skip,
+    tumbling,
+    unbounded,
+)
+from fluvial.dsl.operators import How, Retain
 
 Mode = Literal["on_time", "late"]
 OnError = Literal["fail", "skip", "dead_letter"]
@@ -98,13 +113,24 @@ class Border(Step):
 
 
 @dataclass(frozen=True, repr=False)
+class When(Compact):
+    """A trigger: whichever comes first of those that are given, once or again and again."""
+
+    count: int | None = None
+    first: int | None = None
+    last: int | None = None
+    repeats: bool = False
+
+
+@dataclass(frozen=True, repr=False)
 class WindowStep(Step):
     """A window, and a map that makes events of its panes again: `back`.
 
     The panes themselves are sent to the stream `panes`, and, where they cross, pass a border before they are mapped.
+    `every` is for hopping windows; those without end have no size.
     """
 
-    kind: Literal["tumbling", "session"]
+    kind: Literal["tumbling", "session", "hopping", "unbounded"]
     size: int
     aggregate: str
     lateness: int = 0
@@ -113,6 +139,21 @@ class WindowStep(Step):
     panes: str | None = None
     crosses: bool = False
     back: Literal["event_of", "event_of_good"] = "event_of"
+    every: int = 0
+    trigger: When | None = None
+    late_trigger: When | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Join(Step):
+    """A join of `of`, the left side, with `other`."""
+
+    other: int
+    within: int
+    how: How
+    retain: Retain
+    fn: str
+    number: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,6 +194,37 @@ class Description(Compact):
                 return self.key_type(step.of)
 
 
+def has_time_triggers(description: Description) -> bool:
+    """Whether some trigger waits for a time: then the panes depend on the steps that the watermark takes."""
+    return any(_waits(step) for step in description.steps)
+
+
+def has_time_triggers_behind_borders(description: Description) -> bool:
+    """Whether some trigger that waits for a time is in a stage of its own, which may learn of time in larger steps."""
+    behind = [False for _ in description.sources]
+    for step in description.steps:
+        behind.append(isinstance(step, Border) or any(behind[one] for one in _inputs(step)))
+        if behind[-1] and _waits(step):
+            return True
+        behind[-1] |= isinstance(step, WindowStep) and step.crosses
+    return False
+
+
+def _inputs(step: Step) -> tuple[int, ...]:
+    match step:
+        case Merge():
+            return step.of, *step.others
+        case Join():
+            return step.of, step.other
+        case _:
+            return (step.of,)
+
+
+def _waits(step: Step) -> bool:
+    triggers = (step.trigger, step.late_trigger) if isinstance(step, WindowStep) else ()
+    return any(when is not None and (when.first, when.last) != (None, None) for when in triggers)
+
+
 def build(description: Description) -> Pipeline:
     """The pipeline of a description, named `case`."""
     policy = {"fail": fail, "skip": skip, "dead_letter": dead_letter}[description.on_error]()
@@ -161,7 +233,7 @@ def build(description: Description) -> Pipeline:
     read: set[int] = set()
     for step in description.steps:
         number = len(nodes)
-        read |= {step.of, *(step.others if isinstance(step, Merge) else ())}
+        read |= {*_inputs(step)}
         if isinstance(step, Send):
             _send(nodes[step.of], step)
             read.add(number)
@@ -216,6 +288,10 @@ def _build(description: Description, nodes: list[Any], step: Step, number: int) 
             kind = given.KEY_TYPES[step.key]
             value = given.Event if step.typed else None
             return node.partition_by(ALL_KEYS[step.fn](step.number), id=f"border-{number}", key_type=kind, value=value)
+        case Join():
+            joining = (given.JOINS | given.FAILING_JOINS)[step.fn](step.number)
+            options: dict[str, Any] = {"id": f"join-{number}", "how": step.how, "retain": step.retain}
+            return node.join(nodes[step.other], joining, within=timedelta(milliseconds=step.within), **options)
         case WindowStep():
             return _window(node, step, number, description.key_type(step.of))
         case _:
@@ -225,11 +301,12 @@ def _build(description: Description, nodes: list[Any], step: Step, number: int) 
 def _window(node: Any, step: WindowStep, number: int, key: KeyType | None) -> Any:
     assert key is not None, "a window is on a keyed stream"
     aggregate = (given.AGGREGATES | given.FAILING_AGGREGATES)[step.aggregate]()
-    size = timedelta(milliseconds=step.size)
     panes = node.window(
-        tumbling(size) if step.kind == "tumbling" else session(size),
+        _assigner(step),
         aggregate,
         id=f"window-{number}",
+        trigger=_trigger(step.trigger),
+        late_trigger=_trigger(step.late_trigger),
         lateness=timedelta(milliseconds=step.lateness),
         late_to=step.late_to,
         accumulate=step.accumulate,
@@ -239,3 +316,29 @@ def _window(node: Any, step: WindowStep, number: int, key: KeyType | None) -> An
     if step.crosses:
         panes = panes.partition_by(given.key_of_pane, id=f"panes-{number}", key_type=given.KEY_TYPES[key])
     return panes.map({"event_of": given.event_of, "event_of_good": given.event_of_good}[step.back])
+
+
+def _assigner(step: WindowStep) -> Any:
+    size = timedelta(milliseconds=step.size)
+    match step.kind:
+        case "tumbling":
+            return tumbling(size)
+        case "session":
+            return session(size)
+        case "hopping":
+            return hopping(size, every=timedelta(milliseconds=step.every))
+        case "unbounded":
+            return unbounded()
+
+
+def _trigger(when: When | None) -> Trigger | None:
+    if when is None:
+        return None
+    parts: list[Trigger] = []
+    if when.count is not None:
+        parts.append(after_count(when.count))
+    if when.first is not None:
+        parts.append(after(first=timedelta(milliseconds=when.first)))
+    if when.last is not None:
+        parts.append(after(last=timedelta(milliseconds=when.last)))
+    return repeat(any_of(*parts)) if when.repeats else any_of(*parts)

@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 from fluvial.dsl import aggregate
 from fluvial.dsl.message import Headers, Pane, PaneKind
+from fluvial.runtime.kernel.aligned import EVERYTHING
+from fluvial.runtime.kernel.stateful import StatefulOperator
 from fluvial.runtime.kernel.times import START
-from fluvial.runtime.kernel.windows import Context, WindowOperator
+from fluvial.runtime.kernel.windows import Context
 from fluvial.runtime.state import MemoryStore
 
 
@@ -38,7 +40,8 @@ numbers = aggregate(nothing, appended, merge=joined)
 
 
 class LoneWindow:
-    """One key's view of an operator whose messages are their own times: `panes` and `late` tell what came of them."""
+    """One key's view of an operator whose messages are their own times: `panes` and `late` tell what came of them,
+    `times` the timestamps of the panes."""
 
     def __init__(
         self,
@@ -54,10 +57,11 @@ class LoneWindow:
         self.watermark = watermark
         self.below = below or MemoryStore()
         self.panes: list[Shown] = []
+        self.times: list[int] = []
         self.late: list[int] = []
         self.firings: list[int] = []
         self.roused: list[int] = []
-        self.operator: WindowOperator = make(
+        self.operator: StatefulOperator = make(
             Context(
                 id="window",
                 below=self.below,
@@ -77,11 +81,13 @@ class LoneWindow:
         )
 
     def _emit(self, key: bytes, pane: Pane[Any, Any], timestamp: int, headers: Headers) -> None:
-        assert (key.decode(), timestamp, headers) == (pane.key, pane.window.end - 1, ())
+        assert (key.decode(), headers) == (pane.key, ())
+        assert timestamp == pane.window.end - 1 or pane.window == EVERYTHING
+        self.times.append(timestamp)
         replaces = tuple((past.start, past.end) for past in pane.replaces)
         self.panes.append(Shown(pane.window.start, pane.window.end, pane.value, pane.kind, replaces))
 
-    def _fail(self, _: bytes, pane: Pane[Any, Any], error: Exception) -> None:
+    def _fail(self, _: bytes, pane: Pane[Any, Any], __: int, error: Exception) -> None:
         raise AssertionError(f"{pane} has no value") from error
 
     def _late(self, key: bytes, value: int, timestamp: int, headers: Headers) -> None:
@@ -107,5 +113,5 @@ class LoneWindow:
         self.below.write([*self.operator.changes()])
         self.operator.settle(0)
         again = LoneWindow(self._make, below=self.below, watermark=self.watermark, **self._options)
-        again.panes, again.late = self.panes, self.late
+        again.panes, again.times, again.late = self.panes, self.times, self.late
         return again

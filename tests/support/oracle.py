@@ -2,9 +2,10 @@
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from fluvial.dsl import Message, Pane, Pipeline, Serde
 from fluvial.dsl import operators as ops
@@ -12,6 +13,8 @@ from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
 from fluvial.planner.types import flows
+from oracle_joins import Joined, KeptRows
+from oracle_lines import Lines
 from oracle_windows import Firing, KeptWindows
 
 
@@ -30,6 +33,10 @@ Inputs = Mapping[str, Sequence[Sequence[Record]]]
 Outputs = dict[str, list[OutputMessage]]
 
 
+Dispatch = tuple[Callable[[], None], OutputMessage, str]
+"""Something to do whole or not at all, the dead letter of it, and the operator where it begins."""
+
+
 class OracleFailure(Exception):
     """A message failed and the pipeline says to stop."""
 
@@ -40,6 +47,7 @@ def run_oracle(
     *,
     partitions: Mapping[str, int] | None = None,
     remember_sessions: bool = True,
+    late: Counter[str] | None = None,
 ) -> Outputs:
     """What the pipeline writes, by stream; the order within a stream means nothing. A sink's stream is `sink:{id}`.
 
@@ -47,35 +55,49 @@ def run_oracle(
     message is late only by the least watermark over all of them; so what is late is exact for one source partition,
     and for many partitions the inputs should hold nothing late. `partitions` only checks the shape of the inputs.
 
+    What a trigger fires depends on the order of a key's messages and on the steps of the watermark: these are exact
+    for one source partition, which is read record by record. What a window fires while its watermark takes one step
+    reaches the windows behind it before they take theirs.
+
     A message that is not late joins a session within the gap of it, also one whose end + lateness was reached, as the
-    rulings say; with `remember_sessions=False` such sessions are forgotten, and it begins a new one.
+    rulings say; with `remember_sessions=False` such sessions are forgotten, and it begins a new one. In
+    `late` the messages are counted that were late at each operator.
     """
     for stream, count in (partitions or {}).items():
         given = len(inputs.get(stream, [()] * count))
         assert given == count, f"{stream} has {count} partitions, the inputs hold {given}"
-    with _Run(pipeline, inputs, remember_sessions) as run:
+    with _Run(pipeline, inputs, remember_sessions, Counter() if late is None else late) as run:
         return run.outcome()
 
 
 class _Run:
-    """One pass over the inputs: state of all windows, the sources' clocks, and what was written so far."""
+    """One pass over the inputs: state of all windows and joins, the sources' clocks, and what was written so far."""
 
-    def __init__(self, pipeline: Pipeline, inputs: Inputs, remember_sessions: bool) -> None:
+    def __init__(self, pipeline: Pipeline, inputs: Inputs, remember_sessions: bool, late: Counter[str]) -> None:
         self._pipeline = pipeline
         self._inputs = inputs
         self._flows = flows(pipeline)
-        self._readers: dict[str, list[ops.Operator]] = {operator.id: [] for operator in pipeline.operators}
+        # Who reads an operator, and as which of its inputs.
+        self._readers: dict[str, list[tuple[ops.Operator, int]]] = {operator.id: [] for operator in pipeline.operators}
+        self._windows: dict[str, KeptWindows] = {}
+        self._joins: dict[str, KeptRows] = {}
         for operator in pipeline.operators:
-            for source in operator.inputs:  # a stream merged with itself is read twice
-                self._readers[source].append(operator)
-        window_operators = [operator for operator in pipeline.operators if isinstance(operator, ops.WindowBy)]
-        self._windows = {operator.id: KeptWindows(operator, remember_sessions) for operator in window_operators}
-        self._upstream = _upstream_sources(pipeline)
+            for place, source in enumerate(operator.inputs):  # a stream merged with itself is read twice
+                self._readers[source].append((operator, place))
+            if isinstance(operator, ops.WindowBy):
+                self._windows[operator.id] = KeptWindows(operator, remember_sessions)
+            if isinstance(operator, ops.JoinStreams):
+                left, right = (self._serde(source) for source in operator.inputs)
+                self._joins[operator.id] = KeptRows(operator, (left, right))
+        self._stores: dict[str, KeptWindows | KeptRows] = {**self._windows, **self._joins}
+        self._lines = Lines(pipeline)
+        self._late = late
         # Of every source partition that is not at its end: its largest timestamp so far - out_of_order.
         self._clocks: dict[tuple[str, int], float] = {}
         self._outputs: Outputs = {}
         self._staged: list[tuple[str, OutputMessage]] = []
-        self._late: list[tuple[ops.WindowBy, Firing]] = []
+        self._staged_late: list[str] = []
+        self._following: list[Dispatch] = []
         self._crossing: list[tuple[ops.PartitionBy, OutputMessage]] = []
         self._runner = asyncio.Runner()
 
@@ -89,9 +111,10 @@ class _Run:
         for source, partition, record, last in self._in_turn():
             time = self._read(source, record)
             self._clocks[source.id, partition] = max(self._clocks[source.id, partition], time)
-            if last:
-                del self._clocks[source.id, partition]
             self._advance()
+            if last:  # What a trigger shows tells apart that the last record came and that none will.
+                del self._clocks[source.id, partition]
+                self._advance()
         self._advance()
         return self._outputs
 
@@ -138,61 +161,74 @@ class _Run:
         self._dispatch(work, record, border.id)
 
     def _advance(self) -> None:
-        """Bring the watermark to the windows, inputs first.
+        """Bring the watermark to the windows and joins, inputs first.
 
-        What a window fires meets the windows behind it before they know of the new watermark, so it is not late there.
+        What a window fires meets those behind it before they know of the new watermark, so it is not late there.
         """
         for operator in self._pipeline.operators:
-            if not isinstance(operator, ops.WindowBy):
+            if operator.id not in self._stores:
                 continue
-            windows = self._windows[operator.id]
-            sources = self._upstream[operator.id]
-            watermark = min((time for (id, _), time in self._clocks.items() if id in sources), default=math.inf)
-            while (firing := windows.next_due(watermark)) is not None:
-                self._fire(operator, firing)
-            windows.advance(watermark)
+            store = self._stores[operator.id]
+            watermark = self._lines.at(operator, self._clocks)
+            while (due := store.next_due(watermark)) is not None:
+                self._dispatch(*self._firing(operator, due))
+            store.advance(watermark)
 
-    def _fire(self, operator: ops.WindowBy, firing: Firing) -> None:
-        """Emit a pane on its own: if it fails, it alone is lost."""
+    def _firing(self, operator: ops.Operator, due: Firing | Joined) -> Dispatch:
+        """How a pane or a joined result is emitted on its own: if it fails, it alone is lost."""
 
         def work() -> None:
-            self._emit_pane(operator, firing)
+            self._emit(operator, self._message_of(operator, due))
 
-        key = self._key_bytes(operator, firing.key)
-        self._dispatch(work, OutputMessage(key, None, firing.window.end - 1, ()), operator.id)
+        letter = OutputMessage(self._key_bytes(operator, due.key), None, due.timestamp, ())
+        return work, letter, operator.id
+
+    def _message_of(self, operator: ops.Operator, due: Firing | Joined) -> Message[Any]:
+        if isinstance(due, Joined):
+            return Message(due.key, self._joins[operator.id].value_of(due), due.timestamp, due.headers)
+        assert isinstance(operator, ops.WindowBy)
+        value = operator.aggregate.result(due.held)
+        return Message(due.key, Pane(due.key, due.window, value, due.kind, due.replaces), due.timestamp, ())
 
     def _dispatch(self, work: Callable[[], None], letter: OutputMessage, at: str) -> None:
-        """Do something of one stage whole or not at all; then pass on what crosses to other stages."""
-        before = {id: windows.snapshot() for id, windows in self._windows.items()}
-        self._staged, self._crossing, self._late = [], [], []
+        """Do something of one stage, and then what it lets fire, in turn; pass on what crosses to other stages."""
+        waiting: list[Dispatch] = [(work, letter, at)]
+        while waiting:
+            if self._is_done(*waiting.pop(0)):
+                crossing = self._crossing
+                # What a message lets fire follows all else that the message gives rise to.
+                waiting += self._following
+                for border, record in crossing:
+                    self._cross(border, record)
+
+    def _is_done(self, work: Callable[[], None], letter: OutputMessage, at: str) -> bool:
+        """Do something of one stage whole or not at all, and tell which."""
+        before = {id: store.snapshot() for id, store in self._stores.items()}
+        self._staged, self._staged_late, self._crossing, self._following = [], [], [], []
         try:
             work()
-            # A late pane follows all else that its message gives rise to.
-            while self._late:
-                self._emit_pane(*self._late.pop(0))
         except Exception as error:
             action = self._pipeline.on_error.action
             if action == "fail":
                 raise OracleFailure(f"{letter} failed behind {at!r}: {error!r}") from error
-            for id, windows in self._windows.items():
-                windows.restore(before[id])
+            for id, store in self._stores.items():
+                store.restore(before[id])
             if action == "dead_letter":
                 self._write(f"{self._pipeline.name}-dead-letters", letter)
-            return
-        crossing = self._crossing
+            return False
         for stream, message in self._staged:
             self._write(stream, message)
-        for border, record in crossing:
-            self._cross(border, record)
+        self._late.update(self._staged_late)
+        return True
 
     def _write(self, stream: str, message: OutputMessage) -> None:
         self._outputs.setdefault(stream, []).append(message)
 
     def _emit(self, operator: ops.Operator, message: Message[Any]) -> None:
-        for reader in self._readers[operator.id]:
-            self._apply(reader, message)
+        for reader, place in self._readers[operator.id]:
+            self._apply(reader, message, place)
 
-    def _apply(self, operator: ops.Operator, message: Message[Any]) -> None:
+    def _apply(self, operator: ops.Operator, message: Message[Any], place: int) -> None:
         value = message.value
         match operator:
             case ops.Map():
@@ -210,8 +246,8 @@ class _Run:
                 self._emit(operator, operator.fn(message))
             case ops.Merge():
                 self._emit(operator, message)
-            case ops.WindowBy():
-                self._window(operator, message)
+            case ops.WindowBy() | ops.JoinStreams():
+                self._keep(operator, message, place)
             case ops.PartitionBy():
                 key = self._key_bytes(operator, operator.fn(value))
                 self._crossing.append((operator, self._encoded(operator, key, message)))
@@ -226,21 +262,22 @@ class _Run:
             case _:
                 raise AssertionError(f"the oracle knows no {operator.kind}")
 
-    def _window(self, operator: ops.WindowBy, message: Message[Any]) -> None:
-        before = self._pipeline.operator(operator.inputs[0])
+    def _keep(self, operator: ops.WindowBy | ops.JoinStreams, message: Message[Any], place: int) -> None:
+        before = self._pipeline.operator(operator.inputs[place])
         key = self._key_bytes(before, message.key)
         if key is None:
             raise ValueError("a message without key cannot be kept by key")
-        taken = self._windows[operator.id].take(key, message.key, message.timestamp, message.value)
-        if isinstance(taken, Firing):
-            self._late.append((operator, taken))
-        elif taken == "late" and operator.late_to is not None:
+        taken: Sequence[Firing | Joined] | Literal["late"]
+        if isinstance(operator, ops.WindowBy):
+            taken = self._windows[operator.id].take(key, message.key, message.timestamp, message.value)
+        else:
+            taken = self._joins[operator.id].take(key, place, message)
+        if taken != "late":
+            self._following += [self._firing(operator, due) for due in taken]
+            return
+        self._staged_late.append(operator.id)
+        if isinstance(operator, ops.WindowBy) and operator.late_to is not None:
             self._staged.append((operator.late_to, self._encoded(before, key, message)))
-
-    def _emit_pane(self, operator: ops.WindowBy, firing: Firing) -> None:
-        value = operator.aggregate.result(firing.held)
-        pane = Pane(firing.key, firing.window, value, firing.kind, firing.replaces)
-        self._emit(operator, Message(firing.key, pane, firing.window.end - 1, ()))
 
     def _awaited(self, operator: ops.AsyncFlatMap, value: Any) -> list[Any]:
         """The results of the call, made again as often as the operator says, without its pauses."""
@@ -261,10 +298,12 @@ class _Run:
         self, operator: ops.Operator, key: bytes | None, message: Message[Any], told: Any = None
     ) -> OutputMessage:
         """A message as bytes, its value as the told type says, else as what the operator is known to emit."""
-        kind = self._flows[operator.id].value if told is None else told
-        serde = untyped_serde() if kind is UNKNOWN else value_serde(kind)
-        data = None if message.value is None else serde.encode(message.value)
+        data = None if message.value is None else self._serde(operator.id, told).encode(message.value)
         return OutputMessage(key, data, message.timestamp, message.headers)
+
+    def _serde(self, id: str, told: Any = None) -> Serde[Any]:
+        kind = self._flows[id].value if told is None else told
+        return untyped_serde() if kind is UNKNOWN else value_serde(kind)
 
     def _key_bytes(self, operator: ops.Operator, key: Any) -> bytes | None:
         kind = self._flows[operator.id].key
@@ -273,26 +312,3 @@ class _Run:
 
 def _with(message: Message[Any], value: Any) -> Message[Any]:
     return Message(message.key, value, message.timestamp, message.headers)
-
-
-def _upstream_sources(pipeline: Pipeline) -> dict[str, set[str]]:
-    """For each operator, the sources whose messages can reach its stage: they decide its watermark.
-
-    Operators share a stage, and its watermark, if messages pass between them without crossing a border.
-    """
-    borders = {operator.id for operator in pipeline.operators if isinstance(operator, ops.PartitionBy)}
-    stages = {operator.id: {operator.id} for operator in pipeline.operators}
-    far_sides = {id: {f"beyond {id}"} for id in borders}
-    for operator in pipeline.operators:
-        for source in operator.inputs:
-            joined = stages[operator.id] | (far_sides[source] if source in borders else stages[source])
-            for members in (stages, far_sides):
-                members.update({id: joined for id in members if members[id] & joined})
-    found = {operator.id: {operator.id} for operator in pipeline.operators if isinstance(operator, ops.Source)}
-    reach = {id: set[str]().union(*(found[member] for member in stages[id] if member in found)) for id in stages}
-    for _ in borders:  # often enough for the longest chain of borders
-        for border in borders:
-            for id in stages:
-                if f"beyond {border}" in stages[id]:
-                    reach[id] |= reach[border]
-    return reach

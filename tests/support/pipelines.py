@@ -1,7 +1,7 @@
 """Random pipelines: a strategy that draws descriptions whose results do not depend on what no engine promises."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from hypothesis import strategies as st
 
@@ -13,6 +13,7 @@ from descriptions import (
     Description,
     Filter,
     FlatMap,
+    Join,
     Map,
     Merge,
     Messages,
@@ -21,12 +22,17 @@ from descriptions import (
     Send,
     Source,
     Step,
+    When,
     WindowStep,
 )
-from fluvial.dsl.operators import Order
+from fluvial.dsl.operators import How, Order
 
 MOST_COPIES = 12
 """No more messages than this leave a pipeline's node for one that enters, so that small inputs stay small."""
+
+Windows = Literal["plain", "counts", "triggers"]
+"""Which windows there are: those of one size and sessions, which fire at their ends; with "counts" also the others, and
+triggers that count; with "triggers" also triggers that wait for a time."""
 
 
 @st.composite
@@ -36,30 +42,36 @@ def pipelines(
     max_steps: int = 8,
     max_borders: int = 2,
     on_error: OnError | None = None,
+    windows: Windows = "plain",
+    joins: bool = False,
 ) -> Description:
     """Descriptions of one mode or either.
 
     "on_time": inputs are to hold nothing late. "late": they may, so that the order of arrival decides; there is one
     source, each stage reads one stream, and async calls keep the order of their stage.
+
+    What triggers show depends on the order of arrival, so only "late" knows other `windows` than plain ones. With
+    `joins` there are joins; so it is with those that retain the latest rows alone.
     """
-    modes: tuple[Mode, ...] = ("on_time", "late")
+    assert windows == "plain" or mode != "on_time", "triggers need the one order of arrival that mode late has"
+    modes: tuple[Mode, ...] = ("on_time", "late") if windows == "plain" else ("late",)
     chosen: Mode = draw(st.sampled_from(modes)) if mode is None else mode
     policies: tuple[OnError, ...] = ("fail", "fail", "skip", "dead_letter")
     policy: OnError = draw(st.sampled_from(policies)) if on_error is None else on_error
     streams = ("a", "b")[: 1 if chosen == "late" else draw(st.integers(1, 2))]
-    sources = tuple(draw(_sources(stream, policy != "fail")) for stream in streams)
-    draft = _Draft(draw, chosen, policy != "fail", max_borders, sources)
+    sources = tuple(draw(_sources(stream, policy != "fail", joins)) for stream in streams)
+    draft = _Draft(draw, chosen, policy != "fail", max_borders, sources, windows, joins)
     for _ in range(draw(st.integers(1, max_steps))):
         draft.add_step()
     return Description(sources, tuple(draft.steps), policy, chosen)
 
 
 @st.composite
-def _sources(draw: st.DrawFn, stream: str, failing: bool) -> Source:
+def _sources(draw: st.DrawFn, stream: str, failing: bool, joins: bool) -> Source:
     times = ("record", "at", "at_if_good") if failing else ("record", "at")
     return Source(
         stream,
-        key=draw(st.sampled_from((None, "str", "str", "int"))),
+        key=draw(st.sampled_from(("str", "str", "str", "str", "int", None) if joins else (None, "str", "str", "int"))),
         time=draw(st.sampled_from(times)),
         out_of_order=draw(st.sampled_from((0, 1, 5, 20))),
     )
@@ -72,16 +84,30 @@ class _Node:
     key: KeyType | None
     stage: int
     copies: int = 1
-    windowed: bool = False  # behind a window, in any stage
+    # Behind a window, or a join that emits rows alone, in any stage; or of no certain order, as joins behind joins.
+    timed: bool = False
     windowed_here: bool = False  # behind a window of its own stage
+    dated: bool = False  # behind a window whose panes may be older than the watermark, by the steps that it takes
+    joined_here: bool = False  # behind a join of its own stage
     before: frozenset[int] = frozenset()  # the nodes of its stage that lead to it
 
 
 class _Draft:
     """A description in the making."""
 
-    def __init__(self, draw: st.DrawFn, mode: Mode, failing: bool, borders: int, sources: tuple[Source, ...]) -> None:
+    def __init__(
+        self,
+        draw: st.DrawFn,
+        mode: Mode,
+        failing: bool,
+        borders: int,
+        sources: tuple[Source, ...],
+        windows: Windows = "plain",
+        joins: bool = False,
+    ) -> None:
         self._draw = draw
+        self._windows = windows
+        self._joins = joins
         self._late = mode == "late"
         self._failing = failing
         self._borders = borders
@@ -102,11 +128,12 @@ class _Draft:
             "async": self._async,
             "messages": self._messages,
             "merge": self._merge,
+            "join": self._join,
             "send": self._send,
         }
         possible = {name: found for name in makers if (found := self._possible(name))}
-        # Windows and borders are what there is most to get wrong in.
-        often = {"window": 5, "border": 3}
+        # Windows, joins and borders are what there is most to get wrong in.
+        often = {"window": 5, "join": 15, "border": 3}
         names = [name for name in makers if name in possible for _ in range(often.get(name, 1))]
         name = self._pick(names)
         of = self._pick(possible[name])
@@ -123,20 +150,22 @@ class _Draft:
     def _fits(self, name: str, number: int, node: _Node) -> bool:
         match name:
             case "window":
-                return node.key is not None
+                return node.key is not None and not node.dated
             case "border":
                 return self._borders > 0
             case "async":
                 return not self._late or self._is_line(number, node)
             case "merge":
                 return node.copies < MOST_COPIES
+            case "join":
+                return self._joins and bool(self._partners(number, node))
             case _:
                 return True
 
     def _is_line(self, number: int, node: _Node) -> bool:
-        """Whether all of the stage so far leads here without a window; then nothing can overtake an async call."""
+        """Whether all of the stage so far leads here, with no window or join: then nothing overtakes an async call."""
         members = {other for other, one in enumerate(self._nodes) if one.stage == node.stage and self._is_node(other)}
-        return not node.windowed_here and members <= node.before | {number}
+        return not node.windowed_here and not node.joined_here and members <= node.before | {number}
 
     def _is_node(self, number: int) -> bool:
         first = len(self._nodes) - len(self.steps)
@@ -198,8 +227,8 @@ class _Draft:
         self._add(step, node, copies=copies)
 
     def _messages(self, of: int, node: _Node) -> None:
-        # What leaves a window earlier than its pane may be late or not, as an engine steps through time.
-        backward = self._late and not node.windowed
+        # What time let emit, made earlier, may be late or not, as an engine steps through time.
+        backward = self._late and not node.timed
         names = {**given.MESSAGES, **(given.BACKWARD_MESSAGES if backward else {})}
         self._add(Messages(of, self._name(node, names, given.FAILING_MESSAGES), self._small()), node, key=None)
 
@@ -207,7 +236,7 @@ class _Draft:
         key = self._pick(given.KEYS)
         failing = given.FAILING_KEYS if key == "str" else ()
         step = Border(of, key, self._name(node, given.KEYS[key], failing), self._small(), self._draw(st.booleans()))
-        self._add(step, node, key=key, stage=self._new_stage(node), windowed_here=False)
+        self._add(step, node, key=key, stage=self._new_stage(node), windowed_here=False, joined_here=False)
 
     def _window(self, of: int, node: _Node) -> None:
         crosses = self._borders > 0 and self._pick((False, False, True))
@@ -224,8 +253,47 @@ class _Draft:
             crosses=crosses,
             back=self._pick(("event_of", "event_of_good") if alone else ("event_of",)),
         )
+        copies = node.copies
+        if self._windows != "plain":
+            step, copies = self._other_window(step, node)
         stage = self._new_stage(node) if crosses else node.stage
-        self._add(step, node, stage=stage, windowed=True, windowed_here=not crosses)
+        # Whether what is shown so late is late at another window depends on the steps that time takes there.
+        dated = node.dated or step.kind == "unbounded" or step.late_trigger is not None
+        here = {"windowed_here": not crosses, "joined_here": node.joined_here and not crosses}
+        self._add(step, node, stage=stage, copies=copies, timed=True, dated=dated, **here)
+
+    def _other_window(self, step: WindowStep, node: _Node) -> tuple[WindowStep, int]:
+        """A window of any kind with triggers in place of a plain one, and the most messages that come of one."""
+        copies = node.copies
+        kind = self._pick((*(3 * (step.kind,)), "hopping", "unbounded"))
+        if kind == "unbounded":
+            step = replace(step, kind="unbounded", size=0, lateness=0, late_to=None)
+        elif kind == "hopping":
+            fitting = [every for every in (1, 2, 3, 5, 7, 10, 25, 50) if every <= step.size]
+            every = self._pick([one for one in fitting if copies * -(-step.size // one) <= MOST_COPIES])
+            step, copies = replace(step, kind="hopping", every=every), copies * -(-step.size // every)
+        else:
+            step = replace(step, kind=kind)
+        # What time lets emit of several keys may have any order, and with it what a trigger shows behind a border.
+        if node.timed:
+            return step, copies
+        trigger = self._when()
+        late_trigger = self._when() if step.lateness > 0 else None
+        return replace(step, trigger=trigger, late_trigger=late_trigger), copies
+
+    def _when(self) -> When | None:
+        """A trigger, or none."""
+        by_time = ("first", "last", "first last", "count first", "count last", "count first last")
+        parts = self._pick((None, "count", "count", *(by_time if self._windows == "triggers" else ())))
+        if parts is None:
+            return None
+        # Times of the sizes of windows, and just beside them.
+        return When(
+            count=self._pick((2, 1, 3)) if "count" in parts else None,
+            first=self._pick((5, 1, 6, 10, 9, 11, 50)) if "first" in parts else None,
+            last=self._pick((5, 1, 6, 10, 9, 11, 50)) if "last" in parts else None,
+            repeats=self._pick((True, False)),
+        )
 
     def _merge(self, of: int, node: _Node) -> None:
         """Merge with one or two others, the node itself perhaps; two stages become one, if no loop comes of it."""
@@ -253,11 +321,55 @@ class _Draft:
             node,
             key=keys.pop() if len(keys) == 1 else None,
             copies=copies,
-            windowed=any(one.windowed for one in inputs),
             windowed_here=any(one.windowed_here for one in inputs),
+            dated=any(one.dated for one in inputs),
+            # Whose results come first, of several joins that one message reaches, is nowhere promised.
+            timed=any(one.timed for one in inputs) or sum(one.joined_here for one in inputs) > 1,
+            joined_here=any(one.joined_here for one in inputs),
             before=frozenset(others).union(*(one.before for one in inputs)),
         )
         self._add(Merge(of, tuple(others)), merged)
+
+    def _partners(self, of: int, node: _Node) -> list[int]:
+        """The nodes that a node may join, the newest first."""
+        if node.key is None or node.dated:
+            return []
+        return [
+            number
+            for number, one in reversed(list(enumerate(self._nodes)))
+            if number not in self._closed | {of}
+            and (one.key, one.dated) == (node.key, False)
+            and _joined_copies(node, one) <= MOST_COPIES
+            and self._may_meet(node.stage, one.stage)
+        ]
+
+    def _join(self, of: int, node: _Node) -> None:
+        other = self._pick(self._partners(of, node))
+        self._unite(node.stage, self._nodes[other].stage)
+        inputs = [self._nodes[of], self._nodes[other]]
+        how: How = self._pick(get_args(How))
+        timed = any(one.timed for one in inputs)
+        behind = sum(one.joined_here for one in inputs)
+        # Which row is the latest depends on the order of arrival; so does what comes of joins behind joins.
+        latest = self._late and not timed and behind < 2
+        joined = replace(
+            inputs[0],
+            copies=_joined_copies(*inputs),
+            windowed_here=any(one.windowed_here for one in inputs),
+            timed=timed or how != "inner" or behind > 0,
+            joined_here=True,
+            before=frozenset({other}).union(*(one.before for one in inputs)),
+        )
+        step = Join(
+            of,
+            other,
+            self._pick((10, 1, 5, 50)),
+            how,
+            self._pick(("latest", "all", "latest") if latest else ("all",)),
+            self._name(joined, given.JOINS, given.FAILING_JOINS),
+            self._small(),
+        )
+        self._add(step, joined)
 
     def _may_meet(self, one: int, other: int) -> bool:
         if one == other:
@@ -278,6 +390,11 @@ class _Draft:
         step = Send(of, self._pick(("sent", "also-sent")), key, name, form, self._small(), self._draw(st.booleans()))
         self._closed.add(len(self._nodes))
         self._add(step, node)
+
+
+def _joined_copies(one: _Node, other: _Node) -> int:
+    """The most copies that leave a join, if what enters the pipeline is not all at one time."""
+    return 3 * one.copies * other.copies
 
 
 def _united(edges: set[tuple[int, int]], one: int, other: int) -> set[tuple[int, int]]:

@@ -63,7 +63,7 @@ def test_each_assigner_has_its_operator() -> None:
     source = keyed(pipeline)
     source.window(tumbling(TEN), count(), id="tumbling").send_to("out")
     source.window(session(TEN), count(), id="session").send_to("out")
-    kinds = {id: type(window) for id, window in task_of(pipeline).windows.items()}
+    kinds = {id: type(window) for id, window in task_of(pipeline).stateful.items()}
     assert kinds == {"tumbling": TumblingOperator, "session": SessionOperator}
 
 

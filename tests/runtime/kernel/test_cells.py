@@ -23,10 +23,10 @@ class Stage:
         kept = [*self.state]
         return lambda: self.state.__setitem__(slice(None), kept)
 
-    def emit_late(self) -> None:
+    def emit_fired(self) -> None:
         self.happened.append("late panes go")
 
-    def drop_late(self) -> None:
+    def drop_fired(self) -> None:
         self.happened.append("late panes are dropped")
 
     def keep(self, *message: Any) -> None:

@@ -66,11 +66,20 @@ def test_a_dead_letter_is_the_record_as_it_came_with_the_error_in_its_headers() 
 
 def test_a_firing_that_failed_is_told_by_its_window() -> None:
     found = failures(dead_letter())
-    found.pane("map-2", b"k", Pane("k", Window(0, 10), 3), raised())
+    found.firing("map-2", b"k", Pane("k", Window(0, 10), 3), 9, raised())
     ((key, value, timestamp, headers),) = found.letters
     told = dict(headers)
     assert (key, value, timestamp) == (b"k", None, 9)
     assert (told["fluvial-firing"], told["fluvial-window"]) == (b"map-2", b"[0, 10)")
+
+
+def test_two_rows_that_failed_together_are_told_by_their_time() -> None:
+    found = failures(dead_letter())
+    found.firing("map-2", b"k", "joined", 9, raised())
+    ((key, value, timestamp, headers),) = found.letters
+    told = dict(headers)
+    assert (key, value, timestamp) == (b"k", None, 9)
+    assert (told["fluvial-firing"], told["fluvial-time"]) == (b"map-2", b"9")
 
 
 @pytest.mark.parametrize("policy", [fail(), skip(), dead_letter()])

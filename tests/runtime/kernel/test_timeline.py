@@ -72,8 +72,21 @@ def test_time_is_held_by_the_oldest_message_under_way(steps: list[tuple[int, int
         assert timeline.now == [high, held]
 
 
+def test_time_behind_what_may_emit_old_rows_stays_as_far_behind() -> None:
+    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "join", behind=5)], nothing_under_way)
+    timeline.attach("join", Window(timeline, 1))
+    assert timeline.now == [START, START]
+    timeline.set_stream("a", 7)
+    assert timeline.now == [7, 2]
+    timeline.set_stream("a", END)
+    assert timeline.now == [END, END]
+    again = Timeline(timeline.lines, nothing_under_way)
+    again.restore({"a": 7})
+    assert again.now == [7, 2]
+
+
 def test_a_window_fires_before_time_behind_it_moves() -> None:
-    timeline = Timeline([SOURCES[0], Line("window", (0,), "w")], nothing_under_way)
+    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
     window = Window(timeline, 1)
     timeline.attach("w", window)
     timeline.set_stream("a", 25)
@@ -83,7 +96,7 @@ def test_a_window_fires_before_time_behind_it_moves() -> None:
 
 
 def test_at_the_end_of_input_time_stands_still_behind_a_window_until_it_has_fired() -> None:
-    timeline = Timeline([SOURCES[0], Line("window", (0,), "w")], nothing_under_way)
+    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
     window = Window(timeline, 1)
     timeline.attach("w", window)
     timeline.set_stream("a", 5)
@@ -93,7 +106,7 @@ def test_at_the_end_of_input_time_stands_still_behind_a_window_until_it_has_fire
 
 
 def test_what_a_firing_moves_is_followed_once_the_firing_is_over() -> None:
-    timeline = Timeline([*SOURCES[:2], Line("window", (0,), "w"), Line("meeting", (1, 2), "m")], nothing_under_way)
+    timeline = Timeline([*SOURCES[:2], Line("stateful", (0,), "w"), Line("meeting", (1, 2), "m")], nothing_under_way)
     window = Window(timeline, 2)
     before: list[int] = []
     timeline.attach("w", window)
@@ -109,7 +122,7 @@ def test_what_a_firing_moves_is_followed_once_the_firing_is_over() -> None:
 
 
 def test_the_timeline_wakes_when_the_first_window_has_work() -> None:
-    timeline = Timeline([SOURCES[0], Line("window", (0,), "w")], nothing_under_way)
+    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
     assert timeline.wake == [END]
     timeline.attach("w", Window(timeline, 1))
     assert timeline.wake == [0]
@@ -120,7 +133,7 @@ def test_the_timeline_wakes_when_the_first_window_has_work() -> None:
 
 
 def test_of_several_windows_the_one_with_work_first_wakes_the_timeline() -> None:
-    lines = [SOURCES[0], Line("window", (0,), "early"), Line("window", (0,), "late")]
+    lines = [SOURCES[0], Line("stateful", (0,), "early"), Line("stateful", (0,), "late")]
     timeline = Timeline(lines, nothing_under_way)
     early, late = Window(timeline, 1), Window(timeline, 2)
     early.next, late.next = 10, 40
@@ -132,7 +145,7 @@ def test_of_several_windows_the_one_with_work_first_wakes_the_timeline() -> None
 
 @given(st.dictionaries(st.sampled_from([*STREAMS, "gone"]), st.integers(0, 20)))
 def test_restored_time_is_the_same_at_every_place_for_all_due_by_it_has_fired(kept: dict[str, int]) -> None:
-    lines = [*SOURCES, Line("meeting", (0, 1), "ab"), Line("window", (3,), "w"), Line("meeting", (2, 4), "abc")]
+    lines = [*SOURCES, Line("meeting", (0, 1), "ab"), Line("stateful", (3,), "w"), Line("meeting", (2, 4), "abc")]
     timeline = Timeline(lines, nothing_under_way)
     timeline.restore(kept)
     a, b, c = (kept.get(stream, START) for stream in STREAMS)

@@ -41,5 +41,5 @@ def test_a_pane_holds_the_aggregate_s_result_not_its_accumulator() -> None:
 
 def test_a_pane_whose_value_cannot_be_made_fails_by_itself() -> None:
     # Of nothing there is no mean.
-    key, pane, error = emitted(mean(float), (9.0, 0))
-    assert (key, pane.value, type(error)) == (b"k", None, ZeroDivisionError)
+    key, pane, timestamp, error = emitted(mean(float), (9.0, 0))
+    assert (key, pane.value, timestamp, type(error)) == (b"k", None, 9, ZeroDivisionError)

@@ -1,0 +1,87 @@
+"""Triggers: when a window shows what it has before it is over, and when it shows what came late."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from .checks import millis, require
+from .errors import PipelineError
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Fires at the `count`th message, `first` ms after the first one, or `last` ms after the last one: whichever comes
+    first of those that are given. It does so once for each key and window, or, where it `repeats`, begins anew with the
+    next message.
+
+    Made by `after_count`, `after`, `any_of` and `repeat`.
+
+    >>> repeat(after(last=timedelta(seconds=1)))
+    Trigger(count=None, first=None, last=1000, repeats=True)
+    """
+
+    count: int | None = None
+    first: int | None = None
+    last: int | None = None
+    repeats: bool = False
+
+
+def after_count(messages: int) -> Trigger:
+    """Fires when a window of a key has so many messages.
+
+    >>> after_count(100)
+    Trigger(count=100, first=None, last=None, repeats=False)
+    """
+    good = type(messages) is int and messages >= 1
+    require(good, PipelineError, f"after_count({messages!r})", "a number of messages, 1 or more")
+    return Trigger(count=messages)
+
+
+def after(*, first: timedelta | None = None, last: timedelta | None = None) -> Trigger:
+    """Fires when so much time has passed since the `first` message of a window of a key, or since the `last` one.
+
+    It is the window's own time: the watermark, which messages move; or the clock, under `time="processing"`. A message
+    behind the watermark counts as if it had come with it.
+
+    >>> after(first=timedelta(seconds=10))
+    Trigger(count=None, first=10000, last=None, repeats=False)
+    """
+    wrong = "after() got " + ("both first= and last=" if first is not None and last is not None else "no time")
+    remedy = "write after(first=timedelta(...)) or after(last=timedelta(...)); any_of(...) takes several"
+    require((first is None) != (last is None), PipelineError, wrong, "one of first= and last=", remedy)
+    if first is not None:
+        return Trigger(first=millis("after: first", first, least=1))
+    return Trigger(last=millis("after: last", last, least=1)) if last is not None else Trigger()
+
+
+def any_of(*triggers: Trigger) -> Trigger:
+    """Fires when one of several triggers does; all of them are over, or begin anew, then.
+
+    >>> any_of(after_count(100), after(first=timedelta(seconds=10)))
+    Trigger(count=100, first=10000, last=None, repeats=False)
+    """
+    good = len(triggers) > 0 and all(isinstance(trigger, Trigger) for trigger in triggers)
+    require(
+        good, PipelineError, f"any_of got {triggers!r}", "triggers, one or more", "write any_of(after_count(9), ...)"
+    )
+    good = not any(trigger.repeats for trigger in triggers)
+    require(good, PipelineError, "any_of got a trigger that repeats", "triggers that fire once", "repeat(any_of(...))")
+    return Trigger(
+        count=_least(trigger.count for trigger in triggers),
+        first=_least(trigger.first for trigger in triggers),
+        last=_least(trigger.last for trigger in triggers),
+    )
+
+
+def repeat(trigger: Trigger) -> Trigger:
+    """Fires each time the trigger would, which begins anew with the message after that.
+
+    >>> repeat(after_count(100)).repeats
+    True
+    """
+    require(isinstance(trigger, Trigger), PipelineError, f"repeat got {trigger!r}", "a trigger")
+    return Trigger(trigger.count, trigger.first, trigger.last, repeats=True)
+
+
+def _least(found: Iterable[int | None]) -> int | None:
+    return min((number for number in found if number is not None), default=None)

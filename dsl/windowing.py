@@ -1,0 +1,69 @@
+"""What a windowed operator may be told, checked where it is written."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from .aggregates import Aggregate
+from .checks import millis, require, stream_name
+from .errors import PipelineError
+from .triggers import Trigger
+from .windows import Assigner, Session, Unbounded
+
+ASSIGNERS = "tumbling(...), hopping(...), session(...) or unbounded()"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRules:
+    """The arguments of `KeyedStream.window` as they were given; `what` names the window."""
+
+    what: str
+    assigner: Assigner
+    aggregate: Aggregate[Any, Any]
+    trigger: Trigger | None
+    late_trigger: Trigger | None
+    lateness: timedelta
+    late_to: str | None
+    accumulate: bool
+
+
+def checked_window(given: WindowRules) -> dict[str, Any]:
+    """The fields of the operator; raises PipelineError for arguments that make no window."""
+    what, aggregate = given.what, given.aggregate
+    require(isinstance(given.assigner, Assigner), PipelineError, f"{what}: {given.assigner!r}", ASSIGNERS)
+    good, remedy = isinstance(aggregate, Aggregate), "write count(), total(fn), aggregate(...)"
+    require(good, PipelineError, f"{what}: {aggregate!r}", "an aggregate", remedy)
+    good, remedy = (
+        not isinstance(given.assigner, Session) or aggregate.merge is not None,
+        "pass merge= to aggregate(...)",
+    )
+    wrong = f"{what}: sessions merge, {aggregate.name} cannot"
+    require(good, PipelineError, wrong, "an aggregate with merge", remedy)
+    lateness = millis(f"{what}: lateness", given.lateness)
+    _check_triggers(given, lateness)
+    if given.late_to is not None:
+        stream_name(given.late_to)
+    return {
+        "assigner": given.assigner,
+        "aggregate": aggregate,
+        "trigger": given.trigger,
+        "late_trigger": given.late_trigger,
+        "accumulate": given.accumulate,
+        "lateness": lateness,
+        "late_to": given.late_to,
+    }
+
+
+def _check_triggers(given: WindowRules, lateness: int) -> None:
+    what = given.what
+    for name, trigger in (("trigger", given.trigger), ("late_trigger", given.late_trigger)):
+        good = trigger is None or isinstance(trigger, Trigger)
+        wrong, remedy = f"{what}: {name}={trigger!r}", "write after_count(100) or repeat(after(first=timedelta(...)))"
+        require(good, PipelineError, wrong, "a trigger", remedy)
+    for name, found in (("lateness", lateness), ("late_trigger", given.late_trigger), ("late_to", given.late_to)):
+        good = not (isinstance(given.assigner, Unbounded) and found)
+        wrong = f"{what}: {name}= with unbounded()"
+        require(good, PipelineError, wrong, f"no {name}", "leave it out: nothing is late for a window without end")
+    good = given.late_trigger is None or lateness > 0
+    wrong = f"{what}: late_trigger= without lateness"
+    require(good, PipelineError, wrong, "lateness=, within which messages may be late", "pass lateness=timedelta(...)")

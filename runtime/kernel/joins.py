@@ -1,0 +1,296 @@
+"""Joins of two streams: rows by key and time, kept until no row that is not late could join them.
+
+Rows are kept as bytes: what a function is given is its own.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from msgspec import Struct
+
+from ...dsl.message import Headers
+from .state import Bytes, Change, KeyedState, TimedState
+from .stateful import keyless
+from .timers import Timers
+from .times import END
+
+LEFT, RIGHT = 0, 1
+"""The sides of a join."""
+
+SLOTS = 16
+"""Slots of timers within the time that a row is kept."""
+
+
+class Row(Struct, array_like=True, gc=False):
+    """A row that is kept; `told` says that nothing is to be emitted of it alone, now or ever."""
+
+    time: int
+    value: bytes | None
+    headers: Headers
+    told: bool
+
+
+@dataclass(slots=True)
+class JoinContext:
+    """What a join is made with. `alone` says of each side whether rows are emitted that have joined none.
+
+    `emit` hands a row on: key bytes, value, timestamp, headers; `fail` takes the error of one that has no value; `late`
+    counts a row that came too late; for the rest see `windows.Context`.
+    """
+
+    id: str
+    below: Bytes
+    empty: bool
+    watermark: int
+    within: int
+    alone: tuple[bool, bool]
+    fn: Callable[[Any, Any], Any]
+    encode: tuple[Callable[[Any], bytes], Callable[[Any], bytes]]
+    decode: tuple[Callable[[bytes], Any], Callable[[bytes], Any]]
+    emit: Callable[[bytes, Any, int, Headers], None]
+    fail: Callable[[bytes, Any, int, Exception], None]
+    late: Callable[[], None]
+    rouse: Callable[[int], None]
+    firing: Callable[[int], None]
+
+    def row(self, side: int, value: Any, timestamp: int, headers: Headers) -> Row:
+        """A row to keep."""
+        return Row(timestamp, None if value is None else self.encode[side](value), headers, not self.alone[side])
+
+    def join(self, key: bytes, left: Row | None, right: Row | None) -> None:
+        """Emit what a left and a right row give, or one of them alone."""
+        one = left or right
+        if one is None:
+            return
+        timestamp = max(left.time, right.time) if left and right else one.time
+        try:
+            found = self.fn(self._value(left, LEFT), self._value(right, RIGHT))
+        except Exception as error:
+            # It is the failure of this pair: the rows are kept.
+            self.fail(key, None, timestamp, error)
+        else:
+            self.emit(key, found, timestamp, one.headers)
+
+    def _value(self, row: Row | None, side: int) -> Any:
+        return None if row is None or row.value is None else self.decode[side](row.value)
+
+    def join_from(self, side: int, key: bytes, row: Row, other: Row) -> None:
+        """Emit what a row of that side and one of the other give."""
+        self.join(key, *((row, other) if side == LEFT else (other, row)))
+
+    def leave(self, side: int, key: bytes, row: Row) -> None:
+        """A row is kept no longer: emit it alone, if it is to be told."""
+        if not row.told:
+            row.told = True
+            self.join(key, *((row, None) if side == LEFT else (None, row)))
+
+
+class JoinOperator:
+    """Each two rows of a key that are at most `within` apart. State: slot of time -> key -> its left and right rows.
+
+    A slot is as long as `within`, so that what may join a row lies in three of them at most, and goes as a whole. Rows
+    that may be emitted alone have timers.
+    """
+
+    def __init__(self, context: JoinContext) -> None:
+        self._context = context
+        self._within = context.within
+        self._size = max(1, context.within)
+        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
+        self._rows = TimedState(id, below, list[list[Row]], _none, empty, self._rouse)
+        slot = self._within // SLOTS
+        self._timers = Timers(id, below, slot, empty, rouse, context.watermark, mark=b"r")
+
+    def _rouse(self, slot: int) -> None:
+        self._context.rouse(slot + self._size + self._within)
+
+    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
+        if key is None:
+            raise keyless()
+        context = self._context
+        if timestamp < watermark:
+            context.late()
+            return
+        row = context.row(side, value, timestamp, headers)
+        found = self._joined(key, row, 1 - side)
+        rows = self._rows.fresh(timestamp - timestamp % self._size)
+        kept = rows[key] or [[], []]
+        kept[side].append(row)
+        rows[key] = kept
+        if not row.told:
+            self._timers.set(timestamp + self._within + 1, key)
+        for other in found:
+            context.join_from(side, key, row, other)
+
+    def _joined(self, key: bytes, row: Row, side: int) -> list[Row]:
+        """The rows of that side that join a row, earliest first."""
+        found: list[Row] = []
+        for slot in self._slots_near(row.time):
+            rows = self._rows.at[slot].fresh
+            kept = rows[key]
+            near = (
+                [other for other in kept[side] if -self._within <= other.time - row.time <= self._within]
+                if kept
+                else []
+            )
+            if near:
+                found += near
+                row.told = True
+                if not all(other.told for other in near):
+                    for other in near:
+                        other.told = True
+                    rows[key] = kept
+        if len(found) > 1:
+            found.sort(key=_time)
+        return found
+
+    def _slots_near(self, time: int) -> list[int]:
+        """The slots that hold rows and may hold some that join one of that time."""
+        first, last = time - self._within, time + self._within
+        return [slot for slot in range(first - first % self._size, last + 1, self._size) if slot in self._rows.at]
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        # A timer that was set stays: it rings for nothing.
+        own = timestamp - timestamp % self._size
+        restores = [self._rows.undo(slot, key or b"") for slot in {own, *self._slots_near(timestamp)}]
+
+        def take_back() -> None:
+            for restore in restores:
+                restore()
+
+        return take_back
+
+    def advance(self, watermark: int) -> None:
+        for time, key in self._timers.ring(watermark):
+            self._leave(key, time - self._within - 1)
+        while (slot := self._rows.first()) is not None and self._over(slot) <= watermark:
+            self._rows.drop(slot)
+
+    def _over(self, slot: int) -> int:
+        return slot + self._size + self._within
+
+    def _leave(self, key: bytes, last: int) -> None:
+        """Rows of a key up to that time are joined no more."""
+        slot = last - last % self._size
+        # The one timer of a slot of time may stand for rows of two slots.
+        for layer in (self._rows.at.get(slot), self._rows.at.get(slot + self._size)):
+            kept: list[list[Row]] | None = layer.fresh[key] if layer is not None else None
+            if layer is None or kept is None:
+                continue
+            untold = [(row.time, side, row) for side in (LEFT, RIGHT) for row in kept[side] if not row.told]
+            for time, side, row in sorted(untold, key=_first):
+                if time <= last:
+                    self._context.firing(time + 1)
+                    self._context.leave(side, key, row)
+                else:
+                    self._timers.set(time + self._within + 1, key)
+            layer.fresh[key] = kept
+
+    def wake(self) -> int:
+        slot = self._rows.first()
+        return self._timers.wake() if slot is None else min(self._timers.wake(), self._over(slot))
+
+    @property
+    def changed(self) -> int:
+        return self._rows.changed + self._timers.changed
+
+    def changes(self) -> Iterator[Change]:
+        return chain(self._rows.changes(), self._timers.changes())
+
+    def settle(self, room: int) -> int:
+        kept = self._rows.settle(room)
+        return kept + self._timers.settle(room - kept)
+
+
+class LatestJoinOperator:
+    """A row and the last one of the other side, if they are less than `within` apart. State: key -> the last left and
+    right row; and a timer for each."""
+
+    def __init__(self, context: JoinContext) -> None:
+        self._context = context
+        self._within = context.within
+        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
+        self._keys = KeyedState(id, below, list[Row | None], _no_rows, empty)
+        self._timers = Timers(id, below, self._within // SLOTS, empty, rouse, context.watermark)
+
+    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
+        if key is None:
+            raise keyless()
+        context = self._context
+        if timestamp < watermark:
+            context.late()
+            return
+        row = context.row(side, value, timestamp, headers)
+        fresh = self._keys.layer.fresh
+        kept: list[Row | None] = fresh[key]
+        before, other = kept[side], kept[1 - side]
+        kept[side] = row
+        fresh[key] = kept
+        self._timers.set(timestamp + self._within, key)
+        if before is not None:
+            context.leave(side, key, before)
+        if other is not None and -self._within < other.time - timestamp < self._within:
+            row.told = other.told = True
+            context.join_from(side, key, row, other)
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
+        # A timer that was set stays: it rings for nothing.
+        return self._keys.layer.undo(key or b"")
+
+    def advance(self, watermark: int) -> None:
+        for time, key in self._timers.ring(watermark):
+            self._leave(key, time)
+
+    def _leave(self, key: bytes, time: int) -> None:
+        """Rows of a key are joined no more, if that is their time."""
+        kept: list[Row | None] = self._keys.layer.fresh[key]
+        for side, row in sorted(enumerate(kept), key=_time_of_side):
+            if row is None:
+                continue
+            over = row.time + self._within
+            if over <= time:
+                kept[side] = None
+                self._context.firing(row.time + 1)
+                self._context.leave(side, key, row)
+            else:
+                self._timers.set(over, key)
+        if kept == [None, None]:
+            self._keys.delete(key)
+        else:
+            self._keys.layer.fresh[key] = kept
+
+    def wake(self) -> int:
+        return self._timers.wake()
+
+    @property
+    def changed(self) -> int:
+        return self._keys.changed + self._timers.changed
+
+    def changes(self) -> Iterator[Change]:
+        return chain(self._keys.changes(), self._timers.changes())
+
+    def settle(self, room: int) -> int:
+        kept = self._keys.settle(room)
+        return kept + self._timers.settle(room - kept)
+
+
+def _none() -> None:
+    return None
+
+
+def _no_rows() -> list[Row | None]:
+    return [None, None]
+
+
+def _time(row: Row) -> int:
+    return row.time
+
+
+def _first(pair: tuple[int, int, Row]) -> int:
+    return pair[0]
+
+
+def _time_of_side(pair: tuple[int, Row | None]) -> int:
+    return END if pair[1] is None else pair[1].time

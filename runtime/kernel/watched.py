@@ -1,0 +1,192 @@
+"""Windows aligned to the epoch that may overlap or never end, and fire when triggers say so too."""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from itertools import chain
+from struct import Struct as Layout
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from ...dsl.message import Headers, PaneKind
+from ...dsl.triggers import Trigger
+from ...dsl.windows import Unbounded
+from .aligned import Aligned, ends_of, window_of
+from .state import Change, TimedState
+from .stateful import keyless
+from .timers import Timers
+from .times import END, START
+from .triggers import begin, due, has_fired, see, slot_of
+from .tumbling import UNCHANGING
+from .windows import Context
+
+A = TypeVar("A")
+
+_NAME = Layout(">Q")
+_BIAS = 2**63
+
+
+class Held(Struct, Generic[A], array_like=True, gc=False):
+    """What a window of a key holds: the accumulator, if `held` says that there are messages in it.
+
+    `shown` says that nothing has come since its last pane, `open` that something has since its last pane on time.
+    `latest` is the time of its latest message. The rest is what the trigger has seen.
+    """
+
+    accumulator: A | None = None
+    held: bool = False
+    shown: bool = True
+    open: bool = False
+    latest: int = START
+    seen: int = 0
+    due_first: int = END
+    due_last: int = END
+
+
+class WatchedOperator:
+    """Windows by their ends. State: end -> key -> what is held, until the watermark is at end + lateness; and a timer
+    for each trigger that waits for time.
+
+    Before its end a window shows early panes, when `early` fires; from then on late ones, when `late` does, and at the
+    last what `late` has left.
+    """
+
+    def __init__(self, context: Context, assigner: Aligned, early: Trigger, late: Trigger) -> None:
+        self._context = context
+        self._ends, self._window = ends_of(assigner), window_of(assigner)
+        self._for_ever = isinstance(assigner, Unbounded)
+        self._early, self._late = early, late
+        self._fired = context.watermark
+        self._pane = context.panes()
+        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
+        kind: Any = Held[context.state_type]  # type: ignore[name-defined]
+        self._state = TimedState(id, below, kind, Held, empty, rouse)
+        self._timers = Timers(id, below, slot_of(early, late), empty, rouse, context.watermark, mark=b"r")
+
+    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+        if key is None:
+            raise keyless()
+        lateness = self._context.lateness
+        ends = [end for end in self._ends(timestamp) if end + lateness > watermark]
+        if not ends:
+            self._context.late(key, value, timestamp, headers)
+            return
+        # All of them first: what raises must leave none of them changed.
+        added = [(end, *self._added(end, key, value)) for end in ends]
+        for end, held, accumulator in added:
+            held.accumulator, held.held, held.shown, held.open = accumulator, True, False, True
+            held.latest = max(held.latest, timestamp)
+            self._state.at[end].fresh[key] = held
+            self._look(end, key, held, max(timestamp, watermark))
+
+    def _added(self, end: int, key: bytes, value: Any) -> tuple[Held[Any], Any]:
+        held: Held[Any] = self._state.fresh(end)[key]
+        aggregate, kept = self._context.aggregate, held.accumulator
+        if not held.held:
+            kept = aggregate.init()
+        elif held.shown and type(kept) not in UNCHANGING:
+            # What was emitted may still be on its way, and must not change.
+            kept = deepcopy(kept)
+        return held, aggregate.add(kept, value)
+
+    def _look(self, end: int, key: bytes, held: Held[Any], time: int) -> None:
+        """A message has come: let the trigger fire, or wait for its time."""
+        over = end <= self._fired
+        trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
+        if see(trigger, held, time):
+            has_fired(trigger, held)
+            self._show(end, key, held, "late" if over else "early")
+        elif due(held) < limit:
+            self._timers.set(due(held), _NAME.pack(end + _BIAS) + key)
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        # A timer that was set stays: it rings for nothing.
+        restores = [self._state.undo(end, key or b"") for end in self._ends(timestamp)]
+
+        def take_back() -> None:
+            for restore in restores:
+                restore()
+
+        return take_back
+
+    def _show(self, end: int, key: bytes, held: Held[Any], kind: PaneKind) -> None:
+        timestamp = held.latest if self._for_ever else end - 1
+        self._pane(key, self._window(end), held.accumulator, kind, (), timestamp)
+        held.shown = True
+        held.open = held.open and kind != "on_time"
+        layer = self._state.at[end]
+        if self._context.accumulate:
+            layer.fresh[key] = held
+            return
+        held.accumulator, held.held, held.latest = None, False, START
+        if held.seen == 0:  # there is nothing left to remember
+            layer.delete(key)
+        else:
+            layer.fresh[key] = held
+
+    def advance(self, watermark: int) -> None:
+        if watermark >= self.wake():
+            lateness = self._context.lateness
+            turns = {end for end in self._state.at if end > self._fired} | {end + lateness for end in self._state.at}
+            for time in sorted(turn for turn in turns if turn <= watermark):
+                self._ring(time - 1, watermark)
+                if time > self._fired and time in self._state.at:
+                    self._fire(time)
+                if time - lateness in self._state.at and time < END:
+                    self._drop(time - lateness)
+            self._ring(watermark, watermark)
+        if watermark < END:
+            self._fired = max(self._fired, watermark)
+
+    def _fire(self, end: int) -> None:
+        self._context.firing(end)
+        if end < END:
+            self._fired = end
+        layer = self._state.at[end]
+        for key, held in layer.items():
+            if not self._for_ever:
+                begin(held)
+            if held.held and held.open:
+                self._show(end, key, held, "on_time")
+            elif not self._for_ever:
+                layer.delete(key)
+
+    def _drop(self, end: int) -> None:
+        """Forget a window; what the trigger for late panes has left is shown now."""
+        for key, held in self._state.at[end].items():
+            if held.held and not held.shown:
+                self._show(end, key, held, "late")
+        self._state.drop(end)
+
+    def _ring(self, time: int, watermark: int) -> None:
+        """Let triggers fire whose time has come, unless their windows' own time has come with it."""
+        for now, name in self._timers.ring(time if watermark < END else END):
+            end, key = _NAME.unpack_from(name)[0] - _BIAS, name[_NAME.size :]
+            layer = self._state.at.get(end)
+            if layer is None or watermark == END:
+                continue
+            held: Held[Any] = layer.fresh[key]
+            over = end <= self._fired
+            trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
+            if now < due(held) < limit:
+                self._timers.set(due(held), name)
+            elif due(held) <= now and limit > watermark:
+                self._context.firing(now)
+                has_fired(trigger, held)
+                self._show(end, key, held, "late" if over else "early")
+
+    def wake(self) -> int:
+        fired, lateness = self._fired, self._context.lateness
+        turns = (end if end > fired else end + lateness for end in self._state.at)
+        return min(self._timers.wake(), min(turns, default=END))
+
+    @property
+    def changed(self) -> int:
+        return self._state.changed + self._timers.changed
+
+    def changes(self) -> Iterator[Change]:
+        return chain(self._state.changes(), self._timers.changes())
+
+    def settle(self, room: int) -> int:
+        kept = self._state.settle(room)
+        return kept + self._timers.settle(room - kept)

@@ -1,0 +1,78 @@
+"""How far behind its sources time is at each operator: the oracle's part that knows stages."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from fluvial.dsl import Pipeline
+from fluvial.dsl import operators as ops
+
+Delays = dict[str, int]
+"""Sources, each with how far behind its time is, in ms."""
+
+Clocks = Mapping[tuple[str, int], float]
+"""The time of every partition of a source that is not at its end."""
+
+
+class Lines:
+    """The lines of all operators: what time has come to where messages enter each."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._delays = _delays(pipeline)
+
+    def at(self, operator: ops.Operator, clocks: Clocks) -> float:
+        """The watermark that an operator has by now. What has no beginning or is at its end is not held back."""
+        delays = self._delays[operator.id]
+        return min((time - delays[id] for (id, _), time in clocks.items() if id in delays), default=math.inf)
+
+
+def _delays(pipeline: Pipeline) -> dict[str, Delays]:
+    """For each operator, the sources whose messages can reach its stage, and how far their time is held back."""
+    known = {operator.id: operator for operator in pipeline.operators}
+    stages = _stages(pipeline)
+    borders = [operator for operator in pipeline.operators if isinstance(operator, ops.PartitionBy)]
+    found: dict[str, Delays] = {}
+
+    def of_stage(id: str) -> Delays:
+        sources: list[Delays] = [{one: 0} for one in stages[id] if isinstance(known.get(one), ops.Source)]
+        crossed = [found.get(border.id, {}) for border in borders if _beyond(border.id) in stages[id]]
+        return _most([*sources, *crossed])
+
+    def out_of(source: ops.Operator, reader: str) -> Delays:
+        if isinstance(source, ops.Source | ops.PartitionBy):
+            return of_stage(reader)
+        # A row without a partner comes so much later than its time.
+        held = source.within if isinstance(source, ops.JoinStreams) and source.how != "inner" else 0
+        return {id: delay + held for id, delay in found[source.id].items()}
+
+    for _ in [None, *borders]:  # often enough for the longest chain of borders
+        for operator in pipeline.operators:
+            found[operator.id] = _most(out_of(known[source], operator.id) for source in operator.inputs)
+    return found
+
+
+def _most(parts: Iterable[Delays]) -> Delays:
+    together: Delays = {}
+    for part in parts:
+        for id, delay in part.items():
+            together[id] = max(delay, together.get(id, 0))
+    return together
+
+
+def _stages(pipeline: Pipeline) -> dict[str, set[str]]:
+    """For each operator, the members of its stage; of a border, of the stage before it.
+
+    Operators share a stage, and its watermark, if messages pass between them without crossing a border.
+    """
+    borders = {operator.id for operator in pipeline.operators if isinstance(operator, ops.PartitionBy)}
+    stages = {operator.id: {operator.id} for operator in pipeline.operators}
+    far_sides = {id: {_beyond(id)} for id in borders}
+    for operator in pipeline.operators:
+        for source in operator.inputs:
+            joined = stages[operator.id] | (far_sides[source] if source in borders else stages[source])
+            for members in (stages, far_sides):
+                members.update({id: joined for id in members if members[id] & joined})
+    return stages
+
+
+def _beyond(border: str) -> str:
+    return f"beyond {border}"
