@@ -255,10 +255,35 @@ def test_an_intermediate_stream_has_the_partitions(source: str, setting: int | N
     assert made.stream("p-by").partitions == expected
 
 
-def test_p05_inputs_that_meet_by_key_must_agree() -> None:
+def doubled(word: str) -> str:
+    return 2 * word
+
+
+def both(left: str, right: str) -> str:
+    return left + right
+
+
+def test_p03_streams_between_stages_have_as_many_partitions_as_what_they_are_joined_with() -> None:
+    pipeline = Pipeline("p")
+    first = pipeline.stream("input1", value=str, key=str).map(doubled)
+    second = pipeline.stream("input2", value=str).partition_by(str, id="p1", key_type=str).filter(bool)
+    third = pipeline.stream("input3", value=str).filter(bool).partition_by(str, id="p2", key_type=str).map(doubled)
+    second.join(first, both, id="j1", within=timedelta(hours=2)).send_to("output1", value=str)
+    third.join(first, both, id="j2", within=timedelta(hours=1)).send_to("output2", value=str)
+    made = plan(pipeline, partitions=COUNTS)
+    assert [made.stream(name).partitions for name in ("p-p1", "p-p2")] == [64, 64]
+    kinds = [stream.kind for stream in made.streams]
+    assert [kinds.count(kind) for kind in ("source", "output", "intermediate")] == [3, 2, 2]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_p05_inputs_that_meet_by_key_must_agree(joined: bool) -> None:
     pipeline = Pipeline("p")
     one, other = (pipeline.stream(name, value=str, key=str) for name in ("input1", "input3"))
-    one.merge(other).window(tumbling(timedelta(seconds=1)), count(), id="w").send_to("output1")
+    if joined:
+        one.join(other, both, id="j", within=timedelta(hours=1)).send_to("output1")
+    else:
+        one.merge(other).window(tumbling(timedelta(seconds=1)), count(), id="w").send_to("output1")
     with pytest.raises(Exception, match="different partition counts: input1 has 64, input3 has 32"):
         plan(pipeline, partitions=COUNTS)
 

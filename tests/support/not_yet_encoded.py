@@ -1,6 +1,5 @@
 """Conformance cases that are not encoded, each with the reason."""
 
-JOINS = "joins are a later feature"
 TABLES = "tables are a later feature"
 TASKS = "the low-level task API is a later feature"
 ELASTICITY = "elasticity is a later feature"
@@ -10,7 +9,6 @@ BROADCAST = "broadcast is a later feature"
 NOT_YET: dict[str, str] = {
     "W24": INTERNAL,
     **dict.fromkeys(("W26", "W27"), INTERNAL),
-    **dict.fromkeys(("P03", "P05"), JOINS),
     **dict.fromkeys(
         ("S01", "S02", "S04", "S05", "P08", "P09", "P10", "T02", "T03", "T05", "T06", "T07", "T08"), TABLES
     ),
