@@ -48,15 +48,15 @@ LANES := test-on-spark test-elsewhere
 .PHONY: test $(LANES)
 test: setup broker-jars spark-jars ## run every test, with branch coverage; those on Spark beside the others
 	@rm -f .coverage .coverage.*
-	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(LANES)
+	$(MAKE) --no-print-directory --jobs 2 --keep-going $(LANES)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --fail-under=94
 
 test-on-spark:
-	COVERAGE_FILE=.coverage.spark $(BIN)/python -m pytest -m spark --cov --cov-report=
+	COVERAGE_FILE=.coverage.spark $(BIN)/python -m pytest -m spark --cov --cov-report= 2>&1 | sed -u 's/^/on spark  | /'
 
 test-elsewhere:
-	COVERAGE_FILE=.coverage.others $(BIN)/python -m pytest -m "not spark" --cov --cov-report=
+	COVERAGE_FILE=.coverage.others $(BIN)/python -m pytest -m "not spark" --cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
 
 .PHONY: test-quick
 test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
