@@ -21,5 +21,5 @@ def checked_join(
     require(within is not None, PipelineError, wrong, "how far apart in time two rows may be", remedy)
     # An entry of `within` is past it already where rows expire, so none would ever join.
     least = 1 if retain == "latest" else 0
-    found = millis(f"{what}: within", within or timedelta(0), least=least)
+    found = millis(f"{what}: within", timedelta(0) if within is None else within, least=least)
     return {"fn": fn, "within": found, "how": how, "retain": retain}

@@ -48,8 +48,8 @@ PaneKind = Literal["early", "on_time", "late"]
 class Pane(Struct, Generic[K_co, A_co], frozen=True):
     """The result of one firing of a window for one key.
 
-    `kind` is "on_time" for the firing by the watermark (or by the end of input), "late" for one that a late message
-    caused. `replaces` lists the windows of earlier panes that this pane's session takes the place of.
+    `kind` is "on_time" for the firing by the watermark (or by the end of input), "early" and "late" for what is shown
+    before and after that. `replaces` lists the windows of earlier panes that this pane's session takes the place of.
 
     >>> pane = Pane("ann", Window(0, 60_000), 3)
     >>> f"{pane.key}: {pane.value} in {pane.window.end - pane.window.start} ms, {pane.kind}"

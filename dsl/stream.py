@@ -320,7 +320,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         kind "late", and what it leaves is emitted when that time is over; without it each late message emits one. A
         pane holds all messages of the window, or, with `accumulate=False`, those since its last pane. A message that
         is later still goes to the stream `late_to`, else it is dropped and counted. A pane's timestamp is
-        `window.end - 1`; it has no headers.
+        `window.end - 1`, or under `unbounded()` that of its latest message; it has no headers.
 
         >>> pipeline = Pipeline("busy")
         >>> clicks = pipeline.stream("clicks", key=str, value=str)

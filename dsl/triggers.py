@@ -40,8 +40,8 @@ def after_count(messages: int) -> Trigger:
 def after(*, first: timedelta | None = None, last: timedelta | None = None) -> Trigger:
     """Fires when so much time has passed since the `first` message of a window of a key, or since the `last` one.
 
-    It is the window's own time: the watermark, which messages move; or the clock, under `time="processing"`. A message
-    behind the watermark counts as if it had come with it.
+    It is the window's own time, the watermark, which messages of all keys move: a key's own next message is taken in
+    before time is where that message is. A message behind the watermark counts as if it had come with it.
 
     >>> after(first=timedelta(seconds=10))
     Trigger(count=None, first=10000, last=None, repeats=False)

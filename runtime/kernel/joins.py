@@ -3,6 +3,7 @@
 Rows are kept as bytes: what a function is given is its own.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -88,20 +89,22 @@ class JoinContext:
 
 
 class JoinOperator:
-    """Each two rows of a key that are at most `within` apart. State: slot of time -> key -> its left and right rows.
+    """Each two rows of a key that are at most `within` apart. State: slot of time -> key -> its left and right rows,
+    in the order of their times.
 
     A slot is as long as `within`, so that what may join a row lies in three of them at most, and goes as a whole. Rows
-    that may be emitted alone have timers.
+    that may be emitted alone have timers, one for the first of a key in a slot of timers.
     """
 
     def __init__(self, context: JoinContext) -> None:
         self._context = context
         self._within = context.within
         self._size = max(1, context.within)
+        self._slot = max(1, context.within // SLOTS)
+        self._passed = context.watermark
         id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
         self._rows = TimedState(id, below, list[list[Row]], _none, empty, self._rouse)
-        slot = self._within // SLOTS
-        self._timers = Timers(id, below, slot, empty, rouse, context.watermark, mark=b"r")
+        self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark, mark=b"r")
 
     def _rouse(self, slot: int) -> None:
         self._context.rouse(slot + self._size + self._within)
@@ -110,14 +113,14 @@ class JoinOperator:
         if key is None:
             raise keyless()
         context = self._context
-        if timestamp < watermark:
+        if timestamp < watermark or timestamp < self._passed:
             context.late()
             return
         row = context.row(side, value, timestamp, headers)
         found = self._joined(key, row, 1 - side)
         rows = self._rows.fresh(timestamp - timestamp % self._size)
         kept = rows[key] or [[], []]
-        kept[side].append(row)
+        insort(kept[side], row, key=_time)
         rows[key] = kept
         if not row.told:
             self._timers.set(timestamp + self._within + 1, key)
@@ -130,11 +133,10 @@ class JoinOperator:
         for slot in self._slots_near(row.time):
             rows = self._rows.at[slot].fresh
             kept = rows[key]
-            near = (
-                [other for other in kept[side] if -self._within <= other.time - row.time <= self._within]
-                if kept
-                else []
-            )
+            if not kept:
+                continue
+            first = bisect_left(kept[side], row.time - self._within, key=_time)
+            near = kept[side][first : bisect_right(kept[side], row.time + self._within, key=_time)]
             if near:
                 found += near
                 row.told = True
@@ -142,8 +144,6 @@ class JoinOperator:
                     for other in near:
                         other.told = True
                     rows[key] = kept
-        if len(found) > 1:
-            found.sort(key=_time)
         return found
 
     def _slots_near(self, time: int) -> list[int]:
@@ -163,30 +163,47 @@ class JoinOperator:
         return take_back
 
     def advance(self, watermark: int) -> None:
+        if watermark < END:
+            self._passed = watermark
         for time, key in self._timers.ring(watermark):
-            self._leave(key, time - self._within - 1)
+            self._leave(key, time)
         while (slot := self._rows.first()) is not None and self._over(slot) <= watermark:
             self._rows.drop(slot)
 
     def _over(self, slot: int) -> int:
         return slot + self._size + self._within
 
-    def _leave(self, key: bytes, last: int) -> None:
-        """Rows of a key up to that time are joined no more."""
+    def _leave(self, key: bytes, time: int) -> None:
+        """Rows of a key whose time is over by then are joined no more."""
+        last = time - self._within - 1
         slot = last - last % self._size
-        # The one timer of a slot of time may stand for rows of two slots.
+        # The one timer of a slot of timers may stand for rows of two slots of rows.
         for layer in (self._rows.at.get(slot), self._rows.at.get(slot + self._size)):
             kept: list[list[Row]] | None = layer.fresh[key] if layer is not None else None
             if layer is None or kept is None:
                 continue
-            untold = [(row.time, side, row) for side in (LEFT, RIGHT) for row in kept[side] if not row.told]
-            for time, side, row in sorted(untold, key=_first):
-                if time <= last:
-                    self._context.firing(time + 1)
-                    self._context.leave(side, key, row)
-                else:
-                    self._timers.set(time + self._within + 1, key)
-            layer.fresh[key] = kept
+            gone: list[tuple[int, int, Row]] = []
+            for side, rows in enumerate(kept):
+                over = bisect_right(rows, last, key=_time)
+                gone += [(row.time, side, row) for row in rows[:over]]
+                del rows[:over]
+                self._set_next(key, rows, time)
+            if gone:
+                layer.fresh[key] = kept
+            for at, side, row in sorted(gone, key=_first):
+                self._context.firing(at + 1)
+                self._context.leave(side, key, row)
+
+    def _set_next(self, key: bytes, rows: list[Row], time: int) -> None:
+        """Set the timer that the one of a slot stood for as well: that of the next row of that slot."""
+        end = time - time % self._slot + self._slot
+        for row in rows:
+            due = row.time + self._within + 1
+            if due >= end:
+                return
+            if not row.told:
+                self._timers.set(due, key)
+                return
 
     def wake(self) -> int:
         slot = self._rows.first()
@@ -211,6 +228,7 @@ class LatestJoinOperator:
     def __init__(self, context: JoinContext) -> None:
         self._context = context
         self._within = context.within
+        self._passed = context.watermark
         id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
         self._keys = KeyedState(id, below, list[Row | None], _no_rows, empty)
         self._timers = Timers(id, below, self._within // SLOTS, empty, rouse, context.watermark)
@@ -219,7 +237,7 @@ class LatestJoinOperator:
         if key is None:
             raise keyless()
         context = self._context
-        if timestamp < watermark:
+        if timestamp < watermark or timestamp < self._passed:
             context.late()
             return
         row = context.row(side, value, timestamp, headers)
@@ -240,6 +258,8 @@ class LatestJoinOperator:
         return self._keys.layer.undo(key or b"")
 
     def advance(self, watermark: int) -> None:
+        if watermark < END:
+            self._passed = watermark
         for time, key in self._timers.ring(watermark):
             self._leave(key, time)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from heapq import heappop, heappush
 from itertools import chain
 from struct import Struct as Layout
 from typing import Any, Generic, TypeVar
@@ -60,8 +61,13 @@ class WatchedOperator:
         self._pane = context.panes()
         id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
         kind: Any = Held[context.state_type]  # type: ignore[name-defined]
-        self._state = TimedState(id, below, kind, Held, empty, rouse)
+        self._waiting: list[int] = []  # a heap of the ends of windows that have not fired; others leave it late
+        self._state = TimedState(id, below, kind, Held, empty, self._began)
         self._timers = Timers(id, below, slot_of(early, late), empty, rouse, context.watermark, mark=b"r")
+
+    def _began(self, end: int) -> None:
+        heappush(self._waiting, end)
+        self._context.rouse(end)
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
         if key is None:
@@ -71,8 +77,10 @@ class WatchedOperator:
         if not ends:
             self._context.late(key, value, timestamp, headers)
             return
-        # All of them first: what raises must leave none of them changed.
-        added = [(end, *self._added(end, key, value)) for end in ends]
+        # All of them first: what raises must leave none of them changed. Accumulators may take the value in as it is.
+        shared = type(value) in UNCHANGING
+        values = [value, *(value if shared else deepcopy(value) for _ in ends[1:])]
+        added = [(end, *self._added(end, key, own)) for end, own in zip(ends, values, strict=True)]
         for end, held, accumulator in added:
             held.accumulator, held.held, held.shown, held.open = accumulator, True, False, True
             held.latest = max(held.latest, timestamp)
@@ -97,7 +105,8 @@ class WatchedOperator:
             has_fired(trigger, held)
             self._show(end, key, held, "late" if over else "early")
         elif due(held) < limit:
-            self._timers.set(due(held), _NAME.pack(end + _BIAS) + key)
+            # At the end of input timers ring for nothing, and time may have passed them when more comes.
+            self._timers.set(max(due(held), self._fired + 1), _NAME.pack(end + _BIAS) + key)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         # A timer that was set stays: it rings for nothing.
@@ -126,14 +135,14 @@ class WatchedOperator:
 
     def advance(self, watermark: int) -> None:
         if watermark >= self.wake():
-            lateness = self._context.lateness
-            turns = {end for end in self._state.at if end > self._fired} | {end + lateness for end in self._state.at}
-            for time in sorted(turn for turn in turns if turn <= watermark):
+            while (time := self._next_turn()) <= watermark:
                 self._ring(time - 1, watermark)
                 if time > self._fired and time in self._state.at:
                     self._fire(time)
-                if time - lateness in self._state.at and time < END:
-                    self._drop(time - lateness)
+                if time == END:
+                    break
+                if time - self._context.lateness in self._state.at:
+                    self._drop(time - self._context.lateness)
             self._ring(watermark, watermark)
         if watermark < END:
             self._fired = max(self._fired, watermark)
@@ -176,9 +185,16 @@ class WatchedOperator:
                 self._show(end, key, held, "late" if over else "early")
 
     def wake(self) -> int:
-        fired, lateness = self._fired, self._context.lateness
-        turns = (end if end > fired else end + lateness for end in self._state.at)
-        return min(self._timers.wake(), min(turns, default=END))
+        return min(self._timers.wake(), self._next_turn())
+
+    def _next_turn(self) -> int:
+        """When a window next fires on time, or is forgotten."""
+        waiting, known = self._waiting, self._state.at
+        while waiting and (waiting[0] <= self._fired or waiting[0] not in known):
+            heappop(waiting)
+        first = self._state.first()
+        over = END if first is None else first + self._context.lateness
+        return min(waiting[0], over) if waiting else over
 
     @property
     def changed(self) -> int:

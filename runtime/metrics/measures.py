@@ -53,7 +53,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("operator_messages", "counter", _OPERATOR, _BOTH, "Messages that an operator was given."),
     Measure("lag_messages", "gauge", _PLACE, _BOTH, "Messages of a stream that are still to be read."),
     # Those that went astray.
-    Measure("late_messages", "counter", _OPERATOR, _BOTH, "Messages that came too late for a window."),
+    Measure("late_messages", "counter", _OPERATOR, _BOTH, "Messages that came too late for a window or a join."),
     Measure("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
     Measure("dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were set aside."),
     Measure("dropped_messages", "counter", _REASON, _BOTH, "Messages left out: late without late_to, or skipped."),

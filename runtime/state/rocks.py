@@ -1,6 +1,7 @@
 """A store on disk: one RocksDB for each task."""
 
 import logging
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -128,5 +129,5 @@ class RocksStore:
 
 
 def _is_locked(error: Exception) -> bool:
-    """Whether somebody else has a store open; blocks can be damaged too."""
-    return "lock file" in str(error).lower() or "lock hold" in str(error).lower()
+    """Whether it is the lock of a store that cannot be had; a block is something else."""
+    return re.search(r"\block\b", str(error).lower()) is not None

@@ -174,10 +174,10 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("two streams", STRAIGHT): [Mutant(Timeline, "_meet", "min((", "max((")],
     ("joins", STRAIGHT): [
         # Rows that join too much or too little, that are emitted alone twice or never, or forgotten too soon.
-        Mutant(JoinOperator, "_joined", "<= self._within", "< self._within"),
+        Mutant(JoinOperator, "_joined", "bisect_right(", "bisect_left("),
         Mutant(JoinOperator, "_joined", "row.told = True", "pass"),
         Mutant(JoinOperator, "_over", " + self._within", ""),
-        Mutant(JoinOperator, "_leave", "time <= last", "time < last"),
+        Mutant(JoinOperator, "_leave", "bisect_right(", "bisect_left("),
         # Time behind a join that does not wait for rows alone.
         Mutant(Timeline, "_fire", "_back(watermark, line.behind)", "watermark"),
     ],

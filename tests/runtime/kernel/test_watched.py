@@ -1,16 +1,19 @@
 """Windows that triggers watch: early panes, late ones, and what comes on time."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fluvial.dsl import Pipeline, hopping, reduce
 from fluvial.dsl.triggers import Trigger
 from fluvial.dsl.windows import Hopping, Tumbling, Unbounded
 from fluvial.runtime.kernel.times import END, START
 from fluvial.runtime.kernel.triggers import AT_ONCE, NEVER
 from fluvial.runtime.kernel.watched import WatchedOperator
+from fluvial.runtime.testing import PipelineDriver
 from lone_windows import LoneWindow, Shown
 
 TEN = Tumbling(10)
@@ -220,3 +223,31 @@ def test_what_was_taken_back_is_not_there() -> None:
     take_back()
     window.advance(END)
     assert [pane.value for pane in window.take()] == [[6], [6]]
+
+
+def test_windows_that_share_a_message_do_not_share_what_becomes_of_it() -> None:
+    def grow(one: list[int], other: list[int]) -> list[int]:
+        one += other
+        return one
+
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", key=str, value=list[int])
+    numbers.window(hopping(timedelta(milliseconds=10), every=timedelta(milliseconds=5)), reduce(grow), id="w").map(
+        lambda pane: pane.value
+    ).send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        for at in (5, 6, 7):
+            driver.send("in", [at], key="k", timestamp=at)
+        driver.end()
+        assert [message.value for message in driver.read("out")] == [[5, 6, 7], [5, 6, 7]]
+
+
+def test_time_that_passed_while_the_input_had_ended_lets_a_trigger_fire_when_more_comes() -> None:
+    window = watched(Trigger(first=10, repeats=True), by=Unbounded())
+    window.add(0)
+    window.advance(END)
+    window.take()
+    window.advance(60)
+    window.add(61)
+    window.advance(61)
+    assert [pane.value for pane in window.take()] == [[0, 61]]
