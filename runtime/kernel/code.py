@@ -7,67 +7,16 @@ closures. The text is kept where tracebacks find it, with the operator of each l
 import linecache
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import CodeType
-from typing import Any
 
 from ...dsl import operators as ops
 from ...dsl.operators import Operator
 from .shape import Entry, Shape, ends_part
 from .stamps import STAMP_SIZE
+from .text import FILE_PREFIX, Names, Part, Text, remember
 from .times import EARLIEST, LATEST
-
-FILE_PREFIX = "<fluvial stage "
-_OPERATORS: dict[str, dict[int, str]] = {}
-
-
-def operator_at(file: str, line: int) -> str | None:
-    """The operator that a line of compiled code stands for."""
-    return _OPERATORS.get(file, {}).get(line)
-
-
-@dataclass(slots=True)
-class Names:
-    """The variables that hold a message at one place of the code, and the operator it comes from."""
-
-    key: str = "k"
-    value: str = "v"
-    timestamp: str = "t"
-    headers: str = "h"
-    of: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.key}, {self.value}, {self.timestamp}, {self.headers}"
-
-
-@dataclass(slots=True)
-class Text:
-    """Lines of code being written, each with the operator it stands for."""
-
-    lines: list[str] = field(default_factory=list)
-    operators: dict[int, str] = field(default_factory=dict)
-
-    def add(self, depth: int, line: str, operator: str | None = None) -> None:
-        self.lines.append("    " * (depth - 1) + line)
-        if operator is not None:
-            self.operators[len(self.lines)] = operator
-
-
-@dataclass(slots=True)
-class Part:
-    """The code of one starting point: where its messages' time is, whether they wait in cells, and what they may meet.
-
-    `risky` says that a message may have more than one effect, so that a failure must take back those before it;
-    `looped` that it is the code of a loop over a batch, which counts in local variables.
-    """
-
-    start: str
-    cell: bool
-    risky: bool
-    line: int
-    watermark: str
-    text: Text
-    looped: bool = False
+from .writers import WRITERS
 
 
 class Compiler:
@@ -96,7 +45,7 @@ class Compiler:
         file = f"{FILE_PREFIX}{stage} {zlib.crc32(source.encode()):08x}>"
         # Tracebacks find the text where the standard library keeps that of interactive input.
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-        _OPERATORS[file] = self.text.operators
+        remember(file, self.text)
         return compile(source, file, "exec")
 
     # Starting points.
@@ -303,7 +252,7 @@ class Compiler:
 
     def _operator(self, part: Part, id: str, names: Names, depth: int) -> None:
         operator = self.shape.operators[id]
-        write = _WRITERS[type(operator)]
+        write = WRITERS[type(operator)]
         write(self, part, operator, names, depth)
 
     def follow(self, part: Part, id: str, names: Names, depth: int) -> None:
@@ -311,123 +260,6 @@ class Compiler:
         for follower in self.shape.followers[id]:
             self._operator(part, follower, replace(names, of=id), depth)
 
-
-def _transform(code: str) -> Callable[[Compiler, Part, Operator, Names, int], None]:
-    """A writer for an operator that binds a new value, on a line of its own or at the head of a block."""
-
-    def write(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
-        number = compiler.number[operator.id]
-        out = names if "v_" not in code else Names(names.key, f"v_{number}", names.timestamp, names.headers)
-        part.text.add(depth, code.format(n=number, v=names.value), operator.id)
-        if code.endswith(":"):
-            depth += 1
-            counter = f"c_{number}" if part.looped else f"made[{number}]"
-            part.text.add(depth, f"{counter} += 1", operator.id)
-        compiler.follow(part, operator.id, out, depth)
-
-    return write
-
-
-def _map_messages(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
-    n, text = compiler.number[operator.id], part.text
-    out = Names(f"k_{n}", f"v_{n}", f"t_{n}", f"h_{n}")
-    key = f"None if {names.key} is None else key_{n}({names.key})"
-    text.add(depth, f"m_{n} = f_{n}(Message({key}, {names.value}, {names.timestamp}, {names.headers}))", operator.id)
-    text.add(depth, f"{out} = encode_key(m_{n}.key), m_{n}.value, m_{n}.timestamp, m_{n}.headers", operator.id)
-    # Systems take records as they come, and find what cannot be read back when it is too late.
-    text.add(depth, f"if t_{n}.__class__ is not int or not {EARLIEST} <= t_{n} <= {LATEST}:", operator.id)
-    text.add(depth + 1, f"raise wrong_time(t_{n})", operator.id)
-    text.add(depth, f"if h_{n} != ():", operator.id)
-    text.add(depth + 1, f"check_headers(h_{n})", operator.id)
-    compiler.follow(part, operator.id, out, depth)
-
-
-def _to_merge(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
-    n = compiler.number[operator.id]
-    later = [f", later_{compiler.number[id]}" for id in compiler._stateful(operator.id)] if not part.cell else []
-    time = "cell" if part.cell else _watermark(compiler, part, operator)
-    part.text.add(depth, f"merge_{n}({names}, {time}{''.join(later)})", operator.id)
-
-
-def _watermark(compiler: Compiler, part: Part, operator: Operator) -> str:
-    """The watermark that an operator's input is judged by, as an expression."""
-    line = compiler.shape.line_in[operator.id]
-    if part.cell:
-        return "cell.watermark" if compiler.shape.lines[line].kind == "held" else f"now[{line}]"
-    return part.watermark if line == part.line else f"now[{line}]"
-
-
-def _keep(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
-    n = compiler.number[operator.id]
-    message = f"{names}, {_watermark(compiler, part, operator)}"
-    if len(operator.inputs) > 1:
-        message += f", {operator.inputs.index(names.of)}"
-    if part.cell:
-        code = f"cell.effects.append(({operator.id!r}, add_{n}, ({message})))"
-    elif part.risky:
-        code = f"later_{n}.append(({message}))"
-    else:
-        code = f"add_{n}({message})"
-    part.text.add(depth, code, operator.id)
-
-
-def _call(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
-    n = compiler.number[operator.id]
-    item = f"({names.timestamp}, {names.headers}, cell)"
-    part.text.add(depth, "cell.pending += 1", operator.id)
-    part.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
-
-
-def _output(record: Callable[[Compiler, Part, Any, Names], str]) -> Callable[..., None]:
-    """A writer for an operator that puts a record into its list of outputs."""
-
-    def write(compiler: Compiler, part: Part, operator: Operator, names: Names, depth: int) -> None:
-        n = compiler.number[operator.id]
-        made = record(compiler, part, operator, names)
-        code = f"cell.effects.append(({operator.id!r}, release_{n}, ({made},)))" if part.cell else f"out_{n}({made})"
-        part.text.add(depth, code, operator.id)
-
-    return write
-
-
-def _encoded(compiler: Compiler, operator: Operator, names: Names) -> str:
-    return f"None if {names.value} is None else encode_{compiler.number[operator.id]}({names.value})"
-
-
-def _border_record(compiler: Compiler, part: Part, operator: ops.PartitionBy, names: Names) -> str:
-    n = compiler.number[operator.id]
-    key, rest = f"key_{n}(f_{n}({names.value}))", f"{names.timestamp}, {names.headers}"
-    if not compiler.stamped or part.cell:
-        return f"({key}, {_encoded(compiler, operator, names)}, {rest})"
-    stamp = f"pack_stamp(producer, {_watermark(compiler, part, operator)})"
-    whole = f"({key}, encode_{n}({names.value}) + {stamp}, {rest})"
-    return f"{whole} if {names.value} is not None else stamped(({key}, None, {rest}), {stamp})"
-
-
-def _sent_record(compiler: Compiler, _: Part, operator: ops.SendTo, names: Names) -> str:
-    key = f"encode_key(f_{compiler.number[operator.id]}({names.value}))" if operator.key else names.key
-    return f"({key}, {_encoded(compiler, operator, names)}, {names.timestamp}, {names.headers})"
-
-
-def _sunk_message(compiler: Compiler, _: Part, operator: ops.SinkTo, names: Names) -> str:
-    n = compiler.number[operator.id]
-    key = f"None if {names.key} is None else key_{n}({names.key})"
-    return f"Message({key}, {names.value}, {names.timestamp}, {names.headers})"
-
-
-_WRITERS: Mapping[type[Operator], Callable[..., None]] = {
-    ops.Map: _transform("v_{n} = f_{n}({v})"),
-    ops.Filter: _transform("if f_{n}({v}):"),
-    ops.FlatMap: _transform("for v_{n} in f_{n}({v}):"),
-    ops.MapMessages: _map_messages,
-    ops.Merge: _to_merge,
-    ops.WindowBy: _keep,
-    ops.JoinStreams: _keep,
-    ops.AsyncFlatMap: _call,
-    ops.PartitionBy: _output(_border_record),
-    ops.SendTo: _output(_sent_record),
-    ops.SinkTo: _output(_sunk_message),
-}
 
 _FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
     ops.Merge: Compiler._merge,

@@ -12,7 +12,7 @@ from ...dsl.operators import Operator, Source
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import type_name
-from .code import FILE_PREFIX, operator_at
+from .text import FILE_PREFIX, operator_at
 
 ERROR_HEADER = "fluvial-error"
 

@@ -1,0 +1,60 @@
+"""The text of compiled code while it is written, and the operator that each line of it stands for."""
+
+from dataclasses import dataclass, field
+
+FILE_PREFIX = "<fluvial stage "
+_OPERATORS: dict[str, dict[int, str]] = {}
+
+
+def operator_at(file: str, line: int) -> str | None:
+    """The operator that a line of compiled code stands for."""
+    return _OPERATORS.get(file, {}).get(line)
+
+
+@dataclass(slots=True)
+class Names:
+    """The variables that hold a message at one place of the code, and the operator it comes from."""
+
+    key: str = "k"
+    value: str = "v"
+    timestamp: str = "t"
+    headers: str = "h"
+    of: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}, {self.value}, {self.timestamp}, {self.headers}"
+
+
+@dataclass(slots=True)
+class Text:
+    """Lines of code being written, each with the operator it stands for."""
+
+    lines: list[str] = field(default_factory=list)
+    operators: dict[int, str] = field(default_factory=dict)
+
+    def add(self, depth: int, line: str, operator: str | None = None) -> None:
+        self.lines.append("    " * (depth - 1) + line)
+        if operator is not None:
+            self.operators[len(self.lines)] = operator
+
+
+@dataclass(slots=True)
+class Part:
+    """The code of one starting point: where its messages' time is, whether they wait in cells, and what they may meet.
+
+    `risky` says that a message may have more than one effect, so that a failure must take back those before it;
+    `looped` that it is the code of a loop over a batch, which counts in local variables.
+    """
+
+    start: str
+    cell: bool
+    risky: bool
+    line: int
+    watermark: str
+    text: Text
+    looped: bool = False
+
+
+def remember(file: str, text: Text) -> None:
+    """From now on `operator_at` knows the lines of this code."""
+    _OPERATORS[file] = text.operators
