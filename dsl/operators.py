@@ -16,6 +16,7 @@ Role = Literal["non-terminal", "terminal", "both"]
 Order = Literal["key", "input", "none"]
 How = Literal["inner", "left", "outer"]
 Retain = Literal["all", "latest"]
+Time = Literal["event", "processing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +36,15 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(Operator):
-    """Reads a stream. `out_of_order` in ms; `value` and `key` are types or Serdes; `bootstrap` before other inputs."""
+    """Reads a stream. `out_of_order` and `idle_after` in ms; `value` and `key` are types or Serdes; `bootstrap` before
+    other inputs."""
 
     stream: str
     value: Any
     key: Any = None
     timestamp: Callable[[Any], int] | None = None
     out_of_order: int = 0
+    idle_after: int | None = None
     bootstrap: bool = False
     kind: ClassVar[str] = "stream"
 
@@ -119,6 +122,7 @@ class WindowBy(Operator):
     lateness: int
     late_to: str | None
     accumulate: bool
+    time: Time = "event"
     kind: ClassVar[str] = "window"
     role: ClassVar[Role] = "both"
 
@@ -131,6 +135,7 @@ class JoinStreams(Operator):
     within: int
     how: How
     retain: Retain
+    time: Time = "event"
     kind: ClassVar[str] = "join"
     role: ClassVar[Role] = "both"
 

@@ -48,6 +48,7 @@ class Pipeline:
         key: None = None,
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
+        idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
     ) -> MessageStream[V]: ...
     @overload
@@ -59,6 +60,7 @@ class Pipeline:
         key: type[K] | Serde[K],
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
+        idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
     ) -> KeyedStream[K, V]: ...
     def stream(
@@ -69,6 +71,7 @@ class Pipeline:
         key: Any = None,
         timestamp: Callable[[Any], int] | None = None,
         out_of_order: timedelta = timedelta(0),
+        idle_after: timedelta | None = None,
         bootstrap: bool = False,
     ) -> MessageStream[Any]:
         """Read the stream `name`; with `key=` its records are taken to be partitioned by that key.
@@ -76,6 +79,9 @@ class Pipeline:
         `value` is a type (JSON through msgspec; `bytes` and `str` raw) or a Serde. `timestamp(value)` gives the event
         time in ms since epoch; without it the record's own timestamp counts. Messages may come up to `out_of_order`
         behind the latest of their partition without being late.
+
+        A partition that nothing has come to for `idle_after` holds no window back any more; where nothing comes at all
+        time goes on with the clock, in steps of `idle_after`. Without it, time waits for each partition.
 
         A `bootstrap` stream comes first: at each start a task processes what it holds by then, before it processes
         anything of its other inputs. It holds back no stage behind a `partition_by`.
@@ -96,6 +102,7 @@ class Pipeline:
             "key": None if key is None else checked_key(f"stream {name!r}", key),
             "timestamp": timestamp,
             "out_of_order": millis(f"stream {name!r}: out_of_order", out_of_order),
+            "idle_after": None if idle_after is None else millis(f"stream {name!r}: idle_after", idle_after, least=1),
             "bootstrap": bootstrap,
         }
         same = next((op for op in self._operators.values() if isinstance(op, ops.Source) and op.stream == name), None)

@@ -313,6 +313,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         accumulate: bool = True,
         lateness: timedelta = timedelta(0),
         late_to: str | None = None,
+        time: ops.Time = "event",
     ) -> "KeyedStream[K, Pane[K, A]]":
         """Aggregate the messages of each key and window; emit a pane when the watermark passes the window's end.
 
@@ -320,7 +321,8 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         kind "late", and what it leaves is emitted when that time is over; without it each late message emits one. A
         pane holds all messages of the window, or, with `accumulate=False`, those since its last pane. A message that
         is later still goes to the stream `late_to`, else it is dropped and counted. A pane's timestamp is
-        `window.end - 1`, or under `unbounded()` that of its latest message; it has no headers.
+        `window.end - 1`, or under `unbounded()` that of its latest message; it has no headers. With `time="processing"`
+        a message's time is when it comes, and windows close by the clock: nothing is late.
 
         >>> pipeline = Pipeline("busy")
         >>> clicks = pipeline.stream("clicks", key=str, value=str)
@@ -333,7 +335,8 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
         Source: Akidau et al., The Dataflow Model (VLDB 2015).
         """
-        rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, late_trigger, lateness, late_to, accumulate)
+        late = (late_trigger, lateness, late_to)
+        rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, *late, accumulate, time)
         return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, **checked_window(rules)))
 
     def join(
@@ -345,6 +348,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         within: timedelta | None = None,
         how: ops.How = "inner",
         retain: ops.Retain = "all",
+        time: ops.Time = "event",
     ) -> "KeyedStream[K, U]":
         """Bring rows of this stream, the left one, and another together: `fn(left, right)` for each two of one key.
 
@@ -352,7 +356,8 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         other side that came last, if their times are less than `within` apart. `how="left"` also gives
         `fn(left, None)` for each left row that has joined none when its time is over, "outer" `fn(None, right)` too;
         behind those, time is `within` behind. The result has the later of both times and the left row's headers.
-        Rows behind the watermark of both sides are dropped and counted.
+        Rows behind the watermark of both sides are dropped and counted. With `time="processing"` a row's time is when
+        it comes.
 
         >>> pipeline = Pipeline("paid")
         >>> orders = pipeline.stream("orders", key=str, value=str)
@@ -376,7 +381,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         require(isinstance(other, KeyedStream), PipelineError, wrong, "keyed streams", remedy)
         wrong = f"{what} joins a stream with itself, so that each row would join itself"
         require(other._tail != self._tail, PipelineError, wrong, "two streams", "use map; or join with a map or filter")
-        fields = checked_join(what, fn, within, how, retain)
+        fields = checked_join(what, fn, within, how, retain, time)
         tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=(self._tail, other._tail), **fields)
         return KeyedStream(self._pipeline, tail)
 

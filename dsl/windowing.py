@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 from .aggregates import Aggregate
 from .checks import millis, require, stream_name
 from .errors import PipelineError
+from .operators import Time
 from .triggers import Trigger
 from .windows import Assigner, Session, Unbounded
 
@@ -25,6 +26,7 @@ class WindowRules:
     lateness: timedelta
     late_to: str | None
     accumulate: bool
+    time: Time
 
 
 def checked_window(given: WindowRules) -> dict[str, Any]:
@@ -40,6 +42,9 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
     wrong = f"{what}: sessions merge, {aggregate.name} cannot"
     require(good, PipelineError, wrong, "an aggregate with merge", remedy)
     lateness = millis(f"{what}: lateness", given.lateness)
+    good = given.time in get_args(Time)
+    require(good, PipelineError, f"{what}: time={given.time!r}", '"event" or "processing"')
+    _check_lateness(given, lateness)
     _check_triggers(given, lateness)
     if given.late_to is not None:
         stream_name(given.late_to)
@@ -51,7 +56,17 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
         "accumulate": given.accumulate,
         "lateness": lateness,
         "late_to": given.late_to,
+        "time": given.time,
     }
+
+
+def _check_lateness(given: WindowRules, lateness: int) -> None:
+    """Refuse what is said of late messages where there can be none."""
+    cases = {"unbounded()": isinstance(given.assigner, Unbounded), 'time="processing"': given.time == "processing"}
+    for name, found in (("lateness", lateness), ("late_trigger", given.late_trigger), ("late_to", given.late_to)):
+        for case, holds in cases.items():
+            wrong, remedy = f"{given.what}: {name}= with {case}", "leave it out: nothing is late for such a window"
+            require(not (holds and found), PipelineError, wrong, f"no {name}", remedy)
 
 
 def _check_triggers(given: WindowRules, lateness: int) -> None:
@@ -60,10 +75,6 @@ def _check_triggers(given: WindowRules, lateness: int) -> None:
         good = trigger is None or isinstance(trigger, Trigger)
         wrong, remedy = f"{what}: {name}={trigger!r}", "write after_count(100) or repeat(after(first=timedelta(...)))"
         require(good, PipelineError, wrong, "a trigger", remedy)
-    for name, found in (("lateness", lateness), ("late_trigger", given.late_trigger), ("late_to", given.late_to)):
-        good = not (isinstance(given.assigner, Unbounded) and found)
-        wrong = f"{what}: {name}= with unbounded()"
-        require(good, PipelineError, wrong, f"no {name}", "leave it out: nothing is late for a window without end")
     good = given.late_trigger is None or lateness > 0
     wrong = f"{what}: late_trigger= without lateness"
     require(good, PipelineError, wrong, "lateness=, within which messages may be late", "pass lateness=timedelta(...)")

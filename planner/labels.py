@@ -71,6 +71,8 @@ def _source(op: ops.Source) -> dict[str, str]:
     found = {"timestamp": name_of(op.timestamp) if op.timestamp else "of the record"}
     if op.out_of_order:
         found["out_of_order"] = duration(op.out_of_order)
+    if op.idle_after is not None:
+        found["idle_after"] = duration(op.idle_after)
     if op.bootstrap:
         found["bootstrap"] = "first"
     return found
@@ -95,11 +97,15 @@ def _window(op: ops.WindowBy) -> dict[str, str]:
         found["late_to"] = op.late_to
     if not op.accumulate:
         found["panes"] = "discarding"
-    return found
+    return found | _time(op)
 
 
 def _join(op: ops.JoinStreams) -> dict[str, str]:
-    return {"function": name_of(op.fn), "how": op.how, "within": duration(op.within), "retain": op.retain}
+    return {"function": name_of(op.fn), "how": op.how, "within": duration(op.within), "retain": op.retain} | _time(op)
+
+
+def _time(op: ops.WindowBy | ops.JoinStreams) -> dict[str, str]:
+    return {} if op.time == "event" else {"time": op.time}
 
 
 _DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {

@@ -48,6 +48,11 @@ def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
     return [name for name in sources if name in first and len(sources) > 1] if system.startswith("kafka:") else []
 
 
+def _by_clock(plan: Plan, _: str) -> Iterable[str]:
+    clocked = [operator.id for operator in plan.operators if operator.details.get("time") == "processing"]
+    return [*clocked, *(operator.id for operator in plan.operators if "idle_after" in operator.details)]
+
+
 _LEAVING = ("output", "late", "dead-letters")
 _GAPS = (
     _Row("spark", _memory, "Spark's workers are other processes and cannot see it"),
@@ -59,6 +64,11 @@ _NOTES = (
         _written_on_kafka,
         "written at least once, also under exactly_once: state is kept exactly once, but a batch that a crash cuts off "
         "is written again, in the same words",
+    ),
+    _Row(
+        "spark",
+        _by_clock,
+        "the clock is looked at once a batch, at most each second: what comes in one batch comes at one time",
     ),
 )
 

@@ -10,9 +10,11 @@ from ...dsl.message import Headers, Message
 from ...dsl.serde import Serde, encode_key, key_encoder, key_serde, untyped_serde, value_serde
 from ...dsl.windows import Hopping, Session, Tumbling, Unbounded
 from ...planner.types import plain
+from .by_clock import ByClock
 from .joins import JoinContext, JoinOperator, LatestJoinOperator
 from .pool import Call, Pool
 from .sessions import SessionOperator
+from .shape import by_clock
 from .stamps import pack_stamp, stamped
 from .state import Bytes
 from .stateful import StatefulOperator
@@ -106,6 +108,9 @@ def _bind_stateful(
         make = _STATEFUL.get(type(operator))
         if make is not None:
             stateful = make(task, operator, env[f"after_{number}"], below, empty)
+            if by_clock(operator):
+                line = task.program.shape.line_in[operator.id]
+                stateful = ByClock(stateful, partial(task.timeline.now.__getitem__, line))
             task.stateful[operator.id] = stateful
             task.timeline.attach(operator.id, stateful)
             env[f"add_{number}"] = stateful.add
@@ -133,7 +138,7 @@ def _window(
         emit=task.emitter(emit),
         fail=task.emitter(partial(task.fail_firing, operator.id)),
         late=_late(task, operator, flow.value),
-        rouse=task.timeline.rouse,
+        rouse=_rouse(task, operator),
         firing=partial(task.timeline.firing, line),
     )
     made: StatefulOperator
@@ -143,6 +148,11 @@ def _window(
         triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
         made = _WATCHED[type(operator.assigner)](context, operator.assigner, *triggers)
     return made
+
+
+def _rouse(task: "StageTask", operator: ops.Operator) -> Callable[[int], None]:
+    """Asks for `advance` at a watermark; what goes by the clock need not ask."""
+    return (lambda _: None) if by_clock(operator) else task.timeline.rouse
 
 
 def _late(task: "StageTask", operator: ops.WindowBy, kind: Any) -> Callable[[bytes, Any, int, Headers], None]:
@@ -181,7 +191,7 @@ def _join(
         emit=task.emitter(emit),
         fail=task.emitter(partial(task.fail_firing, id)),
         late=late,
-        rouse=task.timeline.rouse,
+        rouse=_rouse(task, operator),
         firing=partial(task.timeline.firing, shape.line_out[id]),
     )
     return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)

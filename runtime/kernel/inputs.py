@@ -1,12 +1,13 @@
-"""How far the inputs of a task have come: from timestamps, from the stamps of producers, and from control messages."""
+"""How far the inputs of a task have come: from timestamps, from the stamps of producers, from control messages, and
+where nothing comes from the clock."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from .program import Position
 from .shape import Entry
 from .stamps import Control, read_control, unpack_stamp
-from .timeline import Timeline
-from .times import END, START
+from .timeline import Timeline, slowest
+from .times import END, LATEST, START
 
 Accepts = Callable[[Control], bool]
 """Whether a control message is of this run and assignment: others end nothing."""
@@ -39,7 +40,15 @@ class Inputs:
         self._opened = opened
         # By producer, how many messages came before it told the end.
         self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
-        timeline.restore(dict(self._known()))
+        self._idle = {stream: set(idle) for stream, idle in position.idle.items()}
+        self._waits = _patience(entries)
+        self._quiet_since: dict[str, int] = {}
+        timeline.restore(self._known(), self._resting(), position.clock, position.met)
+
+    def _resting(self) -> list[str]:
+        """The inputs that were idle at the last commit."""
+        found = [stream for stream in self._producers if self._least(stream)[1]]
+        return [*found, *(stream for stream in self._waits if self._idle.get(stream))]
 
     def _known(self) -> dict[str, int]:
         found = {}
@@ -47,13 +56,18 @@ class Inputs:
             if entry.source is not None and stream in self.highs:
                 found[stream] = self.highs[stream] - entry.source.out_of_order
             elif stream in self._producers:
-                found[stream] = self._least(stream)
+                found[stream] = self._least(stream)[0]
         return found
 
-    def _least(self, stream: str) -> int:
-        """The watermark of an intermediate stream: the least of its producers, once all have told theirs."""
-        told = self._producers[stream]
-        return min(told.values()) if len(told) >= self._expected.get(stream, 1) else START
+    def _least(self, stream: str) -> tuple[int, bool]:
+        """The watermark of an intermediate stream, and whether it is idle: see `slowest`. Before all producers have
+        told theirs, it has none."""
+        told, idle = self._producers[stream], self._idle.get(stream)
+        if len(told) < self._expected.get(stream, 1):
+            return START, False
+        if not idle:
+            return min(told.values()), False
+        return slowest((watermark, producer in idle) for producer, watermark in told.items())
 
     def advance(self, stream: str, watermark: int) -> int:
         """A stream has come this far; returns how far it is then."""
@@ -69,19 +83,62 @@ class Inputs:
             self._control(stream, control)
         return self._timeline.stream(stream)
 
-    def tell(self, stream: str, producer: int, watermark: int) -> None:
-        """One producer of an intermediate stream has come this far."""
+    def tell(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
+        """One producer of an intermediate stream has come this far, and is idle or not."""
         told = self._producers.setdefault(stream, {})
         before = told.get(producer)
-        if before is None or watermark > before:
-            told[producer] = watermark
+        changed = self._set_idle(stream, producer, idle)
+        if changed and not idle and not self.ended(stream):
+            # Time has gone on without it: what is kept must tell so, for it does not go back at a restart.
+            watermark = max(watermark, self._timeline.stream(stream))
+        if before is None or watermark > before or changed:
+            told[producer] = watermark if before is None else max(before, watermark)
             # The least can only have grown if this producer was the one that held it back.
-            if before is None or before <= self._timeline.stream(stream):
-                self._timeline.set_stream(stream, self._least(stream))
+            if changed or before is None or before <= self._timeline.stream(stream):
+                watermark, rests = self._least(stream)
+                self._timeline.set_stream(stream, watermark, idle=rests)
+
+    def _set_idle(self, stream: str, producer: int, idle: bool) -> bool:
+        """Note whether a producer is idle; whether that is news."""
+        resting = self._idle.get(stream, ())
+        if idle == (producer in resting):
+            return False
+        self._idle[stream] = {*resting, producer} if idle else {*resting} - {producer}
+        return True
+
+    def arrived(self, stream: str) -> None:
+        """Messages have come in a source."""
+        if stream in self._waits:
+            self._quiet_since[stream] = self._timeline.clock
+            if self._set_idle(stream, 0, idle=False):
+                self._timeline.set_stream(stream, START, idle=False)
+
+    def rest(self, active: Collection[str]) -> None:
+        """It is later than it was: sources to which nothing has come for long enough are idle, and their time goes on
+        with the clock. What waits to be processed is `active`."""
+        now = self._timeline.clock
+        for stream, patience in self._waits.items():
+            since = self._quiet_since.setdefault(stream, now)
+            if stream in active:
+                self._quiet_since[stream] = now
+            elif now - since >= patience and not self.ended(stream):
+                passed = now - since - (now - since) % patience
+                self._quiet_since[stream] = since + passed
+                self._set_idle(stream, 0, idle=True)
+                self._timeline.set_stream(stream, self._passed(stream, passed), idle=True)
+
+    def _passed(self, stream: str, duration: int) -> int:
+        """The watermark of a source that nothing has come to for a while longer. It is kept as if a message had told
+        it, so that a restart finds it."""
+        source, high = self.entries[stream].source, self.highs.get(stream, START)
+        if source is None or high == START:
+            return START
+        self.highs[stream] = min(high + duration, LATEST)
+        return self.highs[stream] - source.out_of_order
 
     def _control(self, stream: str, control: Control) -> None:
         self.controls[stream] = self.controls.get(stream, 0) + 1
-        self.tell(stream, control.producer, control.watermark)
+        self.tell(stream, control.producer, control.watermark, idle=control.idle)
         if control.ended and self._accepts(control):
             ended = self._ended.setdefault(stream, {})
             ended.setdefault(control.producer, self._opened(stream))
@@ -115,6 +172,9 @@ class Inputs:
             {stream: high for stream, high in highs.items() if high > START},
             told,
             {stream: found for stream, found in ended.items() if found},
+            {stream: sorted(found) for stream, found in self._idle.items() if found},
+            self._timeline.clock if self._timeline.clocked else START,
+            self._timeline.met if self._waits or self._idle else {},
         )
 
     def _high(self, stream: str, high: int, floor: int | None) -> int:
@@ -130,6 +190,12 @@ class Inputs:
     def watermark(self) -> int:
         """The least watermark of all inputs."""
         return min(self._timeline.stream(stream) for stream in self.entries)
+
+
+def _patience(entries: Mapping[str, Entry]) -> dict[str, int]:
+    """The sources that may be idle, and after how many ms they are."""
+    sources = {stream: entry.source for stream, entry in entries.items()}
+    return {stream: op.idle_after for stream, op in sources.items() if op is not None and op.idle_after is not None}
 
 
 def _before(ended: Mapping[int, int], landed: int) -> list[int]:

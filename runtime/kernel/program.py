@@ -8,6 +8,7 @@ from ...planner.plan import Plan
 from ...planner.types import Flow, flows
 from .code import Compiler
 from .shape import Clock, Shape, shape
+from .times import START
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,13 @@ class Program:
         """Whether it keeps state."""
         return any(line.kind == "stateful" for line in self.shape.lines)
 
+    @property
+    def clocked(self) -> bool:
+        """Whether it must be told the processing time."""
+        sources = [entry.source for entry in self.shape.entries.values() if entry.source is not None]
+        waits = any(source.idle_after is not None for source in sources)
+        return waits or any(line.kind == "clock" for line in self.shape.lines)
+
 
 def compile_stage(plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stamped: bool) -> Program:
     """Compile a stage. `clocks` says how each input tells time; `stamped` whether the records it writes to intermediate
@@ -43,8 +51,13 @@ def compile_stage(plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stampe
 class Position:
     """What a task remembers of its inputs besides offsets: the largest timestamp of each source, and each producer's
     watermark of each intermediate stream; in ms since epoch. `ended` are the producers of each that have told the end
-    of this run."""
+    of this run, `idle` those to which nothing comes, or 0 for an idle source; `clock` is the processing time up to
+    which all has fired, and `met` tells how far time had come where inputs meet of which some may be idle, by operator.
+    """
 
     highs: dict[str, int] = field(default_factory=dict)
     producers: dict[str, dict[int, int]] = field(default_factory=dict)
     ended: dict[str, list[int]] = field(default_factory=dict)
+    idle: dict[str, list[int]] = field(default_factory=dict)
+    clock: int = START
+    met: dict[str, int] = field(default_factory=dict)

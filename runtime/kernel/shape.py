@@ -98,6 +98,11 @@ def lateness_of(operator: ops.Operator) -> int:
     return operator.lateness if isinstance(operator, ops.WindowBy) else 0
 
 
+def by_clock(operator: ops.Operator) -> bool:
+    """Whether an operator goes by processing time."""
+    return isinstance(operator, ops.WindowBy | ops.JoinStreams) and operator.time == "processing"
+
+
 def _behind(operator: ops.Operator) -> int:
     """How far what an operator emits may be behind its watermark, in ms."""
     return operator.within if isinstance(operator, ops.JoinStreams) and operator.how != "inner" else 0
@@ -122,6 +127,8 @@ def _draw_lines(shape: Shape) -> None:
         if not lines:
             continue
         line = lines[0] if len(lines) == 1 else add("meeting", tuple(lines), id)
+        if by_clock(operator):
+            line = add("clock", (line,), id)
         shape.line_in[id] = line
         if operator.role == "both":
             shape.lines.append(Line("stateful", (line,), id, behind=_behind(operator)))

@@ -1,7 +1,7 @@
 """A stage at work: compiled code bound to the state, the outputs and the timeline of one task."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -110,10 +110,19 @@ class StageTask:
         self._batch = _Batch(stream, partition, offsets, records, start, marks or bytearray(len(records) - start))
         part = records if start == 0 and stop is None else records[start:stop]
         self.fed[stream] += len(part)
+        self.inputs.arrived(stream)
         source = self.inputs.entries[stream].clock == "source"
         high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
         if source and high > START:
             self.inputs.highs[stream] = high
+        self.check()
+
+    def tell_clock(self, now: int, active: Collection[str] | None = None) -> None:
+        """It is now this time, in ms since epoch; what is due by it fires. `active` are the sources that have messages
+        still to be processed, None where that is not known."""
+        self.timeline.set_clock(now)
+        if active is not None:
+            self.inputs.rest(active)
         self.check()
 
     def check(self) -> None:
@@ -150,6 +159,11 @@ class StageTask:
         """The watermark of what an operator is given, in ms since epoch; END once its inputs have ended."""
         self.timeline.catch_up()
         return self.timeline.now[self.program.shape.line_in[operator]]
+
+    def is_idle(self, operator: str) -> bool:
+        """Whether nothing comes to an operator for now."""
+        self.timeline.catch_up()
+        return self.timeline.idle[self.program.shape.line_in[operator]]
 
     def told_watermark_of(self, operator: str) -> int:
         """The same, as the messages told it: the end of input does not count."""

@@ -39,7 +39,7 @@ def unstamped(record: Record) -> Record:
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
-    """A control message: this producer's watermark, and whether its input has ended.
+    """A control message: this producer's watermark, whether its input has ended, and whether nothing comes for now.
 
     `run` and `generation` name the run and the assignment that wrote it, `producers` how many there are: a message of
     another run or assignment ends nothing.
@@ -51,6 +51,7 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     producers: int
     watermark: int
     ended: bool
+    idle: bool = False
 
 
 _encode = msgspec.msgpack.Encoder().encode

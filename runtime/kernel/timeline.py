@@ -2,16 +2,17 @@
 
 Each place has a line: the watermark up to which everything has passed it. A stream's line is told by its messages;
 behind a window it has come as far as the window has fired; behind asynchronous work, as far as the oldest message under
-way; where several meet, as far as the slowest.
+way; where several meet, as far as the slowest of those that are not idle. What goes by processing time has a line that
+the clock tells.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from .times import END, START
 
-LineKind = Literal["stream", "held", "stateful", "meeting"]
+LineKind = Literal["stream", "clock", "held", "stateful", "meeting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,27 @@ class Advances(Protocol):
     def wake(self) -> int: ...
 
 
+def slowest(told: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
+    """Where several meet, given the watermark of each and whether it is idle: the watermark there, and whether that is
+    idle. Idle ones hold nobody back; where there are no others, time is where the furthest of them is.
+
+    >>> slowest([(5, False), (3, True)]), slowest([(5, True), (3, True)])
+    ((5, False), (5, True))
+    """
+    least, furthest, rests = END, START, False
+    for watermark, idle in told:
+        if idle and watermark != END:
+            furthest, rests = max(furthest, watermark), True
+        else:
+            least = min(least, watermark)
+    return (furthest, True) if rests and least == END else (least, False)
+
+
 class Timeline:
     """The lines of one task. `now[i]` is the watermark of line i; `wake[0]` the one at which a window next has work.
 
-    `told[i]` is the same without ends of input: what a later run, with more input, goes on from.
+    `told[i]` is the same without ends of input: what a later run, with more input, goes on from. `idle[i]` says that
+    nothing comes there for now, `clock` is the processing time.
 
     `eager` lines follow at once. Where no window and no border of the stage needs the time, it is enough that they do
     before somebody looks: `catch_up`.
@@ -48,12 +66,16 @@ class Timeline:
         self._behind = False
         self.now = [START] * len(lines)
         self.wake = [END]
+        self.idle = [False] * len(lines)
+        self.clock = START
         self._told = [START] * len(lines)
         self._floor = floor
         self._following = self._again = False
         self._stateful: dict[str, Advances] = {}
         self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
+        self.clocked = any(line.kind == "clock" for line in lines)
         moves: dict[LineKind, Callable[[int, Line], None]] = {
+            "clock": self._tick,
             "held": self._hold,
             "stateful": self._fire,
             "meeting": self._meet,
@@ -72,12 +94,26 @@ class Timeline:
         """The watermark of a stream."""
         return self.now[self._streams[name]]
 
-    def set_stream(self, name: str, watermark: int) -> None:
-        """A stream's watermark is at least this; let everything behind it follow."""
+    def set_stream(self, name: str, watermark: int, *, idle: bool | None = None) -> None:
+        """A stream's watermark is at least this, and it is idle or no longer so; let everything behind it follow."""
         index = self._streams[name]
-        if watermark > self.now[index]:
+        changed = idle is not None and idle != self.idle[index]
+        if idle is not None:
+            self.idle[index] = idle
+        if watermark > self.now[index] or changed:
             self.set_now(index, watermark)
             self.follow()
+
+    def is_idle(self, name: str) -> bool:
+        """Whether nothing comes in a stream for now."""
+        return self.idle[self._streams[name]]
+
+    def set_clock(self, now: int) -> None:
+        """It is now this time, in ms since epoch; what goes by the clock follows."""
+        if now > self.clock:
+            self.clock = now
+            if self.clocked:
+                self.follow()
 
     def _last(self, index: int) -> int:
         """The watermark of a line, or if it has ended the one before."""
@@ -127,29 +163,59 @@ class Timeline:
             self._following = False
         self.wake[0] = min([operator.wake() for operator in self._stateful.values()], default=END)
 
+    def _tick(self, index: int, line: Line) -> None:
+        ended = self.now[line.follows[0]] == END
+        self.set_now(index, END if ended else self.clock)
+
     def _hold(self, index: int, line: Line) -> None:
         floor = self._floor(line.owner)
+        self.idle[index] = floor is None and self.idle[line.follows[0]]
         before = self.now[line.follows[0]]
         self.set_now(index, before if floor is None else min(before, floor))
 
     def _fire(self, index: int, line: Line) -> None:
         watermark = self.now[line.follows[0]]
         passed = _back(watermark, line.behind)
+        self.idle[index] = self.idle[line.follows[0]]
         if passed > self.now[index]:
             self._stateful[line.owner].advance(watermark)
             self.set_now(index, passed)
 
     def _meet(self, index: int, line: Line) -> None:
-        self.set_now(index, min(self.now[other] for other in line.follows))
+        if True in self.idle:
+            watermark, self.idle[index] = self._slowest(line)
+        else:
+            watermark = min(self.now[other] for other in line.follows)
+        self.set_now(index, watermark)
 
-    def restore(self, watermarks: dict[str, int]) -> None:
-        """Set the streams' watermarks of the last commit, when everything due by them had fired."""
-        for name, watermark in watermarks.items():
-            if name in self._streams:
-                self.now[self._streams[name]] = watermark
+    def _slowest(self, line: Line) -> tuple[int, bool]:
+        return slowest((self.now[other], self.idle[other]) for other in line.follows)
+
+    @property
+    def met(self) -> dict[str, int]:
+        """How far time has come where several lines meet, by operator; ends of input left out."""
+        return {line.owner: self._last(index) for index, line in enumerate(self.lines) if line.kind == "meeting"}
+
+    def restore(
+        self,
+        watermarks: Mapping[str, int],
+        idle: Collection[str] = (),
+        clock: int = START,
+        met: Mapping[str, int] | None = None,
+    ) -> None:
+        """Set the streams' watermarks of the last commit, when everything due by them had fired, which were `idle`, the
+        clock, and how far time was where lines meet, which tells more where one of them had been idle."""
+        self.clock = clock
+        for name, index in self._streams.items():
+            self.now[index] = watermarks.get(name, START)
+            self.idle[index] = name in idle
         for index, line in enumerate(self.lines):
-            if line.kind != "stream":
-                self.now[index] = _back(min(self.now[other] for other in line.follows), line.behind)
+            if line.kind == "clock":
+                self.now[index] = clock
+            elif line.kind != "stream":
+                watermark, self.idle[index] = self._slowest(line)
+                kept = START if met is None or line.kind != "meeting" else met.get(line.owner, START)
+                self.now[index] = max(kept, _back(watermark, line.behind))
 
 
 def _back(watermark: int, behind: int) -> int:

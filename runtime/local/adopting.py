@@ -6,6 +6,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from ...planner.plan import Plan
+from ..kernel.times import START
 from .checkpoint import Checkpoint, decode
 from .commits import Home
 
@@ -44,6 +45,7 @@ def _merged(
         offsets=_latest([other.offsets for other in others], inputs),
         highs=_latest([other.highs for other in others], inputs),
         producers=producers,
+        clock=max((other.clock for other in others), default=START) if own.blank else own.clock,
         changelogs=_latest([other.changelogs for other in others], operators),
     )
 

@@ -4,14 +4,15 @@ from msgspec import DecodeError, Struct, json, structs
 
 from ...dsl.errors import SystemProblem
 from ..kernel.program import Position
+from ..kernel.times import START
 
 VERSION = 1
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """Where a task stands: for each input stream the offset before which every message has landed, how far event time
-    had come (see `Position`), and, by operator, where the changelog of its state ended. Which producers have `ended` is
-    known of one `run` alone."""
+    and the clock had come (see `Position`), and, by operator, where the changelog of its state ended. Which producers
+    have `ended` is known of one `run` alone."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -20,6 +21,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     changelogs: dict[str, int] = {}
     run: str = ""
     ended: dict[str, list[int]] = {}
+    idle: dict[str, list[int]] = {}
+    clock: int = START
+    met: dict[str, int] = {}
 
     @property
     def blank(self) -> bool:
@@ -29,7 +33,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     @property
     def position(self) -> Position:
         told = {stream: dict(told) for stream, told in self.producers.items()}
-        return Position(dict(self.highs), told, dict(self.ended))
+        return Position(dict(self.highs), told, dict(self.ended), dict(self.idle), self.clock, dict(self.met))
 
     def within(self, run: str) -> "Checkpoint":
         """The same, without what is known of another run."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from ...dsl.errors import NoProgressError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..clock import wall_clock
 from ..report import Report
 from ..systems.contract import Batch, Consumer, StreamPartition
 from .checkpoint import Checkpoint
@@ -46,6 +47,7 @@ class Container:
         telling: Telling,
         clock: Callable[[], float] = time.monotonic,
         place: Place | None = None,
+        wall: Callable[[], int] = wall_clock,
     ) -> None:
         self._plan = plan
         self._tasks = tasks
@@ -57,6 +59,8 @@ class Container:
         self._stop = stop
         self._telling = telling
         self._clock = clock
+        self._wall = wall
+        self._clocked = [task for task in tasks if task.clocked]
         self._place = place
         self._others = place is not None and place.membership.containers > 1
         self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
@@ -101,6 +105,7 @@ class Container:
         """One turn of the loop; whether there was anything to do. Waits up to `patience` seconds for what to read."""
         fed = self._read(patience)
         moved = bool(fed)
+        self._tell_clock()
         for task in self._tasks:
             if task.name not in self._draining:
                 moved |= task.step()
@@ -113,6 +118,14 @@ class Container:
         if self._clock() >= self._next_trim:
             self._trim()
         return moved
+
+    def _tell_clock(self) -> None:
+        """Tell tasks the time, but those that commit once what is under way has landed: nothing is to fire there."""
+        if self._clocked:
+            now = self._wall()
+            for task in self._clocked:
+                if task.name not in self._draining:
+                    task.tell_clock(now, self._telling.behind(task))
 
     def _trim(self) -> None:
         """Let go of what all tasks have passed of the streams between them."""

@@ -1,9 +1,11 @@
 """A task of the local engine: one partition of every input of a stage, with its state, outputs and checkpoints."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
@@ -18,6 +20,9 @@ from .checkpoint import Checkpoint
 from .commits import Commits, Home, Outbox
 from .landing import Landing
 from .routing import Router
+
+_NOTHING = (START, False, False)
+"""Nothing to tell of a border: no time yet, and neither ended nor idle."""
 
 SLICE = 5000
 """Most messages that a task processes before the others have their turn."""
@@ -84,7 +89,7 @@ class LocalTask:
         self._last = found
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
         self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
-        self._told: dict[str, tuple[int, bool]] = {}
+        self._told: dict[str, tuple[int, bool, bool]] = {}
         self._processed: dict[str, int] = {}
         self.taken: dict[str, int] = {}
         self.commits = 0
@@ -140,6 +145,17 @@ class LocalTask:
         return any(queue.batches for queue in self._queues.values())
 
     # Working.
+
+    def tell_clock(self, now: int, unread: Collection[str] | None) -> None:
+        """It is now this time, in ms since epoch; `unread` are the inputs that hold messages which were not read yet,
+        None where that is not known."""
+        queued = [stream for stream, queue in self._queues.items() if queue.batches]
+        self.work.tell_clock(now, None if unread is None else {*unread, *queued})
+
+    @property
+    def clocked(self) -> bool:
+        """Whether it must be told the time."""
+        return self._program.clocked
 
     def step(self) -> bool:
         """Process some of what is queued; whether there was anything to do."""
@@ -223,7 +239,7 @@ class LocalTask:
     def news(self) -> bool:
         """Whether a commit would say more than the last."""
         moved = any(landing.position() != self._last.offsets.get(name, 0) for name, landing in self._landings.items())
-        ended = any(self.work.watermark_of(id) == END and not self._told.get(id, (0, False))[1] for id in self._borders)
+        ended = any(self.work.watermark_of(id) == END and not self._told.get(id, _NOTHING)[1] for id in self._borders)
         return moved or ended or self._router.unflushed
 
     @property
@@ -250,8 +266,11 @@ class LocalTask:
             changelogs=self._last.changelogs,
             run=self._run.id if position.ended else "",
             ended=position.ended,
+            idle=position.idle,
+            clock=position.clock,
+            met=position.met,
         )
-        if now == self._last and not told and not self._router.unflushed:
+        if structs.replace(now, clock=self._last.clock) == self._last and not told and not self._router.unflushed:
             return None
         self._router.flush()
         return now
@@ -282,12 +301,13 @@ class LocalTask:
         for id, stream in self._borders.items():
             ended = self.work.watermark_of(id) == END and not self.work.busy
             # Where no input of this task leads there, time must not wait for it.
-            told = END if id in self._silent else self.work.told_watermark_of(id), ended
-            if told == self._told.get(id) or told == (START, False):
+            idle = self.work.is_idle(id) and not self.work.busy
+            told = END if id in self._silent else self.work.told_watermark_of(id), ended, idle
+            if told == self._told.get(id, _NOTHING):
                 continue
             self._told[id] = told
             news = True
-            control = Control(self._run.id, self._run.generation, self.number, self.stage.tasks, told[0], ended)
+            control = Control(self._run.id, self._run.generation, self.number, self.stage.tasks, *told)
             for partition in range(self._run.plan.stream(stream).partitions):
                 self.outbox.append(stream, partition, [control_record(control, max(told[0], 0))])
         return news

@@ -76,10 +76,10 @@ class Telling:
             self._ends.wait(PATIENCE_SECONDS)
             self._say("done", tasks, self._lags(tasks))
 
-    def behind(self, task: LocalTask) -> list[str]:
-        """The inputs of a task that hold messages which it has not read, as far as is known."""
-        lags = self._lags([task]) or {}
-        return [stream for (stream, _), lag in lags.items() if lag > 0]
+    def behind(self, task: LocalTask) -> list[str] | None:
+        """The inputs of a task that hold messages which it has not read; None where that is not known."""
+        lags = self._lags([task])
+        return None if lags is None else [stream for (stream, _), lag in lags.items() if lag > 0]
 
     def _is_due(self, phase: str) -> bool:
         now = self._clock()

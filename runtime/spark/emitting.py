@@ -79,7 +79,8 @@ class Emitter:
     def tell(self, task: StageTask, rows: list[Row]) -> None:
         """Tell every bucket behind a border how far time has come here."""
         for id in self._borders:
-            rows.extend(watermarks(self._cargo, self._streams[id], self._producer, task.told_watermark_of(id)))
+            told = Watermark(self._streams[id], self._producer, task.told_watermark_of(id), task.is_idle(id))
+            rows.extend(watermarks(self._cargo, told))
 
     def count(
         self, task: StageTask, read: dict[str, int], rows: list[Row], watermarks: Mapping[str, int] | None = None
@@ -97,9 +98,9 @@ class Emitter:
             rows.append((OUTPUT, self._bucket, encode(Counts(Tally(counts, dict(watermarks or {}))))))
 
 
-def watermarks(cargo: Cargo, stream: str, producer: int, watermark: int) -> list[Row]:
-    """Rows that tell every bucket where `stream` is read how far one producer has come."""
-    if watermark == START:
+def watermarks(cargo: Cargo, told: Watermark) -> list[Row]:
+    """Rows that tell every bucket where a stream is read how far one producer has come."""
+    if told.time == START and not told.idle:
         return []
-    level, block = cargo.levels.of_stream[stream], encode(Watermark(stream, producer, watermark))
+    level, block = cargo.levels.of_stream[told.stream], encode(told)
     return [(level, bucket, block) for bucket in range(cargo.buckets)]

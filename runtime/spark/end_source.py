@@ -11,7 +11,6 @@ stops. What comes in between is read with the batch that ends the input, if not 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,24 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from .connection import Offsets
+from .control import told_time, word_rows, words
 from .kafka_offsets import offsets_of
 from .noted import PLANNED, reached
-from .rows import SPARK_SCHEMA, arrow_batch
+from .rows import SPARK_SCHEMA
 from .shipping import Shipment
-from .sources import end_of_input
 
 
 class EndOptions(msgspec.Struct, frozen=True):
     """What the source is told: where Spark notes its batches, the offsets that the input begins and ends at, and whom
-    to tell. Without `ends` the input has none. `at_once` says that the next batch takes all that there is."""
+    to tell. Without `ends` the input has none. `at_once` says that the next batch takes all that there is, `clocked`
+    that time is to be told."""
 
     checkpoint: str
     starts: Offsets
     ends: Offsets | None
     at_once: bool
     shipment: Shipment
-
-
-@dataclass
-class EndOfInput(InputPartition):
-    """The input has ended, for the `number`th time."""
-
-    number: int
+    clocked: bool = False
 
 
 def left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
@@ -69,14 +63,14 @@ class EndDataSource(DataSource):
 
 
 class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offsets count how many times the input has ended."""
+    """Its offsets count how many times the input has ended, and hold the last time that was told."""
 
     def __init__(self, told: EndOptions) -> None:
         self._told = told
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"ends": 0}
+        return {"ends": 0, "time": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The end is known already."""
@@ -87,7 +81,8 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._last is None:
             self._last = start["ends"] + 1
-        return {"ends": self._last} if self._at_end() else start
+        time = told_time(_time(start), wanted=self._told.clocked and self._told.ends is None)
+        return {"ends": self._last if self._at_end() else start["ends"], "time": time}
 
     def _at_end(self) -> bool:
         told = self._told
@@ -96,7 +91,15 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return left(Path(told.checkpoint), told.starts, told.ends) == 0
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return [EndOfInput(end["ends"])] if start["ends"] < end["ends"] else []
+        return words((start["ends"], end["ends"]), (_time(start), _time(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield arrow_batch(end_of_input(self._told.shipment))
+        told = word_rows(partition, self._told.shipment)
+        if told is not None:
+            yield told
+
+
+def _time(offsets: dict[str, Any]) -> int:
+    # Offsets of before there was a clock have none.
+    found: int = offsets.get("time", 0)
+    return found

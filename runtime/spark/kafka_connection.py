@@ -71,7 +71,9 @@ class KafkaConnection:
         rows = read.mapInArrow(through_level_zero(part.shipment, part.sources, self.outputs(part)), SPARK_SCHEMA)
         if not part.keeps_state:
             return rows
-        told = EndOptions(str(part.checkpoint.absolute()), part.starts, ends, at_once, part.shipment)
+        told = EndOptions(
+            str(part.checkpoint.absolute()), part.starts, ends, at_once, part.shipment, part.levels.clocked
+        )
         return rows.union(session.readStream.format(EndDataSource.name()).option("told", _json(told)).load())
 
     def _reader(self, session: "SparkSession", starts: Offsets) -> "DataStreamReader":

@@ -15,7 +15,9 @@ from ...planner.plan import Plan, PlannedStage
 class Levels:
     """Where each stage runs, which stream is read at which level, and how many producers tell each stream's time.
 
-    `forwarded` are the sources that level 0 hands on as they are.
+    `forwarded` are the sources that level 0 hands on as they are. `patience` tells of streams that level 0 writes or
+    hands on after how many ms without messages each producer is idle, None where it never is. `clocked` says that some
+    of it goes by the clock.
     """
 
     of_stage: Mapping[str, int]
@@ -23,6 +25,8 @@ class Levels:
     producers: Mapping[str, int]
     forwarded: frozenset[str]
     count: int
+    patience: Mapping[str, tuple[int | None, ...]]
+    clocked: bool
 
     def stages_at(self, level: int) -> list[str]:
         return [stage for stage, found in self.of_stage.items() if found == level]

@@ -52,6 +52,7 @@ class LogConnection:
             batch_records=settings.spark_batch_records,
             first={name: admin.ends(name) for name in part.sources if name in bootstrap_streams(part.plan)},
             shipment=part.shipment,
+            clocked=part.levels.clocked,
         )
         return session.readStream.format(LogDataSource.name()).option("told", msgspec.json.encode(told).decode()).load()
 

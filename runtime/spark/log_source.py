@@ -16,15 +16,16 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from ..systems.log.reader import LogReader
 from ..systems.problems import outside
+from .control import told_time, word_rows, words
 from .rows import SPARK_SCHEMA, arrow_batch
 from .shipping import Shipment
-from .sources import end_of_input, level_zero
+from .sources import level_zero
 
 
 class LogOptions(msgspec.Struct, frozen=True):
     """What a source is told: where the log is, which offsets to begin at and where to stop, by stream, whether the
     input ends there, how many records of a partition one batch may have, and what to do with them. `first` are the
-    streams that come before the others, with the ends up to which they do."""
+    streams that come before the others, with the ends up to which they do. `clocked` says that time is to be told."""
 
     directory: str
     starts: dict[str, list[int]]
@@ -33,13 +34,16 @@ class LogOptions(msgspec.Struct, frozen=True):
     batch_records: int
     shipment: Shipment
     first: dict[str, list[int]] = {}
+    clocked: bool = False
 
 
 class LogOffsets(msgspec.Struct, frozen=True):
-    """How far a query has come: offsets by stream and partition, and how many times the input has ended."""
+    """How far a query has come: offsets by stream and partition, how many times the input has ended, and the last time
+    that was told, in ms since epoch."""
 
     streams: dict[str, list[int]]
     ends: int = 0
+    time: int = 0
 
 
 @dataclass
@@ -50,13 +54,6 @@ class LogRange(InputPartition):
     partition: int
     start: int
     end: int
-
-
-@dataclass
-class EndOfInput(InputPartition):
-    """The input has ended, for the `number`th time."""
-
-    number: int
 
 
 class LogDataSource(DataSource):
@@ -109,7 +106,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._last_end is None:
             self._last_end = begun.ends + self._told.closing
         reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
-        return _plain(LogOffsets(streams, self._last_end if reached else begun.ends))
+        # To the end no batch is made of time alone: it would never come there.
+        time = told_time(begun.time, wanted=self._told.clocked and self._told.ends is None)
+        return _plain(LogOffsets(streams, self._last_end if reached else begun.ends, time))
 
     def _check(self, begun: LogOffsets, target: dict[str, list[int]]) -> None:
         for stream, ends in target.items():
@@ -125,12 +124,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for number, (first, last) in enumerate(zip(begun.streams[stream], ends, strict=True))
             if first < last
         ]
-        return [*found, EndOfInput(reached.ends)] if begun.ends < reached.ends else found
+        return [*found, *words((begun.ends, reached.ends), (begun.time, reached.time))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         shipment = self._told.shipment
-        if isinstance(partition, EndOfInput):
-            yield arrow_batch(end_of_input(shipment))
+        told = word_rows(partition, shipment)
+        if told is not None:
+            yield told
             return
         assert isinstance(partition, LogRange)
         where = partition.stream, partition.partition
@@ -151,4 +151,4 @@ def _offsets(found: dict[str, Any]) -> LogOffsets:
 
 
 def _plain(offsets: LogOffsets) -> dict[str, Any]:
-    return {"streams": offsets.streams, "ends": offsets.ends}
+    return {"streams": offsets.streams, "ends": offsets.ends, "time": offsets.time}

@@ -6,6 +6,7 @@ import networkx as nx
 
 from ...dsl.operators import Source
 from ...planner.plan import Plan, PlannedStage
+from ..kernel.shape import by_clock
 from .levels import Levels
 
 
@@ -37,7 +38,22 @@ def levels(plan: Plan, part: list[PlannedStage], buckets: int) -> Levels:
     forwarded = frozenset(name for name in sources if reading[name] > 0)
     producers = {name: _producers(plan, name, of_stage, buckets) for name in reading}
     ordered = {stage.id: of_stage[stage.id] for stage in part}
-    return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1)
+    patience = {name: _patience(plan, name, of_stage) for name in reading if reading[name] > 0}
+    operators = [plan.pipeline.operator(id) for stage in part for id in stage.operators]
+    clocked = any(by_clock(operator) for operator in operators) or any(map(any, patience.values()))
+    return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, patience, clocked)
+
+
+def _patience(plan: Plan, stream: str, of_stage: Mapping[str, int]) -> tuple[int | None, ...]:
+    """After how many ms without messages each producer of a stream is idle that level 0 writes or hands on."""
+    planned = plan.stream(stream)
+    if planned.kind == "source":
+        names: tuple[str, ...] = (stream,)
+    else:
+        writer = plan.stage(plan.operator(planned.written_by[0]).stage)
+        names = writer.inputs if of_stage[writer.id] == 0 else ()
+    waits = {op.stream: op.idle_after for op in plan.pipeline.operators if isinstance(op, Source)}
+    return tuple(waits[name] for name in names for _ in range(plan.stream(name).partitions))
 
 
 def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: int) -> int:

@@ -36,12 +36,17 @@ class _Shelf(msgspec.Struct, array_like=True):
 
 
 class Index(msgspec.Struct, array_like=True):
-    """What a bucket holds: the pages of each prefix, and what the kernel wants remembered of its inputs, by stage."""
+    """What a bucket holds: the pages of each prefix, and what is to be remembered of its inputs, by stage: see
+    `Position`. `heard` tells when, by the clock, each producer of a stream was last heard of."""
 
     version: int = VERSION
     shelves: dict[bytes, _Shelf] = {}
     highs: dict[str, dict[str, int]] = {}
     producers: dict[str, dict[str, dict[int, int]]] = {}
+    idle: dict[str, dict[str, list[int]]] = {}
+    clocks: dict[str, int] = {}
+    met: dict[str, dict[str, int]] = {}
+    heard: dict[str, dict[str, dict[int, int]]] = {}
 
 
 _INDEX = b"\0index"

@@ -84,11 +84,12 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
 
 
 class Watermark(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """How far a producer of a stream has come, in ms since epoch."""
+    """How far a producer of a stream has come, in ms since epoch, and whether nothing comes to it for now."""
 
     stream: str
     producer: int
     time: int
+    idle: bool = False
 
 
 class Ended(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -101,12 +102,16 @@ class Counts(msgspec.Struct, array_like=True, frozen=True, tag=3):
     tally: Tally
 
 
-Block = Messages | Watermark | Ended | Counts
+class Tick(msgspec.Struct, array_like=True, frozen=True, tag=4):
+    """Time has passed: whoever goes by the clock is to look at it."""
+
+
+Block = Messages | Watermark | Ended | Counts | Tick
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Block).decode
 decode_messages = msgspec.msgpack.Decoder(Messages).decode
-decode_head = msgspec.msgpack.Decoder(Head | Watermark | Ended | Counts).decode
+decode_head = msgspec.msgpack.Decoder(Head | Watermark | Ended | Counts | Tick).decode
 
 
 def message_blocks(found: Messages) -> Iterator[bytes]:

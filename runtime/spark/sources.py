@@ -30,6 +30,8 @@ from .rows import (
     Ended,
     Messages,
     Row,
+    Tick,
+    Watermark,
     by_bucket,
     encode,
     messages_of,
@@ -73,9 +75,18 @@ def level_zero(
 
 def end_of_input(shipment: Shipment) -> list[Row]:
     """Tell every bucket of every level that the input has ended."""
+    return _to_all(shipment, Ended())
+
+
+def passing_time(shipment: Shipment) -> list[Row]:
+    """Let every bucket of every level look at the clock."""
+    return _to_all(shipment, Tick())
+
+
+def _to_all(shipment: Shipment, word: Ended | Tick) -> list[Row]:
     cargo, _ = unpack(shipment)
     levels = range(1, cargo.levels.count)
-    return [(level, bucket, encode(Ended())) for level in levels for bucket in range(cargo.buckets)]
+    return [(level, bucket, encode(word)) for level in levels for bucket in range(cargo.buckets)]
 
 
 def _told(stream: str, partition: int, watermark: int) -> dict[str, int]:
@@ -165,7 +176,7 @@ class _Forward:
     def finish(self, rows: list[Row]) -> None:
         cargo, failures = self._cargo, self._failures
         watermark = self._high - self._source.out_of_order if self._high > START else START
-        rows.extend(watermarks(cargo, self._stream, self._partition, watermark))
+        rows.extend(watermarks(cargo, Watermark(self._stream, self._partition, watermark)))
         # Those that do not fail here are given to the source's operators, and counted, where its stage runs.
         counts = {"read": {self._stream: self._read}, "given": failures.counts, "failed": failures.counts}
         tally = Tally(counts, _told(self._stream, self._partition, watermark))

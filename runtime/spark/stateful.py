@@ -4,16 +4,18 @@ Spark keeps the bytes; keys, windows, timers and watermarks are the kernel's. Ea
 every source partition that moves tells all of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from ..clock import wall_clock
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
 from ..kernel.state import Change
+from ..kernel.times import START
 from .emitting import Emitter
 from .feeding import Feeder
 from .outputs import Output, Outputs, as_rows
@@ -97,7 +99,13 @@ def _inbox(blocks: Iterable[bytes]) -> _Inbox:
 
 
 def process_bucket(
-    shipment: Shipment, level: int, bucket: int, blocks: Iterable[bytes], blobs: Blobs, output: Output = as_rows
+    shipment: Shipment,
+    level: int,
+    bucket: int,
+    blocks: Iterable[bytes],
+    blobs: Blobs,
+    output: Output = as_rows,
+    clock: Callable[[], int] = wall_clock,
 ) -> list[Row]:
     """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`."""
     cargo, _ = unpack(shipment)
@@ -107,7 +115,7 @@ def process_bucket(
     changes: list[Change] = []
     with Feeder() as feeder, ExitStack() as stack:
         for stage in cargo.levels.stages_at(level):
-            at_work = _StageAtWork(shipment, stage, bucket, pages, output, stack)
+            at_work = _StageAtWork(shipment, stage, bucket, pages, output, stack, clock())
             at_work.process(feeder, inbox, made)
             changes.extend(at_work.task.changes())
     pages.write(changes)
@@ -118,26 +126,31 @@ class _StageAtWork:
     """One stage, on one bucket, in one batch."""
 
     def __init__(
-        self, shipment: Shipment, stage: str, bucket: int, pages: Pages, output: Output, stack: ExitStack
+        self, shipment: Shipment, stage: str, bucket: int, pages: Pages, output: Output, stack: ExitStack, now: int
     ) -> None:
         cargo, _ = unpack(shipment)
         self._stage, self._pages = cargo.plan.stage(stage), pages
-        told = {stream: dict(found) for stream, found in pages.index.producers.get(stage, {}).items()}
+        index = pages.index
+        told = {stream: dict(found) for stream, found in index.producers.get(stage, {}).items()}
+        idle, clock = dict(index.idle.get(stage, {})), index.clocks.get(stage, START)
+        met = dict(index.met.get(stage, {}))
         expected = {stream: cargo.levels.producers[stream] for stream in self._stage.inputs}
-        position = Position(producers=told)
+        position = Position(producers=told, idle=idle, clock=clock, met=met)
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
-        self._counted = cargo.levels.forwarded
+        self._levels = cargo.levels
+        self._clock = max(clock, now) if cargo.levels.clocked else START
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
+        feeder.run(self.task, lambda: self.task.tell_clock(self._clock))
         for stream in self._stage.inputs:
             for producer, _, of, block in inbox.messages:
                 if of == stream:
                     found = decode_messages(block)
                     feeder.feed(self.task, stream, producer, found.positions, found.records())
-                    if stream not in self._counted:
+                    if stream not in self._levels.forwarded:
                         read[stream] = read.get(stream, 0) + len(found.positions)
                     self._emitter.take(self.task, made)
         feeder.run(self.task, lambda: self._tell(inbox))
@@ -147,13 +160,38 @@ class _StageAtWork:
         self._emitter.flush()
         self._emitter.tell(self.task, made)
         self._emitter.count(self.task, read, made)
-        self._pages.index.producers[self._stage.id] = self.task.position().producers
+        self._remember()
+
+    def _remember(self) -> None:
+        index, stage, position = self._pages.index, self._stage.id, self.task.position()
+        index.producers[stage] = position.producers
+        if self._levels.clocked:
+            index.idle[stage], index.clocks[stage], index.met[stage] = position.idle, position.clock, position.met
 
     def _tell(self, inbox: _Inbox) -> None:
         """Take in how far the producers have come, now that no message of this batch is left to come."""
         for told in inbox.watermarks:
             if told.stream in self._stage.inputs:
-                self.task.inputs.tell(told.stream, told.producer, told.time)
+                self.task.inputs.tell(told.stream, told.producer, told.time, idle=told.idle)
+        if self._levels.clocked:
+            self._rest({(told.stream, told.producer) for told in inbox.watermarks})
+
+    def _rest(self, heard: Set[tuple[str, int]]) -> None:
+        """Sources that were not heard of for long enough are idle, and their time goes on with the clock."""
+        now, inputs = self._clock, self.task.inputs
+        kept = self._pages.index.heard.setdefault(self._stage.id, {})
+        for stream in self._stage.inputs:
+            since, told = kept.setdefault(stream, {}), self.task.position().producers.get(stream, {})
+            for producer, patience in enumerate(self._levels.patience[stream]):
+                if patience is None:
+                    continue
+                quiet = now - since.setdefault(producer, now)
+                if (stream, producer) in heard:
+                    since[producer] = now
+                elif quiet >= patience:
+                    passed, known = quiet - quiet % patience, told.get(producer, START)
+                    since[producer] += passed
+                    inputs.tell(stream, producer, known if known == START else known + passed, idle=True)
 
     def _end(self) -> None:
         for stream in self._stage.inputs:

@@ -243,7 +243,7 @@ class PipelineDriver:
         telling = Telling(self.plan, Ends(self._admin), None, clock=clock)
         consumer = self._system.consumer()
         self._container = Container(
-            self.plan, tasks, consumer, commits, self._settings, None, stop, telling, clock=clock
+            self.plan, tasks, consumer, commits, self._settings, None, stop, telling, clock=clock, wall=lambda: self.now
         )
         self._container.start()
         self._run(self._settle())

@@ -200,6 +200,32 @@ def test_m01_a_stream_is_as_far_as_its_slowest_producer() -> None:
     assert [inputs.observe("int", pack_stamp(*one)) for one in told] == [START, 3, 3, 8]
 
 
+def idle(producer: int) -> bytes:
+    ((_, stamp),) = control_record(Control("run", 0, producer, 2, START, False, True), 0)[3]
+    return stamp
+
+
+def test_m04_a_producer_to_which_nothing_comes_is_not_waited_for() -> None:
+    inputs, _ = inputs_of_two_producers()
+    told = [pack_stamp(0, 1), idle(1), pack_stamp(0, 5), pack_stamp(1, 3), pack_stamp(0, 9)]
+    assert [inputs.observe("int", stamp) for stamp in told] == [START, 1, 5, 5, 5]
+
+
+def test_m04_time_passes_a_partition_that_is_empty_from_the_start() -> None:
+    pipeline = Pipeline("startup")
+    source = pipeline.stream("in", value=int, idle_after=timedelta(minutes=10))
+    keyed = source.partition_by(lambda _: "k", id="by", key_type=str)
+    keyed.window(tumbling(timedelta(milliseconds=1)), count(), id="window").send_to("out")
+    with PipelineDriver(pipeline, partitions=2) as driver:
+        driver.send("in", 0, timestamp=1, partition=0)
+        driver.advance(timedelta(minutes=9))
+        driver.send("in", 0, timestamp=2, partition=0)
+        assert driver.read("out") == []
+        driver.advance(timedelta(minutes=1))
+        driver.send("in", 0, timestamp=5, partition=0)
+        assert [message.timestamp for message in driver.read("out")] == [1, 2]
+
+
 def test_m07_each_task_behind_a_border_follows_the_slowest_source() -> None:
     pipeline = Pipeline("far")
     keyed = pipeline.stream("in", value=int).partition_by(lambda _: "k", id="by", key_type=str)

@@ -16,7 +16,6 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys(("R18", "R19", "R20", "R26", "C01", "C02", "C03", "O10", "O11", "O13", "O14"), INTERNAL),
     **dict.fromkeys(("C06",), "a commit is not asked for by messages here"),
     **dict.fromkeys(("O02", "O04", "O05", "O06", "O08"), "start points and resets are a later feature"),
-    **dict.fromkeys(("M04",), "idle_after is a later feature"),
     **dict.fromkeys(("M09", "M10"), INTERNAL),
     **dict.fromkeys(("E05", "P16", "EL02", "EL03"), BROADCAST),
     **dict.fromkeys(("E07", "T09", "T10"), "side inputs and bootstrap streams are a later feature"),

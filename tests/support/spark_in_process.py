@@ -20,7 +20,7 @@ from fluvial.runtime.spark.rows import (
     decode,
 )
 from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
-from fluvial.runtime.spark.sources import end_of_input, level_zero
+from fluvial.runtime.spark.sources import end_of_input, level_zero, passing_time
 from fluvial.runtime.spark.stateful import process_bucket
 from fluvial.runtime.spark.tally import Tally
 from fluvial.runtime.systems.contract import Batch
@@ -47,7 +47,7 @@ class Blobs:
 
 @dataclass
 class Query:
-    """One connected part of a plan, its state by level and bucket, and what it has written."""
+    """One connected part of a plan, its state by level and bucket, what it has written, and the time by its clock."""
 
     plan: Plan
     shipment: Shipment
@@ -56,10 +56,11 @@ class Query:
     state: dict[tuple[int, int], Blobs] = field(default_factory=lambda: defaultdict(Blobs))
     written: Outputs = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
+    now: int = 0
 
-    def batch(self, ranges: list[Batch], *, end: bool = False) -> None:
+    def batch(self, ranges: list[Batch], *, end: bool = False, tick: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
-        rows = end_of_input(self.shipment) if end else []
+        rows = [*(passing_time(self.shipment) if tick else []), *(end_of_input(self.shipment) if end else [])]
         for found in ranges:
             for made in level_zero(self.shipment, found.stream, found.partition, _pieces(found)):
                 rows += made
@@ -82,7 +83,8 @@ class Query:
                 mine[bucket].append(block)
         for bucket, blocks in sorted(mine.items()):
             # A shuffle keeps no order between the tasks that feed it.
-            passed += process_bucket(self.shipment, level, bucket, blocks[::-1], self.state[(level, bucket)])
+            state = self.state[(level, bucket)]
+            passed += process_bucket(self.shipment, level, bucket, blocks[::-1], state, clock=lambda: self.now)
         return passed
 
 

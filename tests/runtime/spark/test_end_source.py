@@ -9,7 +9,8 @@ pytest.importorskip("pyspark", reason="the source is one of Spark's")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from fluvial.runtime.spark.end_source import EndOfInput, EndOptions, EndStreamReader, left
+from fluvial.runtime.spark.control import EndOfInput
+from fluvial.runtime.spark.end_source import EndOptions, EndStreamReader, left
 from fluvial.runtime.spark.kafka_offsets import text_of
 from fluvial.runtime.spark.shipping import Shipment
 

@@ -9,7 +9,8 @@ pytest.importorskip("pyspark", reason="the source is one of Spark's")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fluvial.dsl import SystemProblem
-from fluvial.runtime.spark.log_source import EndOfInput, LogOptions, LogRange, LogStreamReader
+from fluvial.runtime.spark.control import EndOfInput
+from fluvial.runtime.spark.log_source import LogOptions, LogRange, LogStreamReader
 from fluvial.runtime.spark.shipping import Shipment
 
 ALL = ReadAllAvailable()

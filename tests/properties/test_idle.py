@@ -1,0 +1,195 @@
+"""Inputs to which nothing comes hold no window back, judged by a model of what each partition has told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import json
+
+from fluvial.dsl import Pane, Pipeline, collect, tumbling
+from fluvial.planner import plan
+from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.testing import PipelineDriver
+from spark_in_process import Query, queries
+
+SIZE, PATIENCE, BEHIND = 10, 50, 4
+PARTS = 3
+Step = tuple[int, int] | int | Literal["restart"]
+"""A message's part of the input and its time, or how long nothing comes, in ms, or a crash."""
+
+MESSAGES = st.tuples(st.integers(0, PARTS - 1), st.integers(0, 300))
+STEPS = st.lists(MESSAGES | st.integers(1, 150), max_size=30)
+STEPS_WITH_CRASHES = st.lists(MESSAGES | st.integers(1, 150) | st.just("restart"), max_size=30)
+
+
+@dataclass
+class Part:
+    """What is known of a partition or a stream: its latest time, when a message last came, and whether it is idle.
+    Without `patience` it never is."""
+
+    patience: int | None = PATIENCE
+    high: int | None = None
+    since: int = 0
+    idle: bool = False
+
+    def rest(self, now: int) -> None:
+        steps = 0 if self.patience is None else (now - self.since) // self.patience
+        if steps:
+            self.idle, self.since = True, self.since + steps * PATIENCE
+            if self.high is not None:
+                self.high += steps * PATIENCE
+
+
+@dataclass
+class Model:
+    """Tumbling windows of one key behind parts that may be idle. `panes` are (end, values), `late` is counted."""
+
+    parts: list[Part] = field(default_factory=lambda: [Part() for _ in range(PARTS)])
+    now: int = 0
+    watermark: int = -(10**18)
+    open: dict[int, list[int]] = field(default_factory=dict)
+    panes: list[tuple[int, list[int]]] = field(default_factory=list)
+    late: int = 0
+
+    def take(self, step: Step) -> None:
+        if step == "restart":
+            for part in self.parts:
+                part.since = self.now
+        elif isinstance(step, int):
+            self.now += step
+            for part in self.parts:
+                part.rest(self.now)
+        else:
+            number, time = step
+            end = time - time % SIZE + SIZE
+            if end <= self.watermark:
+                self.late += 1
+            else:
+                self.open.setdefault(end, []).append(time)
+            part = self.parts[number]
+            part.high = time if part.high is None else max(part.high, time)
+            part.since, part.idle = self.now, False
+        self.follow()
+
+    def follow(self) -> None:
+        busy = [part.high for part in self.parts if not part.idle]
+        rest = [part.high for part in self.parts if part.idle and part.high is not None]
+        least = None if None in busy else min((at for at in busy if at is not None), default=max(rest, default=None))
+        if least is not None:
+            self.watermark = max(self.watermark, least - BEHIND)
+        for end in sorted(self.open):
+            if end <= self.watermark:
+                self.panes.append((end, sorted(self.open.pop(end))))
+
+    def finish(self) -> None:
+        self.panes += [(end, sorted(values)) for end, values in sorted(self.open.items())]
+
+
+WINDOW = tumbling(timedelta(milliseconds=SIZE))
+PATIENT, BEHIND_TIME = timedelta(milliseconds=PATIENCE), timedelta(milliseconds=BEHIND)
+
+
+def behind_a_border() -> Pipeline:
+    """Partitions of one source, whose messages meet behind a border."""
+    made = Pipeline("idle")
+    numbers = made.stream("numbers", value=int, idle_after=PATIENT, out_of_order=BEHIND_TIME)
+    keyed = numbers.partition_by(lambda _: "all", id="together", key_type=str)
+    keyed.window(WINDOW, collect(), id="windows").send_to("windows")
+    return made
+
+
+def merged() -> Pipeline:
+    """Sources that meet within a stage; time waits for the last of them."""
+    made = Pipeline("idle")
+    first, second, third = (
+        made.stream(f"numbers-{n}", key=str, value=int, out_of_order=BEHIND_TIME, idle_after=PATIENT if n < 2 else None)
+        for n in range(PARTS)
+    )
+    first.merge(second, third).window(WINDOW, collect(), id="windows").send_to("windows")
+    return made
+
+
+def parts_of_merged() -> list[Part]:
+    return [Part(), Part(), Part(patience=None)]
+
+
+def judged(model: Model, steps: Sequence[Step]) -> Model:
+    for step in steps:
+        model.take(step)
+    return model
+
+
+def driven(driver: PipelineDriver, steps: Sequence[Step]) -> int:
+    """Do what the steps say; how many messages were late."""
+    whole = any(stream.name == "numbers" for stream in driver.plan.streams)
+    late = 0
+    for step in steps:
+        if step == "restart":
+            late += driver.report().late.get("windows", 0)
+            driver.restart()
+        elif isinstance(step, int):
+            driver.advance(timedelta(milliseconds=step))
+        else:
+            part, time = step
+            if whole:
+                driver.send("numbers", time, timestamp=time, partition=part)
+            else:
+                driver.send(f"numbers-{part}", time, key="all", timestamp=time)
+    return late + driver.report().late.get("windows", 0)
+
+
+@given(STEPS_WITH_CRASHES)
+def test_idle_partitions_hold_nothing_back(steps: list[Step]) -> None:
+    with PipelineDriver(behind_a_border(), partitions=PARTS) as driver:
+        _check(driver, steps, Model())
+
+
+@given(STEPS_WITH_CRASHES)
+def test_idle_streams_hold_nothing_back(steps: list[Step]) -> None:
+    with PipelineDriver(merged()) as driver:
+        _check(driver, steps, Model(parts_of_merged()))
+
+
+def _check(driver: PipelineDriver, steps: list[Step], model: Model) -> None:
+    late = driven(driver, steps)
+    judged(model, steps)
+    assert (_shown(driver), late) == (sorted(model.panes), model.late)
+    driver.end()
+    model.finish()
+    assert _shown(driver) == sorted(model.panes)
+
+
+def _shown(driver: PipelineDriver) -> list[tuple[int, list[int]]]:
+    return sorted((pane.value.window.end, sorted(pane.value.value)) for pane in driver.read("windows"))
+
+
+@given(STEPS)
+def test_spark_knows_the_same_partitions_to_be_idle(steps: list[Step]) -> None:
+    (query,) = queries(plan(behind_a_border(), partitions={"numbers": PARTS}))
+    offsets = [0] * PARTS
+    model = Model()
+    query.batch([], tick=True)
+    for step in steps:
+        model.take(step)
+        if isinstance(step, int):
+            query.now += step
+            query.batch([], tick=True)
+        elif step != "restart":
+            number, time = step
+            record = (None, b"%d" % time, time, ())
+            query.batch([Batch("numbers", number, range(offsets[number], offsets[number] + 1), [record])])
+            offsets[number] += 1
+    assert sorted(_panes(query)) == sorted(model.panes)
+    assert query.tally.counts.get("late", {}).get("windows", 0) == model.late
+    query.batch([], end=True)
+    model.finish()
+    assert sorted(_panes(query)) == sorted(model.panes)
+
+
+def _panes(query: Query) -> list[tuple[int, list[int]]]:
+    decode = json.Decoder(Pane[str, list[int]]).decode
+    panes = [decode(message.value or b"") for message in query.written.get("windows", [])]
+    return [(pane.window.end, sorted(pane.value)) for pane in panes]

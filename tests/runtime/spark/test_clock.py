@@ -1,0 +1,61 @@
+"""Processing time and idle inputs on Spark: windows close though nothing comes."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fluvial.dsl import Pipeline, collect, tumbling
+from fluvial.planner import Settings, plan
+from fluvial.runtime import Progress, run
+from fluvial.runtime.gaps import notes
+from fluvial.runtime.systems import LogSystem
+from targets import contents, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SECOND = timedelta(seconds=1)
+
+
+def by_clock() -> Pipeline:
+    pipeline = Pipeline("clock")
+    words = pipeline.stream("words", key=str, value=str)
+    words.window(tumbling(SECOND), collect(), id="seconds", time="processing").send_to("out")
+    return pipeline
+
+
+def with_idle_partitions() -> Pipeline:
+    pipeline = Pipeline("idle")
+    words = pipeline.stream("words", value=str, idle_after=SECOND)
+    keyed = words.partition_by(str, id="by-word", key_type=str)
+    keyed.window(tumbling(SECOND), collect(), id="seconds").send_to("out")
+    return pipeline
+
+
+@pytest.mark.parametrize("make", [by_clock, with_idle_partitions])
+def test_windows_close_though_nothing_comes(
+    make: Callable[[], Pipeline], tmp_path: Path, spark: "SparkSession"
+) -> None:
+    system = LogSystem(tmp_path / "log", fsync=False)
+    write(system, {"words": [[(b"a", b"a", 1000, ()), (b"a", b"a", 1001, ())], []]})
+    patience = time.monotonic() + 60
+
+    def stop_when_shown(progress: Progress) -> None:
+        if progress.phase == "running" and (progress.written > 2 or time.monotonic() > patience):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    settings = Settings(spark_buckets=2, spark_trigger_interval=timedelta(milliseconds=100))
+    run(make(), engine="spark", system=system, settings=settings, progress=stop_when_shown, spark=spark)
+    assert [record[0] for record in contents(system, "out")] == [b"a"]
+
+
+def test_a_plan_tells_how_seldom_the_clock_is_looked_at() -> None:
+    assert [note.subject for note in notes(plan(by_clock()), "spark")] == ["seconds"]
+    assert [note.subject for note in notes(plan(with_idle_partitions()), "spark")] == ["stream-1"]
