@@ -17,6 +17,7 @@ from .errors import (
 from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
 from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
+from .remote import Batch, Cache, RemoteTable
 from .serde import Serde
 from .sink import Sink
 from .stream import KeyedStream, MessageStream
@@ -25,6 +26,8 @@ from .windows import hopping, session, tumbling, unbounded
 
 __all__ = [
     "Aggregate",
+    "Batch",
+    "Cache",
     "ContainerFailed",
     "ErrorPolicy",
     "FluvialError",
@@ -39,6 +42,7 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "PlanError",
+    "RemoteTable",
     "Retry",
     "Serde",
     "Sink",

@@ -1,6 +1,6 @@
 """Pipelines: what a user writes; a name, and a graph of operators that grows as streams are used."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -9,7 +9,8 @@ from .checks import explain, function, millis, operator_id, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
 from .origin import here
-from .policy import ErrorPolicy, fail
+from .policy import ErrorPolicy, Retry, fail
+from .remote import Batch, Cache, RemoteTable, checked_remote
 from .serde import Serde
 from .stream import KeyedStream, MessageStream
 
@@ -111,6 +112,89 @@ class Pipeline:
             raise PipelineError(explain(wrong, "one handle per stream", "keep the handle and use it in both places"))
         tail = self._add(ops.Source, id=None, inputs=(), **fields)
         return MessageStream(self, tail) if key is None else KeyedStream(self, tail)
+
+    @overload
+    def remote_table(
+        self,
+        name: str,
+        *,
+        read: Callable[[K], Awaitable[V | None]],
+        write: Callable[[K, V | None], Awaitable[Any]] | None = ...,
+        max_in_flight: int = ...,
+        timeout: timedelta = ...,
+        retry: Retry = ...,
+        reads_per_second: float | None = ...,
+        writes_per_second: float | None = ...,
+        cache: Cache | None = ...,
+        batch: None = None,
+    ) -> RemoteTable[K, V]: ...
+    @overload
+    def remote_table(
+        self,
+        name: str,
+        *,
+        read: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]],
+        write: Callable[[Mapping[K, V | None]], Awaitable[Any]] | None = ...,
+        max_in_flight: int = ...,
+        timeout: timedelta = ...,
+        retry: Retry = ...,
+        reads_per_second: float | None = ...,
+        writes_per_second: float | None = ...,
+        cache: Cache | None = ...,
+        batch: Batch,
+    ) -> RemoteTable[K, V]: ...
+    def remote_table(
+        self,
+        name: str,
+        *,
+        read: Callable[[Any], Awaitable[Any]],
+        write: Callable[..., Awaitable[Any]] | None = None,
+        max_in_flight: int = 100,
+        timeout: timedelta = timedelta(seconds=60),
+        retry: Retry = Retry(),  # noqa: B008 - frozen
+        reads_per_second: float | None = None,
+        writes_per_second: float | None = None,
+        cache: Cache | None = None,
+        batch: Batch | None = None,
+    ) -> RemoteTable[Any, Any]:
+        """A table that is kept elsewhere: streams are joined with it, and written to it, by asynchronous functions.
+
+        `await read(key)` gives a key's row, None where there is none; `await write(key, row)` keeps one, and deletes it
+        where the row is None. With `batch=`, `await read(keys)` gives a mapping from those keys that have rows to them,
+        and `await write(rows)` takes such a mapping. Functions may be called again after a crash, so `write` must be
+        idempotent.
+
+        A task makes up to `max_in_flight` calls at once. Each may take `timeout`; one that fails is made again as
+        `retry` says, three times in all if nothing is said, and then is the failure of its message. In each process, a
+        container or a worker of Spark's, no more than `reads_per_second` keys are read, repeats included, and
+        `writes_per_second` written; `cache=` keeps rows there too.
+
+        >>> pipeline = Pipeline("named")
+        >>> async def fetch(user: str) -> str | None:
+        ...     return {"ann": "Ann Lee"}.get(user)
+        >>> users = pipeline.remote_table("users", read=fetch, cache=Cache(size=10_000, ttl=timedelta(minutes=5)))
+        >>> clicks = pipeline.stream("clicks", key=str, value=str)
+        >>> clicks.join(users, lambda url, name: f"{name} saw {url}", id="named").send_to("named")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("clicks", "/home", key="ann")
+        ...     driver.send("clicks", "/home", key="bob")
+        ...     [message.value for message in driver.read("named")]
+        ['Ann Lee saw /home']
+
+        Source: Apache Samza's remote tables.
+        """
+        rates = {"reads_per_second": reads_per_second, "writes_per_second": writes_per_second}
+        return checked_remote(
+            operator_id(name),
+            read,
+            write,
+            max_in_flight=max_in_flight,
+            timeout=timeout,
+            retry=retry,
+            rates=rates,
+            cache=cache,
+            batch=batch,
+        )
 
     @property
     def operators(self) -> tuple[ops.Operator, ...]:

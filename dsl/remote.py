@@ -1,0 +1,131 @@
+"""Remote tables: rows that somebody else keeps, read and written by asynchronous functions of the user's."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from .checks import function, millis, require
+from .errors import PipelineError
+from .policy import Retry
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How many keys are read or written in one call, and how long the first of them waits for others, in ms."""
+
+    size: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Batch:
+    """Lets a remote table read and write many keys with one call: `size` of them, or those that have come `delay` after
+    the first.
+
+    >>> Batch(size=50, delay=timedelta(milliseconds=5)).batching.delay_ms
+    5
+    """
+
+    batching: Batching
+
+    def __init__(self, *, size: int = 100, delay: timedelta = timedelta(milliseconds=10)) -> None:
+        good = isinstance(size, int) and size >= 1
+        require(good, PipelineError, f"Batch: size={size!r}", "a number of keys, 1 or more")
+        object.__setattr__(self, "batching", Batching(size, millis("Batch: delay", delay)))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Cache:
+    """Lets a remote table keep rows in memory: the `size` that were used last, each for `ttl` at most.
+
+    A row that somebody else changes is seen again when its time is over; without `ttl`, not before it is dropped.
+
+    >>> Cache(size=10_000, ttl=timedelta(minutes=5)).ttl_ms
+    300000
+    """
+
+    size: int
+    ttl_ms: int | None
+
+    def __init__(self, *, size: int = 10_000, ttl: timedelta | None = None) -> None:
+        good = isinstance(size, int) and size >= 1
+        require(good, PipelineError, f"Cache: size={size!r}", "a number of rows, 1 or more")
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "ttl_ms", None if ttl is None else millis("Cache: ttl", ttl, least=1))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTable(Generic[K, R]):
+    """A table that is kept elsewhere. Made by `Pipeline.remote_table`, which says what its fields mean.
+
+    >>> async def fetch(user: str) -> dict[str, str] | None:
+    ...     return {"name": user.title()}
+    >>> Pipeline("p").remote_table("users", read=fetch)
+    RemoteTable('users')
+    """
+
+    name: str
+    read: Callable[[Any], Awaitable[Any]]
+    write: Callable[..., Awaitable[Any]] | None
+    max_in_flight: int
+    timeout_ms: int
+    retry: Retry
+    reads_per_second: float | None
+    writes_per_second: float | None
+    cache_size: int
+    cache_ttl_ms: int | None
+    batching: Batching | None
+
+    @property
+    def longest_ms(self) -> int:
+        """How long an answer may take, in ms: all attempts and pauses, and the wait for a batch."""
+        return self.retry.longest_ms(self.timeout_ms) + (self.batching.delay_ms if self.batching else 0)
+
+    def __repr__(self) -> str:
+        return f"RemoteTable({self.name!r})"
+
+
+def checked_remote(
+    name: str,
+    read: Callable[[Any], Awaitable[Any]],
+    write: Callable[..., Awaitable[Any]] | None,
+    *,
+    max_in_flight: int,
+    timeout: timedelta,
+    retry: Retry,
+    rates: Mapping[str, float | None],
+    cache: Cache | None,
+    batch: Batch | None,
+) -> RemoteTable[Any, Any]:
+    """A remote table; raises PipelineError for arguments that make none."""
+    what = f"remote_table {name!r}"
+    function(f"{what}: read", read)
+    if write is not None:
+        function(f"{what}: write", write)
+    good = isinstance(max_in_flight, int) and max_in_flight >= 1
+    require(good, PipelineError, f"{what}: max_in_flight={max_in_flight!r}", "a number of calls, 1 or more")
+    require(isinstance(retry, Retry), PipelineError, f"{what}: retry={retry!r}", "a Retry", "write Retry(attempts=3)")
+    for rate, found in rates.items():
+        good = found is None or (isinstance(found, int | float) and found > 0)
+        require(good, PipelineError, f"{what}: {rate}={found!r}", "a number of keys above 0, or None for no limit")
+    good = cache is None or isinstance(cache, Cache)
+    require(good, PipelineError, f"{what}: cache={cache!r}", "a Cache", "write cache=Cache(size=10_000)")
+    good = batch is None or isinstance(batch, Batch)
+    require(good, PipelineError, f"{what}: batch={batch!r}", "a Batch", "write batch=Batch(size=100)")
+    return RemoteTable(
+        name,
+        read,
+        write,
+        max_in_flight,
+        millis(f"{what}: timeout", timeout, least=1),
+        retry,
+        rates["reads_per_second"],
+        rates["writes_per_second"],
+        0 if cache is None else cache.size,
+        None if cache is None else cache.ttl_ms,
+        None if batch is None else batch.batching,
+    )
