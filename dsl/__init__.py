@@ -20,6 +20,7 @@ from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .serde import Serde
 from .sink import Sink
 from .stream import KeyedStream, MessageStream
+from .table import Table
 from .triggers import Trigger, after, after_count, any_of, repeat
 from .windows import hopping, session, tumbling, unbounded
 
@@ -43,6 +44,7 @@ __all__ = [
     "Serde",
     "Sink",
     "SystemProblem",
+    "Table",
     "TakenOver",
     "Trigger",
     "UnsupportedError",
