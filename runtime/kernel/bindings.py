@@ -16,6 +16,7 @@ from .sessions import SessionOperator
 from .stamps import pack_stamp, stamped
 from .state import Bytes
 from .stateful import StatefulOperator
+from .table_bindings import TABLE_USERS, join_tables, table_of
 from .times import wrong_time
 from .triggers import AT_ONCE, NEVER
 from .tumbling import TumblingOperator
@@ -105,11 +106,14 @@ def _bind_stateful(
     for number, operator in enumerate(task.program.shape.operators.values()):
         make = _STATEFUL.get(type(operator))
         if make is not None:
-            stateful = make(task, operator, env[f"after_{number}"], below, empty)
+            stateful = make(task, operator, env.get(f"after_{number}"), below, empty)
             task.stateful[operator.id] = stateful
             task.timeline.attach(operator.id, stateful)
             env[f"add_{number}"] = stateful.add
             env[f"undo_{number}"] = partial(task.undo, operator.id)
+        use = TABLE_USERS.get(type(operator))
+        if use is not None:
+            env.update({f"{name}_{number}": value for name, value in use(task, operator).items()})
         if isinstance(operator, ops.AsyncFlatMap):
             pool = task.pools[operator.id] = make_pool(operator, env[f"after_{number}"])
             env[f"submit_{number}"] = pool.submit
@@ -190,6 +194,8 @@ def _join(
 _STATEFUL: Mapping[type[ops.Operator], Callable[..., StatefulOperator]] = {
     ops.WindowBy: _window,
     ops.JoinStreams: _join,
+    ops.TableOf: table_of,
+    ops.JoinTables: join_tables,
 }
 
 
@@ -244,4 +250,5 @@ _BINDERS: Mapping[type[ops.Operator], Callable[["StageTask", Any, int], dict[str
     ops.PartitionBy: _partition_by,
     ops.SendTo: _send_to,
     ops.SinkTo: _sink,
+    ops.JoinTable: _function,
 }

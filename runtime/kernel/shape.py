@@ -47,8 +47,12 @@ class Shape:
         """Whether every step of the watermark must be followed at once, not only those that some state waits for."""
         behind_state = any(self.lines[i].kind == "stateful" for line in self.lines for i in line.follows)
         # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
-        at_once = any(isinstance(op, ops.JoinStreams) or lateness_of(op) for op in self.operators.values())
+        at_once = any(self._tells_at_once(op) or lateness_of(op) for op in self.operators.values())
         return behind_state or at_once or any(line.kind in ("held", "meeting") for line in self.lines)
+
+    def _tells_at_once(self, operator: ops.Operator) -> bool:
+        kinds = ops.JoinStreams | ops.JoinTables
+        return isinstance(operator, kinds) or (isinstance(operator, ops.TableOf) and bool(self.followers[operator.id]))
 
     def parts(self, start: str) -> list[str]:
         """The operators that a message from `start` may pass before it meets state or asynchronous work, those
@@ -73,7 +77,7 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
     followers: dict[str, list[str]] = {id: [] for id in operators}
     readers: dict[str, list[str]] = {}
     for id, operator in operators.items():
-        for source in operator.inputs:
+        for source in operator.fed_by:
             crossing = border(pipeline, source)
             (readers.setdefault(source, []) if crossing else followers[source]).append(id)
     for stream in stage.inputs:
@@ -118,7 +122,7 @@ def _draw_lines(shape: Shape) -> None:
     behind: dict[str, int] = dict(by_writer)
     for id, operator in shape.operators.items():
         # In the order they were written, so that inputs come first; a partition_by of this very stage is an entry.
-        lines = sorted({behind[source] if source in behind else by_writer[source] for source in operator.inputs})
+        lines = sorted({behind[source] if source in behind else by_writer[source] for source in operator.fed_by})
         if not lines:
             continue
         line = lines[0] if len(lines) == 1 else add("meeting", tuple(lines), id)
