@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
 from ..kernel.state import Change
+from ..streams import bootstrap_streams
 from .emitting import Emitter
 from .feeding import Feeder
 from .outputs import Output, Outputs, as_rows
@@ -129,10 +130,11 @@ class _StageAtWork:
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
         self._counted = cargo.levels.forwarded
+        self._first = bootstrap_streams(cargo.plan)
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
-        for stream in self._stage.inputs:
+        for stream in sorted(self._stage.inputs, key=self._comes_later):
             for producer, _, of, block in inbox.messages:
                 if of == stream:
                     found = decode_messages(block)
@@ -148,6 +150,9 @@ class _StageAtWork:
         self._emitter.tell(self.task, made)
         self._emitter.count(self.task, read, made)
         self._pages.index.producers[self._stage.id] = self.task.position().producers
+
+    def _comes_later(self, stream: str) -> bool:
+        return stream not in self._first
 
     def _tell(self, inbox: _Inbox) -> None:
         """Take in how far the producers have come, now that no message of this batch is left to come."""
