@@ -120,4 +120,4 @@ class Watch:
     def _reached(self, part: Part, kind: str) -> Offsets:
         """How far the sources were read in the last batch that is planned, or done."""
         told = reached(part.checkpoint, kind)
-        return part.starts if told is None else self._connection.offsets(told)
+        return part.starts if told is None else {**part.starts, **self._connection.offsets(told)}
