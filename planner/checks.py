@@ -76,9 +76,8 @@ def check_types(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
         if isinstance(operator, ops.WindowBy):
             _check_state(operator, flows[operator.inputs[0]])
         if isinstance(operator, ops.JoinStreams):
-            left, right = (flows[source] for source in operator.inputs)
-            check_keys(operator, left, right)
-            _check_sides(operator, left, right)
+            check_keys(operator, flows, "streams")
+            _check_sides(operator, *(flows[source] for source in operator.inputs))
 
 
 def _check_state(operator: ops.WindowBy, flow: Flow) -> None:
@@ -99,8 +98,9 @@ def _check_state(operator: ops.WindowBy, flow: Flow) -> None:
         ) from None
 
 
-def check_keys(operator: ops.Operator, left: Flow, right: Flow, what: str = "streams") -> None:
-    """Refuse an operator whose inputs have keys of different types, so that equal ones would not meet."""
+def check_keys(operator: ops.Operator, flows: Mapping[str, Flow], what: str) -> None:
+    """Refuse a join of `what` whose keys are of different types, so that equal ones would not meet."""
+    left, right = (flows[source] for source in operator.inputs)
     if left.key is None or left.key != right.key:
         found = f"keys of type {shown(left.key) or 'unknown'} and {shown(right.key) or 'unknown'}"
         wrong = f"{operator.kind} {operator.id!r} of {what} with {found}"

@@ -25,9 +25,9 @@ def check_tables(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
             raise PlanError(explain(wrong, "a table that is looked up", remedy, operator.origin))
         _check_changes(operator, filled)
         if isinstance(operator, ops.JoinTable):
-            check_keys(operator, *(flows[source] for source in operator.inputs), "a stream and a table")
+            check_keys(operator, flows, "a stream and a table")
         if isinstance(operator, ops.JoinTables):
-            check_keys(operator, *(flows[source] for source in operator.inputs), "tables")
+            check_keys(operator, flows, "tables")
             _check_kept(operator, flows[operator.id])
         if isinstance(operator, ops.PutTo):
             _check_rows(operator, flows[operator.id], flows[operator.table])

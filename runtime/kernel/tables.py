@@ -6,7 +6,7 @@ from typing import Any
 
 from ...dsl.message import Headers
 from ...dsl.operators import How
-from .state import Bytes, Change, KeyedState
+from .state import Bytes, Change, Codec, KeyedState
 from .times import END
 
 FindRow = Callable[[bytes | None], Any]
@@ -90,6 +90,19 @@ class TableOperator:
 
     def settle(self, room: int) -> int:
         return self._rows.settle(room)
+
+
+def prefix_of(table: str) -> bytes:
+    """What the keys of a table begin with in a task's store."""
+    return KeyedState.prefix_of(table)
+
+
+def row_of(data: bytes) -> bytes:
+    """A row's bytes, from the value that a store has."""
+    return _codec.decode(data)
+
+
+_codec = Codec(bytes)
 
 
 def joined_row(
