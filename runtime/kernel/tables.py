@@ -99,7 +99,8 @@ def prefix_of(table: str) -> bytes:
 
 def row_of(data: bytes) -> bytes:
     """A row's bytes, from the value that a store has."""
-    return _codec.decode(data)
+    row: bytes = _codec.decode(data)
+    return row
 
 
 _codec = Codec(bytes)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rocksdict import AccessType, Options, Rdict
 
@@ -22,12 +22,13 @@ class StoreView:
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
         """The value of a key under a prefix; None if there is none."""
-        found: bytes | None = self._db.get(prefix + key)
-        return found
+        found: Any = self._db.get(prefix + key)
+        return found if isinstance(found, bytes) else None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
-        for key, value in self._db.items(from_key=prefix):
+        entries: Any = self._db.items(from_key=prefix)  # bytes: that is what raw mode says
+        for key, value in entries:
             if not key.startswith(prefix):
                 return
             yield key[len(prefix) :], value
