@@ -29,7 +29,7 @@ class Program:
     @property
     def stateful(self) -> bool:
         """Whether it keeps state."""
-        return any(line.kind == "stateful" for line in self.shape.lines)
+        return any(operator.role == "both" for operator in self.shape.operators.values())
 
 
 def compile_stage(plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stamped: bool) -> Program:

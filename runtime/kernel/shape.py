@@ -1,6 +1,6 @@
 """The shape of a stage for its compiler: entries, who follows whom, what holds messages back, and lines of time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...dsl import operators as ops
@@ -16,13 +16,15 @@ engine alone."""
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An input of a stage: its stream, how it tells time, and the operators that read it. `source` is None for an
-    intermediate stream, whose types are those of the operator `writer`."""
+    intermediate stream, whose types are those of the operator `writer`. `silent`: it fills tables alone, so that its
+    time is nobody's."""
 
     stream: str
     clock: Clock
     source: ops.Source | None
     writer: str
     readers: tuple[str, ...]
+    silent: bool = False
 
 
 @dataclass(slots=True)
@@ -51,8 +53,14 @@ class Shape:
         return behind_state or at_once or any(line.kind in ("held", "meeting") for line in self.lines)
 
     def _tells_at_once(self, operator: ops.Operator) -> bool:
-        kinds = ops.JoinStreams | ops.JoinTables
-        return isinstance(operator, kinds) or (isinstance(operator, ops.TableOf) and bool(self.followers[operator.id]))
+        tables = ops.TableOf | ops.JoinTables
+        told = isinstance(operator, tables) and not self.silent(operator.id)
+        return told or isinstance(operator, ops.JoinStreams)
+
+    def silent(self, id: str) -> bool:
+        """Whether this is a table whose changes nobody follows, so that no time is needed there."""
+        table = isinstance(self.operators[id], ops.TableOf | ops.JoinTables)
+        return table and all(map(self.silent, self.followers[id]))
 
     def parts(self, start: str) -> list[str]:
         """The operators that a message from `start` may pass before it meets state or asynchronous work, those
@@ -88,6 +96,8 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
     made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
     if any(isinstance(op, ops.AsyncFlatMap) for op in operators.values()):
         made.cells = frozenset([*entries, *(id for id, op in operators.items() if op.role == "both")])
+    for stream, entry in entries.items():
+        entries[stream] = replace(entry, silent=all(map(made.silent, entry.readers)))
     _draw_lines(made)
     return made
 
@@ -125,9 +135,12 @@ def _draw_lines(shape: Shape) -> None:
         lines = sorted({behind[source] if source in behind else by_writer[source] for source in operator.fed_by})
         if not lines:
             continue
-        line = lines[0] if len(lines) == 1 else add("meeting", tuple(lines), id)
+        silent = shape.silent(id)
+        line = lines[0] if len(lines) == 1 or silent else add("meeting", tuple(lines), id)
         shape.line_in[id] = line
-        if operator.role == "both":
+        if silent:
+            shape.line_out[id] = line
+        elif operator.role == "both":
             shape.lines.append(Line("stateful", (line,), id, behind=_behind(operator)))
             shape.line_out[id] = len(shape.lines) - 1
             line = out(id, shape.line_out[id])

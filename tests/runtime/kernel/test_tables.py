@@ -249,3 +249,27 @@ def test_a_table_holds_back_no_time_of_what_looks_it_up() -> None:
         for at in (1, 15):
             driver.send("in", str(at), key="a", timestamp=at)
         assert [message.value for message in driver.read("panes")] == [["1:Ada"]]
+
+
+@pytest.mark.parametrize(("followed", "heard"), [(False, 15), (True, 3)])
+def test_the_time_of_a_table_counts_where_somebody_follows_it(followed: bool, heard: int) -> None:
+    pipeline = looked_up()
+    table = pipeline.table("more", key=str, value=str)
+    pipeline.stream("on", key=str, value=str).join(table, shown, id="more-join").send_to("more-out")
+    stage = 1
+    if followed:
+        table.changes().send_to("changes")
+    task = task_of(pipeline, stage)
+    feed(task, "more", row("a", "Ada", at=3))
+    feed(task, "on", row("a", "1", at=15))
+    assert task.inputs.watermark() == heard
+
+
+def test_tables_that_nobody_follows_cost_no_steps_of_time() -> None:
+    pipeline = Pipeline("p")
+    left, right = (pipeline.table(name, key=str, value=str) for name in ("left", "right"))
+    joined = left.join(right, pair, id="pair")
+    pipeline.stream("in", key=str, value=str).join(joined, shown, id="join").send_to("out")
+    assert not program_of(pipeline).shape.exact
+    joined.changes().send_to("changes")
+    assert program_of(pipeline).shape.exact
