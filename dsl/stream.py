@@ -180,7 +180,7 @@ class MessageStream(Generic[V]):
 
     def send_to(
         self,
-        name: "str | Table[Any, V]",
+        name: str | Table[Any, Any],
         *,
         key: Callable[[V], Any] | None = None,
         value: type[V] | Serde[V] | None = None,

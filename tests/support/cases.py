@@ -89,7 +89,7 @@ def cases_of(draw: st.DrawFn, description: Description, max_records: int = 30, n
 @st.composite
 def partitions_for(draw: st.DrawFn, description: Description) -> dict[str, int]:
     """Partition counts for the sources: equal ones where messages of two sources meet by key."""
-    streams = [source.stream for source in (*description.sources, *description.rows)]
+    streams = [*(source.stream for source in description.sources), *(table.stream for table in description.rows)]
     if description.mode == "late":
         return dict.fromkeys(streams, 1)
     different = {stream: number for number, stream in enumerate(streams, 1)}

@@ -390,8 +390,13 @@ class _Draft:
         if node.key not in ("str", "int"):
             return []
         room = MOST_TABLES - len(self.tables)
-        made: list[int | Literal["new", "pair"]] = [*(["new"] * (room > 0)), *(["pair"] * (room > 2))]
-        return [number for number in range(len(self.tables)) if self._may_look_up(node, number)] + made
+        found: list[int | Literal["new", "pair"]] = []
+        found += [number for number in range(len(self.tables)) if self._may_look_up(node, number)]
+        if room > 0:
+            found.append("new")
+        if room > 2:
+            found.append("pair")
+        return found
 
     def _may_look_up(self, node: _Node, number: int) -> bool:
         return self._key_of_table(number) == node.key and self._may_meet(node.stage, self._table_stages[number])

@@ -47,7 +47,7 @@ def record(key: str, value: str) -> Record:
     return key.encode(), value.encode(), 0, ()
 
 
-def written(system: Any) -> list[bytes | None]:
+def written(system: Any) -> list[bytes]:
     return sorted(found[1] or b"" for found in contents(system, "out"))
 
 
@@ -108,3 +108,21 @@ def test_what_a_crash_takes_of_a_table_is_sent_again(steps: list[tuple[str, str]
         driver.end()
         assert sorted(value or b"" for _, value, _, _ in driver.records("out")) == sorted(wanted)
         assert driver.table("last") == {key: str(number) for key, number in seen.items()}
+
+
+def both_sides() -> Pipeline:
+    """Messages look the same table up before a border and behind it."""
+    pipeline = Pipeline("p")
+    table = pipeline.table("table", key=str, value=str)
+    before = pipeline.stream("in", key=str, value=str).join(table, with_row, id="before", how="left")
+    behind = before.partition_by(first_letter, id="by", key_type=str).join(table, with_row, id="behind", how="left")
+    behind.send_to("out", value=str)
+    return pipeline
+
+
+def test_a_table_may_be_looked_up_on_both_sides_of_a_border() -> None:
+    system = MemorySystem()
+    rows = [record("a", "1"), record("b", "2")]
+    write(system, {"table": [rows], "in": [[record("a", "b"), record("b", "a")]]})
+    run(both_sides(), system=system, until="end")
+    assert written(system) == [b"a21", b"b12"]

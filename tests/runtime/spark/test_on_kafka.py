@@ -158,7 +158,8 @@ def test_a_table_is_whole_before_the_first_message(broker: Broker, spark: "Spark
     for number in range(60):
         key = b"ab"[number % 2 :][:1]
         rates[partition_for(key, 2)].append((key, b"%d" % number, 0, ()))
-    inputs = {"rates": rates, "orders": [[(None, b"a%d" % at, 1, ()) for at in range(7)], [(None, b"b", 1, ())]]}
+    orders: list[list[Record]] = [[(None, b"a%d" % at, 1, ()) for at in range(7)], [(None, b"b", 1, ())]]
+    inputs = {"rates": rates, "orders": orders}
     one_a_batch = Settings(spark_batch_records=1, spark_buckets=2)
     found = on_spark_kafka(broker, spark, rated(), inputs, one_a_batch)
     assert_same(found, run_oracle(rated(), inputs))
