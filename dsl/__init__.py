@@ -21,6 +21,7 @@ from .remote import Batch, Cache, RemoteTable
 from .serde import Serde
 from .sink import Sink
 from .stream import KeyedStream, MessageStream
+from .table import Table
 from .triggers import Trigger, after, after_count, any_of, repeat
 from .windows import hopping, session, tumbling, unbounded
 
@@ -47,6 +48,7 @@ __all__ = [
     "Serde",
     "Sink",
     "SystemProblem",
+    "Table",
     "TakenOver",
     "Trigger",
     "UnsupportedError",

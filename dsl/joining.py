@@ -1,4 +1,4 @@
-"""What a join of two streams may be told, checked where it is written."""
+"""What a join may be told, checked where it is written."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,21 +6,56 @@ from typing import Any, get_args
 
 from .checks import function, millis, require
 from .errors import PipelineError
-from .operators import How, Retain, Time
+from .operators import How, Lookup, Retain, Time
+
+
+def check_sides(what: str, *, keyed: bool, same: bool) -> None:
+    """Refuse to join a stream with one that is not `keyed`, or that is the `same`."""
+    remedy = "call .partition_by(fn, id=..., key_type=str) on it, or give the stream key="
+    wrong = f"{what}: the stream it joins with has no key"
+    require(keyed, PipelineError, wrong, "keyed streams", remedy)
+    wrong = f"{what} joins a stream with itself, so that each row would join itself"
+    require(not same, PipelineError, wrong, "two streams", "use map; or join with a map or filter")
 
 
 def checked_join(
     what: str, fn: Callable[[Any, Any], Any], within: timedelta | None, how: How, retain: Retain, time: Time
 ) -> dict[str, Any]:
-    """The fields of the operator but its inputs; raises PipelineError for arguments that make no join."""
+    """The fields of a join of streams but its inputs; raises PipelineError for arguments that make no join."""
     function(what, fn)
-    choices = (("how", how, get_args(How)), ("retain", retain, get_args(Retain)), ("time", time, get_args(Time)))
-    for name, given, known in choices:
-        expected = " or ".join(f'"{word}"' for word in known)
-        require(given in known, PipelineError, f"{what}: {name}={given!r}", expected)
+    _one_of(f"{what}: how", how, get_args(How))
+    _one_of(f"{what}: retain", retain, get_args(Retain))
+    _one_of(f"{what}: time", time, get_args(Time))
     wrong, remedy = f"{what} has no within=", "pass within=timedelta(minutes=10)"
     require(within is not None, PipelineError, wrong, "how far apart in time two rows may be", remedy)
     # An entry of `within` is past it already where rows expire, so none would ever join.
     least = 1 if retain == "latest" else 0
     found = millis(f"{what}: within", timedelta(0) if within is None else within, least=least)
     return {"fn": fn, "within": found, "how": how, "retain": retain, "time": time}
+
+
+def checked_lookup(
+    what: str, fn: Callable[[Any, Any], Any], within: timedelta | None, how: How, retain: Retain, time: Time
+) -> dict[str, Any]:
+    """The same of a join of a stream with a table."""
+    function(what, fn)
+    for name, given in (("within", within is not None), ("retain", retain != "all"), ("time", time != "event")):
+        wrong, remedy = f"{what} with a table has {name}=", f"leave out {name}="
+        require(not given, PipelineError, wrong, "the row that the table has when a message comes", remedy)
+    wrong = f'{what} with a table: how="outer"'
+    expected = '"inner" or "left", for rows wait for no message'
+    require(how != "outer", PipelineError, wrong, expected, "join the table's .changes() with the stream within a time")
+    _one_of(f"{what}: how", how, get_args(Lookup))
+    return {"fn": fn, "how": how}
+
+
+def checked_tables(what: str, fn: Callable[[Any, Any], Any], how: How) -> dict[str, Any]:
+    """The same of a join of two tables."""
+    function(what, fn)
+    _one_of(f"{what}: how", how, get_args(How))
+    return {"fn": fn, "how": how}
+
+
+def _one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+    expected = " or ".join(f'"{word}"' for word in known)
+    require(given in known, PipelineError, f"{what}={given!r}", expected)

@@ -17,6 +17,7 @@ Order = Literal["key", "input", "none"]
 How = Literal["inner", "left", "outer"]
 Retain = Literal["all", "latest"]
 Time = Literal["event", "processing"]
+Lookup = Literal["inner", "left"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,11 @@ class Operator:
     origin: Origin
     kind: ClassVar[str]
     role: ClassVar[Role] = "non-terminal"
+
+    @property
+    def fed_by(self) -> tuple[str, ...]:
+        """The inputs whose messages it is given: all but a table that it looks up."""
+        return self.inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +144,54 @@ class JoinStreams(Operator):
     time: Time = "event"
     kind: ClassVar[str] = "join"
     role: ClassVar[Role] = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOf(Operator):
+    """Keeps the latest row of each key. Its input is the stream of the table; it has none if the pipeline fills it."""
+
+    stream: str
+    key: Any
+    value: Any
+    kind: ClassVar[str] = "table"
+    role: ClassVar[Role] = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTable(Operator):
+    """Turns each message and the row that a table has for its key into a value; inputs: the stream, the table."""
+
+    fn: Callable[[Any, Any], Any]
+    how: Lookup
+    kind: ClassVar[str] = "join"
+
+    @property
+    def fed_by(self) -> tuple[str, ...]:
+        return self.inputs[:1]
+
+    @property
+    def table(self) -> str:
+        """The id of the table that it looks up."""
+        return self.inputs[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTables(Operator):
+    """A table of the rows that two tables, the left and the right one, have for each key."""
+
+    fn: Callable[[Any, Any], Any]
+    how: How
+    kind: ClassVar[str] = "join"
+    role: ClassVar[Role] = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutTo(Operator):
+    """Makes each message the row of its key in a table of the pipeline's own."""
+
+    table: str
+    kind: ClassVar[str] = "send_to"
+    role: ClassVar[Role] = "terminal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def here() -> Origin:
     """The newest line on the call stack that is not Fluvial's own; the command line if that called it."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_ours(module := frame.f_globals.get("__name__", "")):
-        if module == "fluvial.runtime.cli":
+        if module.startswith("fluvial.runtime.cli"):
             return _COMMAND_LINE
         frame = frame.f_back
     return Origin(frame.f_code.co_filename, frame.f_lineno)

@@ -1,6 +1,7 @@
 """Pipelines: what a user writes; a name, and a graph of operators that grows as streams are used."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -13,6 +14,7 @@ from .policy import ErrorPolicy, Retry, fail
 from .remote import Batch, Cache, RemoteTable, checked_remote
 from .serde import Serde
 from .stream import KeyedStream, MessageStream
+from .table import Table
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -39,6 +41,7 @@ class Pipeline:
         self.on_error = on_error
         self.origin = here()
         self._operators: dict[str, ops.Operator] = {}
+        self._made = 0
 
     @overload
     def stream(
@@ -106,12 +109,34 @@ class Pipeline:
             "idle_after": None if idle_after is None else millis(f"stream {name!r}: idle_after", idle_after, least=1),
             "bootstrap": bootstrap,
         }
-        same = next((op for op in self._operators.values() if isinstance(op, ops.Source) and op.stream == name), None)
-        if same is not None:
-            wrong = f"stream {name!r} is read twice, first at {same.origin}"
-            raise PipelineError(explain(wrong, "one handle per stream", "keep the handle and use it in both places"))
+        self._check_new(name)
         tail = self._add(ops.Source, id=None, inputs=(), **fields)
         return MessageStream(self, tail) if key is None else KeyedStream(self, tail)
+
+    def table(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Table[K, V]:
+        """The latest row of each key, kept beside the tasks that look it up.
+
+        It reads the stream `name`, which is to be compacted and partitioned by its key: all that the stream holds when
+        a run starts comes before any message of other streams, and what comes later changes rows as it goes. A value
+        of None deletes a row; a message without key is ignored. If a stream of the pipeline is sent to the table, it
+        reads no stream, and has the rows that were sent. Its id is its name, with "-" in place of ".".
+
+        >>> pipeline = Pipeline("greetings")
+        >>> names = pipeline.table("names", key=str, value=str)
+        >>> logins = pipeline.stream("logins", key=str, value=int)
+        >>> logins.join(names, lambda login, name: f"Hello {name}", id="greet").send_to("greetings")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("names", "Ada", key="a1")
+        ...     driver.send("logins", 1, key="a1")
+        ...     [message.value for message in driver.read("greetings")]
+        ['Hello Ada']
+        """
+        stream_name(name)
+        key, value = checked_key(f"table {name!r}", key), checked_value(f"table {name!r}", value)
+        self._check_new(name)
+        source = self._add(ops.Source, inputs=(), stream=name, value=value, key=key, bootstrap=True)
+        id = name.replace(".", "-")
+        return Table(self, self._add(ops.TableOf, id=id, inputs=(source,), stream=name, key=key, value=value))
 
     @overload
     def remote_table(
@@ -196,6 +221,25 @@ class Pipeline:
             batch=batch,
         )
 
+    def _check_new(self, name: str) -> None:
+        """Refuse to read a stream a second time."""
+        kinds = ops.Source | ops.TableOf
+        same = next((op for op in self._operators.values() if isinstance(op, kinds) and op.stream == name), None)
+        if same is not None:
+            wrong = f"stream {name!r} is read twice, first at {same.origin}"
+            remedy = "keep the handle and use it in both places; a table has .changes()"
+            raise PipelineError(explain(wrong, "one handle per stream or table", remedy))
+
+    def _fill(self, table: str) -> None:
+        """A table that the pipeline fills reads no stream."""
+        kept = self._operators[table]
+        for source in kept.inputs:
+            del self._operators[source]
+        self._operators[table] = replace(kept, inputs=())
+
+    def _keyed(self, tail: str) -> KeyedStream[Any, Any]:
+        return KeyedStream(self, tail)
+
     @property
     def operators(self) -> tuple[ops.Operator, ...]:
         """All operators, in the order in which they were written; inputs come before what reads them."""
@@ -217,7 +261,8 @@ class Pipeline:
         return graph
 
     def _add(self, make: type[ops.Operator], *, id: str | None = None, **fields: Any) -> str:
-        number = len(self._operators) + 1
+        self._made += 1
+        number = self._made
         known: Mapping[str, ops.Operator] = self._operators
         name = operator_id(id) if id is not None else f"{make.kind}-{number}"
         if name in known:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from . import operators as ops
 from .aggregates import Aggregate
 from .annotations import UNKNOWN, returned
-from .checks import explain, function, millis, require, stream_name
+from .calling import checked_call
+from .checks import explain, function, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
-from .joining import checked_join
+from .joining import check_sides, checked_join, checked_lookup
 from .message import Message, Pane
 from .policy import Retry
 from .serde import Serde
-from .sink import Sink
+from .sink import Sink, check_sink
+from .table import Table, check_put
 from .triggers import Trigger
 from .windowing import WindowRules, checked_window
 from .windows import Assigner
@@ -28,9 +30,6 @@ V = TypeVar("V")
 U = TypeVar("U")
 W = TypeVar("W")
 A = TypeVar("A")
-
-_MINUTE = timedelta(minutes=1)
-_ORDERS = ("key", "input", "none")
 
 
 class MessageStream(Generic[V]):
@@ -161,8 +160,8 @@ class MessageStream(Generic[V]):
     ) -> "KeyedStream[K, V]":
         """Give each message the key `fn(value)` and bring equal keys together, through an intermediate stream.
 
-        The stream is named `{pipeline}-{id}`. `key_type` may be left out where `fn` is annotated. `value` is what the
-        far side decodes; it may be left out where the planner knows it. Messages whose key is None stay together.
+        The stream is named `{pipeline}-{id}`. `key_type` may be left out where `fn` is annotated, `value`, which the
+        far side decodes, where the planner knows it. Messages whose key is None stay together.
 
         >>> pipeline = Pipeline("words")
         >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int)
@@ -180,11 +179,16 @@ class MessageStream(Generic[V]):
         return KeyedStream(self._pipeline, self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
 
     def send_to(
-        self, name: str, *, key: Callable[[V], Any] | None = None, value: type[V] | Serde[V] | None = None
+        self,
+        name: str | Table[Any, Any],
+        *,
+        key: Callable[[V], Any] | None = None,
+        value: type[V] | Serde[V] | None = None,
     ) -> None:
         """Write each message to the stream `name`, under the key `key(value)` or else the key it has.
 
         Values are written as their type says (`bytes` and `str` raw, else JSON); as JSON where no type is known.
+        To a table, a message of a keyed stream is the new row of its key; None deletes the row.
 
         >>> pipeline = Pipeline("copy")
         >>> pipeline.stream("words", value=str).send_to("copies", key=lambda word: word[0])
@@ -193,6 +197,11 @@ class MessageStream(Generic[V]):
         ...     [(message.key, message.value) for message in driver.read("copies")]
         [(b't', 'tea')]
         """
+        if isinstance(name, Table):
+            check_put(name, self._pipeline, isinstance(self, KeyedStream), key, value)
+            self._add(ops.PutTo, table=name._tail)
+            self._pipeline._fill(name._tail)
+            return
         stream_name(name)
         if key is not None:
             function("send_to: key", key)
@@ -214,9 +223,7 @@ class MessageStream(Generic[V]):
         ...     driver.send("words", "tea")
         tea
         """
-        missing = [name for name in ("open", "write", "flush", "close") if not callable(getattr(sink, name, None))]
-        wrong = f"sink {id!r}: {type(sink).__name__} has no {', '.join(missing)}"
-        require(not missing, PipelineError, wrong, "an object with open, write, flush and close")
+        check_sink(id, sink)
         self._add(ops.SinkTo, id=id, sink=sink)
 
     def _add(self, make: type[ops.Operator], *, id: str | None = None, **fields: Any) -> str:
@@ -225,16 +232,7 @@ class MessageStream(Generic[V]):
     def _async(
         self, fn: Any, id: str, max_in_flight: int | None, order: ops.Order, timeout: timedelta | None, retry: Any
     ) -> str:
-        what = f"async_flat_map {id!r}"
-        function(what, fn)
-        limit = 100 if max_in_flight is None else max_in_flight
-        good = isinstance(limit, int) and limit >= 1
-        require(good, PipelineError, f"{what}: max_in_flight={max_in_flight!r}", "a number of messages, 1 or more")
-        require(order in _ORDERS, PipelineError, f"{what}: order={order!r}", '"key", "input" or "none"')
-        good = retry is None or isinstance(retry, Retry)
-        require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
-        wait = millis(f"{what}: timeout", _MINUTE if timeout is None else timeout, least=1)
-        fields = {"fn": fn, "max_in_flight": limit, "order": order, "timeout": wait, "retry": retry}
+        fields = checked_call(f"async_flat_map {id!r}", fn, max_in_flight, order, timeout, retry)
         return self._add(ops.AsyncFlatMap, id=id, **fields)
 
     def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:
@@ -339,9 +337,25 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, *late, accumulate, time)
         return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, **checked_window(rules)))
 
+    @overload
     def join(
         self,
         other: "KeyedStream[K, W]",
+        fn: Callable[[Any, Any], U],
+        *,
+        id: str,
+        within: timedelta | None = None,
+        how: ops.How = "inner",
+        retain: ops.Retain = "all",
+        time: ops.Time = "event",
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self, other: Table[K, W], fn: Callable[[V, Any], U], *, id: str, how: ops.Lookup = "inner"
+    ) -> "KeyedStream[K, U]": ...
+    def join(
+        self,
+        other: "KeyedStream[K, W] | Table[K, W]",
         fn: Callable[[Any, Any], U],
         *,
         id: str,
@@ -359,6 +373,9 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         Rows behind the watermark of both sides are dropped and counted. With `time="processing"` a row's time is when
         it comes.
 
+        With a table: `fn(value, row)` for the row that the table has for the message's key when it is processed. A
+        message without row is left out, or with `how="left"` `fn` gets None. Key, timestamp and headers stay.
+
         >>> pipeline = Pipeline("paid")
         >>> orders = pipeline.stream("orders", key=str, value=str)
         >>> payments = pipeline.stream("payments", key=str, value=int)
@@ -373,16 +390,15 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
         Source: Apache Samza's joins for `retain="latest"`; Flink's interval joins for "all".
         """
-        what = f"join {id!r}"
-        good = isinstance(other, MessageStream) and other._pipeline is self._pipeline
-        require(good, PipelineError, f"{what} got {other!r}", "a stream of the same pipeline")
-        remedy = "call .partition_by(fn, id=..., key_type=str) on it, or give the stream key="
-        wrong = f"{what}: the stream it joins with has no key"
-        require(isinstance(other, KeyedStream), PipelineError, wrong, "keyed streams", remedy)
-        wrong = f"{what} joins a stream with itself, so that each row would join itself"
-        require(other._tail != self._tail, PipelineError, wrong, "two streams", "use map; or join with a map or filter")
+        what, good = f"join {id!r}", isinstance(other, MessageStream | Table) and other._pipeline is self._pipeline
+        require(good, PipelineError, f"{what} got {other!r}", "a stream or table of the same pipeline")
+        inputs = self._tail, other._tail
+        if isinstance(other, Table):
+            found = checked_lookup(what, fn, within, how, retain, time)
+            return KeyedStream(self._pipeline, self._pipeline._add(ops.JoinTable, id=id, inputs=inputs, **found))
+        check_sides(what, keyed=isinstance(other, KeyedStream), same=other._tail == self._tail)
         fields = checked_join(what, fn, within, how, retain, time)
-        tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=(self._tail, other._tail), **fields)
+        tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=inputs, **fields)
         return KeyedStream(self._pipeline, tail)
 
     # Samza's spellings.

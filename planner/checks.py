@@ -37,8 +37,10 @@ def check_not_empty(pipeline: Pipeline) -> None:
 def check_ends(pipeline: Pipeline) -> None:
     """Refuse a path that ends in no terminal operator, and an intermediate stream that nobody reads."""
     read = {source for operator in pipeline.operators for source in operator.inputs}
+    ends = ops.SendTo | ops.SinkTo | ops.PutTo
     for operator in pipeline.operators:
-        if operator.id in read or isinstance(operator, ops.SendTo | ops.SinkTo):
+        # That a table is of use to somebody is looked at with all else of tables.
+        if operator.id in read or isinstance(operator, ends | ops.TableOf | ops.JoinTables):
             continue
         wrong = f"nothing reads what {operator.kind} {operator.id!r} emits"
         raise PlanError(
@@ -74,6 +76,7 @@ def check_types(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
         if isinstance(operator, ops.WindowBy):
             _check_state(operator, flows[operator.inputs[0]])
         if isinstance(operator, ops.JoinStreams):
+            check_keys(operator, flows, "streams")
             _check_sides(operator, *(flows[source] for source in operator.inputs))
 
 
@@ -95,11 +98,17 @@ def _check_state(operator: ops.WindowBy, flow: Flow) -> None:
         ) from None
 
 
-def _check_sides(operator: ops.JoinStreams, left: Flow, right: Flow) -> None:
+def check_keys(operator: ops.Operator, flows: Mapping[str, Flow], what: str) -> None:
+    """Refuse a join of `what` whose keys are of different types, so that equal ones would not meet."""
+    left, right = (flows[source] for source in operator.inputs)
     if left.key is None or left.key != right.key:
         found = f"keys of type {shown(left.key) or 'unknown'} and {shown(right.key) or 'unknown'}"
-        wrong, remedy = f"join {operator.id!r} of streams with {found}", "call .partition_by(...) on one of them before"
+        wrong = f"{operator.kind} {operator.id!r} of {what} with {found}"
+        remedy = "call .partition_by(...) on one of them before"
         raise PlanError(explain(wrong, "keys of one type, so that equal ones meet", remedy, operator.origin))
+
+
+def _check_sides(operator: ops.JoinStreams, left: Flow, right: Flow) -> None:
     for side, flow in (("left", left), ("right", right)):
         if flow.value is UNKNOWN:
             wrong = f"join {operator.id!r} keeps {side} rows whose type is not known"

@@ -57,6 +57,10 @@ _LABELS: Mapping[type[ops.Operator], Callable[[Any], str]] = {
     ops.AsyncFlatMap: lambda op: f"async_flat_map {op.id}",
     ops.WindowBy: lambda op: f"window {op.id}",
     ops.JoinStreams: lambda op: f"join {op.id}",
+    ops.TableOf: lambda op: f"table {op.stream}",
+    ops.JoinTable: lambda op: f"join {op.id}",
+    ops.JoinTables: lambda op: f"join {op.id}",
+    ops.PutTo: lambda op: f"send_to table {op.table}",
     ops.SendTo: lambda op: f"send_to {op.stream}",
     ops.SinkTo: lambda op: f"sink {op.id}",
 }
@@ -115,6 +119,10 @@ _DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
     ops.AsyncFlatMap: _async,
     ops.WindowBy: _window,
     ops.JoinStreams: _join,
+    ops.TableOf: lambda _: {},
+    ops.JoinTable: lambda op: {"function": name_of(op.fn), "how": op.how},
+    ops.JoinTables: lambda op: {"function": name_of(op.fn), "how": op.how},
+    ops.PutTo: lambda _: {},
     ops.SendTo: lambda op: {"key": name_of(op.key)} if op.key else {},
     ops.SinkTo: lambda op: {"sink": type(op.sink).__name__},
 }

@@ -24,7 +24,8 @@ def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> 
     met = _meetings(pipeline)
     _spread(known, list(met.values()))
     named = [*sources, *(name for op in pipeline.operators for name in written_by(pipeline, op))]
-    most = max((known[name] for name in named if name in known), default=1)
+    rows = {op.stream for op in pipeline.operators if isinstance(op, ops.TableOf)}  # tables come after what they serve
+    most = max((known[name] for name in named if name in known and name not in rows), default=1)
     default = settings.intermediate_partitions or most
     for operator in pipeline.operators:
         if isinstance(operator, ops.PartitionBy):
@@ -36,15 +37,33 @@ def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> 
 
 
 def _meetings(pipeline: Pipeline) -> dict[str, list[str]]:
-    """For each keyed operator, the streams whose messages reach it without crossing another border."""
+    """For each keyed operator, the streams whose messages reach it, or the table it uses, without crossing another
+    border."""
+    reach = _reach(pipeline)
+    rows = {op.id: reach[op.id] for op in pipeline.operators if isinstance(op, ops.TableOf)}
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.PutTo):
+            rows[operator.table] = list(dict.fromkeys([*rows[operator.table], *reach[operator.id]]))
+    met: dict[str, list[str]] = {}
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.JoinTable | ops.PutTo):
+            kept = rows.get(operator.table, reach[operator.table])
+            met[operator.id] = list(dict.fromkeys([*reach[operator.id], *kept]))
+        elif operator.role == "both":
+            met[operator.id] = reach[operator.id]
+    return met
+
+
+def _reach(pipeline: Pipeline) -> dict[str, list[str]]:
+    """For each operator, the streams whose messages reach it without crossing another border."""
     reach: dict[str, list[str]] = {}
     for operator in pipeline.operators:
         found: dict[str, None] = {operator.stream: None} if isinstance(operator, ops.Source) else {}
-        for source in operator.inputs:
+        for source in operator.fed_by:
             names = [intermediate(pipeline.name, source)] if border(pipeline, source) else reach[source]
             found.update(dict.fromkeys(names))
         reach[operator.id] = list(found)
-    return {op.id: reach[op.id] for op in pipeline.operators if op.role == "both"}
+    return reach
 
 
 def _spread(known: dict[str, int], meetings: list[list[str]]) -> None:

@@ -26,7 +26,8 @@ class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
     """One operator: what it is, where it was written, and its place in the plan.
 
     `key` and `value` name the types of what it emits; None where it has no key, or the type is not known.
-    `reads` is the stream of a source; `writes` are the streams it fills. `details` are its options, as text.
+    `reads` is the stream of a source; `writes` are the streams it fills; `fills` is the table that it sends rows to.
+    `details` are its options, as text.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")
@@ -47,6 +48,7 @@ class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None = None
     reads: str | None = None
     writes: tuple[str, ...] = ()
+    fills: str | None = None
     details: dict[str, str] = {}
 
 

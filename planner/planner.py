@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..dsl import operators as ops
+from ..dsl.annotations import returned
 from ..dsl.pipeline import Pipeline
 from . import checks
 from .labels import details, label
@@ -12,7 +13,8 @@ from .partitions import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
 from .settings import Settings
 from .stages import cut, inputs_of
-from .types import Flow, flows, plain, shown
+from .tables import check_tables
+from .types import Flow, flows, plain, shown, without_none
 
 
 def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, settings: Settings | None = None) -> Plan:
@@ -36,6 +38,7 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     checks.check_ends(pipeline)
     checks.check_streams(pipeline)
     checks.check_types(pipeline, known)
+    check_tables(pipeline, known)
     sizes = counts(pipeline, partitions, settings)
     members = cut(pipeline)
     stages = tuple(_stage(pipeline, stage, sizes) for stage in members)
@@ -79,6 +82,7 @@ def _operators(
             value=shown(known[operator.id].value),
             reads=operator.stream if isinstance(operator, ops.Source) else None,
             writes=checks.written_by(pipeline, operator),
+            fills=operator.table if isinstance(operator, ops.PutTo) else None,
             details=details(operator),
         )
         for operator in pipeline.operators
@@ -143,7 +147,7 @@ def _stores(
             operator=operator.id,
             stage=home[operator.id],
             changelog=changelog(pipeline.name, operator.id),
-            key=shown(known[operator.inputs[0]].key) or "bytes",
+            key=shown(known[operator.id].key) or "bytes",
             value=_KEPT[type(operator)](operator, [known[source] for source in operator.inputs]),
         )
         for operator in pipeline.operators
@@ -154,5 +158,7 @@ def _stores(
 _KEPT: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], str]] = {
     ops.WindowBy: lambda op, inputs: shown(op.aggregate.state(plain(inputs[0].value))) or "json",
     ops.JoinStreams: lambda _, inputs: " and ".join(shown(flow.value) or "json" for flow in inputs),
+    ops.TableOf: lambda op, _: shown(op.value) or "json",
+    ops.JoinTables: lambda op, _: shown(without_none(returned(op.fn))) or "json",
 }
 """The type of what an operator keeps, as text."""

@@ -8,7 +8,8 @@ from .names import intermediate
 def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
     """The operators of each stage in the order they were written; stages in the order of their first operator.
 
-    Operators share a stage if messages pass between them without an intermediate stream, in either direction.
+    Operators share a stage if messages pass between them without an intermediate stream, in either direction; and all
+    that look a table up, or fill it, share the table's.
     """
     import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
 
@@ -16,6 +17,8 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
     for operator in pipeline.operators:
         within.add_node(operator.id)
         within.add_edges_from((source, operator.id) for source in operator.inputs if not border(pipeline, source))
+        if isinstance(operator, ops.PutTo):
+            within.add_edge(operator.id, operator.table)
     # Readers of one intermediate stream share the tasks that read it.
     readers: dict[str, str] = {}
     for operator in pipeline.operators:

@@ -2,7 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN, element, message_value, returned
@@ -39,6 +42,14 @@ def shown(kind: Any) -> str | None:
     return kind.name if isinstance(kind, Serde) else type_name(kind)
 
 
+def without_none(kind: Any) -> Any:
+    """A type without None: what is left of `User | None`."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    left = [part for part in get_args(kind) if part is not NoneType]
+    return reduce(or_, left) if left else NoneType
+
+
 def _awaited(kind: Any) -> Any:
     """The type that awaiting gives; an `async def` is annotated with it already."""
     return get_args(kind)[-1] if get_origin(kind) in (Awaitable, Coroutine) else kind
@@ -72,6 +83,10 @@ _FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
     ops.PartitionBy: _partition_by,
     ops.WindowBy: _window,
     ops.JoinStreams: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
+    ops.TableOf: lambda op, _: Flow(op.key, op.value),
+    ops.JoinTable: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
+    ops.JoinTables: lambda op, inputs: Flow(inputs[0].key, without_none(returned(op.fn))),
+    ops.PutTo: lambda _, inputs: inputs[0],
     ops.SendTo: lambda _, inputs: inputs[0],
     ops.SinkTo: lambda _, inputs: inputs[0],
 }

@@ -1,4 +1,4 @@
-"""The command line: `fluvial run`, `plan`, `draw`, `check`, `produce`, `consume` and `top`."""
+"""The command line: `fluvial run`, `plan`, `draw`, `check`, `produce`, `consume`, `state` and `top`."""
 
 import sys
 import traceback
@@ -8,12 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 import typer
 from rich.console import Console
 
 from ..dsl.errors import FluvialError
 from ..planner.settings import Guarantee, Settings
+from .cli_state import state
+from .cli_words import KAFKA_CONF, URL, Json, KafkaConf, MaybeSystem, Stream, SystemUrl, Target, print_json
 from .commands import checking, options, planning, streams, top
 from .commands.containers import MOST_RESTARTS
 from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
@@ -33,18 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(state)
 
-_URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which is gone at the end."
-_KAFKA_CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
 _RUN, _INPUT, _OUTPUT, _METRICS = "The run", "Files to streams", "Streams to files", "Metrics"
 _CONTAINERS = "Containers"
 
-Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="file.py, file.py:attribute or module:attribute.")]
-Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
-SystemUrl = Annotated[str, typer.Option("--system", metavar="URL", help=_URL)]
-MaybeSystem = Annotated[str | None, typer.Option("--system", metavar="URL", help=_URL)]
-KafkaConf = Annotated[Path | None, typer.Option("--kafka-conf", metavar="FILE", help=_KAFKA_CONF)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Format = Annotated[FormatName, typer.Option("--format", help="What a line of the file is.")]
 Delimiter = Annotated[str, typer.Option(help="What lies between the columns of CSV.")]
 SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Count lines not of the format, leave them out.")]
@@ -90,11 +84,11 @@ def run_verb(
     system: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help=f"{_URL} Default: {DEFAULT_SYSTEM}; with --input a temporary log.", rich_help_panel=_RUN
+            metavar="URL", help=f"{URL} Default: {DEFAULT_SYSTEM}; with --input a temporary log.", rich_help_panel=_RUN
         ),
     ] = None,
     kafka_conf: Annotated[
-        Path | None, typer.Option("--kafka-conf", metavar="FILE", help=_KAFKA_CONF, rich_help_panel=_RUN)
+        Path | None, typer.Option("--kafka-conf", metavar="FILE", help=KAFKA_CONF, rich_help_panel=_RUN)
     ] = None,
     until: Annotated[
         Until | None,
@@ -237,7 +231,7 @@ def run_verb(
     with showing(quiet=quiet) as progress:
         report, loaded = run_pipeline(pipeline, wanted, progress, _say)
     if as_json:
-        _print_json(report)
+        print_json(report)
     elif not quiet:
         notes = [streams.told(file) for file in loaded if file.malformed]
         print(*notes, summary(report), sep="\n", file=sys.stderr if to_stdout else sys.stdout)
@@ -301,7 +295,7 @@ def check_verb(
     """
     found = list(checking.check(load_pipeline(target), engine, options.system(system, kafka_conf)))
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         print(*found, sep="\n")
     raise typer.Exit(max(finding.code for finding in found))
@@ -381,7 +375,7 @@ def top_verb(
     if once or as_json or not sys.stdout.isatty():
         seen = top.once(runs or [])
         if as_json:
-            _print_json(seen)
+            print_json(seen)
         else:
             _console().print(screen(seen))
     else:
@@ -395,7 +389,3 @@ def _console() -> Console:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _print_json(value: object) -> None:
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

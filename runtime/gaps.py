@@ -43,9 +43,17 @@ def _written_on_kafka(plan: Plan, system: str) -> Iterable[str]:
 
 
 def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
-    sources = [operator.reads for operator in plan.operators if operator.reads is not None]
+    """Bootstrap streams beside others in a stage that takes messages in as they are read."""
+    if not system.startswith("kafka:"):
+        return []
     first = bootstrap_streams(plan)
-    return [name for name in sources if name in first and len(sources) > 1] if system.startswith("kafka:") else []
+    ordered = {store.stage for store in plan.stores}
+    return [
+        name
+        for stage in plan.stages
+        for name in stage.inputs
+        if name in first and len(stage.inputs) > 1 and stage.id not in ordered
+    ]
 
 
 def _by_clock(plan: Plan, _: str) -> Iterable[str]:
@@ -56,7 +64,11 @@ def _by_clock(plan: Plan, _: str) -> Iterable[str]:
 _LEAVING = ("output", "late", "dead-letters")
 _GAPS = (
     _Row("spark", _memory, "Spark's workers are other processes and cannot see it"),
-    _Row("spark", _first_on_kafka, "Spark's connector reads all topics alike, so no bootstrap stream can come first"),
+    _Row(
+        "spark",
+        _first_on_kafka,
+        "Spark reads topics side by side, and only a stage with state takes a bootstrap stream in first",
+    ),
 )
 _NOTES = (
     _Row(

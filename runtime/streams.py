@@ -1,6 +1,6 @@
 """The streams of a plan, made where they are not there yet."""
 
-from ..dsl.operators import Source
+from ..dsl.operators import Source, TableOf
 from ..planner.names import checkpoints
 from ..planner.plan import Plan, StreamKind
 from .systems.contract import Admin, StreamPartition
@@ -26,6 +26,12 @@ def make_changelogs(plan: Plan, admin: Admin) -> None:
 def bootstrap_streams(plan: Plan) -> frozenset[str]:
     """The sources that are processed before others."""
     return frozenset(op.stream for op in plan.pipeline.operators if isinstance(op, Source) and op.bootstrap)
+
+
+def table_streams(plan: Plan) -> frozenset[str]:
+    """The sources that hold the rows of tables: they are read from their start, wherever others begin."""
+    tables = [op for op in plan.pipeline.operators if isinstance(op, TableOf)]
+    return frozenset(op.stream for op in tables if op.inputs)
 
 
 def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:

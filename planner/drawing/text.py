@@ -44,7 +44,9 @@ def _stage(drawing: Drawing, group: Group) -> Iterator[_Row]:
     yield _Row("")
     yield _Row(f"┌ {_apart(group.title)}")
     inside = set(group.members)
-    waiting = {id: [edge for edge in drawing.edges if edge.target == id and edge.source in inside] for id in inside}
+    # A table is listed before all that fills it.
+    passing = {id for id in inside if nodes[id].look != "terminal"}
+    waiting = {id: [edge for edge in drawing.edges if edge.target == id and edge.source in passing] for id in inside}
     missing = {id: sum(edge.label is None for edge in edges) for id, edges in waiting.items()}
     for at, root in enumerate([id for id in group.members if not missing[id]]):
         yield from [_Row("│")] if at else []
@@ -64,9 +66,8 @@ def _tree(
             yield _Row(f"{first}▸ {id}, below")
             continue
         yield from _operator(drawing, nodes, id, first, rest)
-        readers = [
-            edge.target for edge in drawing.edges if edge.source == id and edge.target in inside and not edge.label
-        ]
+        found = [edge for edge in drawing.edges if edge.source == id and edge.target in inside and not edge.label]
+        readers = [edge.target for edge in found if nodes[id].look != "terminal"]
         todo += reversed(list(_branches(readers, rest)))
 
 

@@ -106,6 +106,8 @@ def _between_operators(plan: Plan) -> tuple[Edge, ...]:
             border = stream is not None and operator.id in stream.read_by
             label = clean(_stream_title(stream)) if stream is not None and border else None
             found.append(Edge(source, operator.id, "border" if border else "flow", label))
+        if operator.fills is not None:
+            found.append(Edge(operator.id, operator.fills))
     for stream in plan.streams:
         if stream.kind != "intermediate":
             found += [Edge(f"stream:{stream.name}", reader) for reader in stream.read_by]

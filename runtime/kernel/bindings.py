@@ -18,6 +18,7 @@ from .shape import by_clock
 from .stamps import pack_stamp, stamped
 from .state import Bytes
 from .stateful import StatefulOperator
+from .table_bindings import TABLE_USERS, join_tables, table_of
 from .times import wrong_time
 from .triggers import AT_ONCE, NEVER
 from .tumbling import TumblingOperator
@@ -107,7 +108,7 @@ def _bind_stateful(
     for number, operator in enumerate(task.program.shape.operators.values()):
         make = _STATEFUL.get(type(operator))
         if make is not None:
-            stateful = make(task, operator, env[f"after_{number}"], below, empty)
+            stateful = make(task, operator, env.get(f"after_{number}"), below, empty)
             if by_clock(operator):
                 line = task.program.shape.line_in[operator.id]
                 stateful = ByClock(stateful, partial(task.timeline.now.__getitem__, line))
@@ -115,6 +116,9 @@ def _bind_stateful(
             task.timeline.attach(operator.id, stateful)
             env[f"add_{number}"] = stateful.add
             env[f"undo_{number}"] = partial(task.undo, operator.id)
+        use = TABLE_USERS.get(type(operator))
+        if use is not None:
+            env.update({f"{name}_{number}": value for name, value in use(task, operator).items()})
         if isinstance(operator, ops.AsyncFlatMap):
             pool = task.pools[operator.id] = make_pool(operator, env[f"after_{number}"])
             env[f"submit_{number}"] = pool.submit
@@ -200,6 +204,8 @@ def _join(
 _STATEFUL: Mapping[type[ops.Operator], Callable[..., StatefulOperator]] = {
     ops.WindowBy: _window,
     ops.JoinStreams: _join,
+    ops.TableOf: table_of,
+    ops.JoinTables: join_tables,
 }
 
 
@@ -254,4 +260,5 @@ _BINDERS: Mapping[type[ops.Operator], Callable[["StageTask", Any, int], dict[str
     ops.PartitionBy: _partition_by,
     ops.SendTo: _send_to,
     ops.SinkTo: _sink,
+    ops.JoinTable: _function,
 }

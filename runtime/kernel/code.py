@@ -115,7 +115,7 @@ class Compiler:
         while rest:
             id = rest.pop()
             operator = self.shape.operators[id]
-            if isinstance(operator, ops.Filter | ops.FlatMap):
+            if isinstance(operator, ops.Filter | ops.FlatMap | ops.JoinTable):
                 found[id] = None
             if not isinstance(operator, ops.Merge) and not ends_part(operator):
                 rest.extend(self.shape.followers[id])
@@ -164,7 +164,9 @@ class Compiler:
         text.add(6, f"advance_{number}(w)")
 
     def _after_firing(self, id: str) -> None:
-        """What follows a pane or a joined row: a dispatch of its own."""
+        """What follows a pane, a joined row or a change of a table: a dispatch of its own."""
+        if not self.shape.followers[id]:  # a table may be there to be looked up alone
+            return
         number = self.number[id]
         part = self._part(id, f"now[{self.shape.line_out[id]}]")
         self.text.add(1, f"def after_{number}(k, v, t, h):")
@@ -200,8 +202,9 @@ class Compiler:
         self.follow(part, id, Names(), 2)
 
     def _stateful(self, start: str) -> list[str]:
+        """The operators by which a message from there may change state."""
         found = self.shape.parts(start)
-        return sorted((id for id in found if self.shape.operators[id].role == "both"), key=self.number.__getitem__)
+        return sorted((id for id in found if _keeps(self.shape.operators[id])), key=self.number.__getitem__)
 
     # A message's way through the operators.
 
@@ -261,9 +264,15 @@ class Compiler:
             self._operator(part, follower, replace(names, of=id), depth)
 
 
+def _keeps(operator: Operator) -> bool:
+    return operator.role == "both" or isinstance(operator, ops.PutTo)
+
+
 _FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
     ops.Merge: Compiler._merge,
     ops.WindowBy: Compiler._after_firing,
     ops.JoinStreams: Compiler._after_firing,
+    ops.TableOf: Compiler._after_firing,
+    ops.JoinTables: Compiler._after_firing,
     ops.AsyncFlatMap: Compiler._after_call,
 }

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from ...dsl import operators as ops
 from .shape import Shape
 
-_COUNTED = ops.Filter | ops.FlatMap | ops.WindowBy | ops.JoinStreams | ops.AsyncFlatMap
+_TABLES = ops.TableOf | ops.JoinTable | ops.JoinTables
+_COUNTED = ops.Filter | ops.FlatMap | ops.WindowBy | ops.JoinStreams | ops.AsyncFlatMap | _TABLES
 """What these pass on is counted where they do."""
 _BORDERS = ops.PartitionBy
 """What these pass on is what the reading stage is fed."""
@@ -28,9 +29,11 @@ def taken_in(
     out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
     counts: dict[str, int] = {}
     for (id, operator), number in zip(shape.operators.items(), made, strict=True):
-        counts[id] = given[id] if isinstance(operator, ops.Source) else sum(out[of] for of in operator.inputs)
+        counts[id] = given[id] if isinstance(operator, ops.Source) else sum(out[of] for of in operator.fed_by)
         if isinstance(operator, _COUNTED):
             out[id] = number
         elif not isinstance(operator, _BORDERS | ops.Source):
             out[id] = counts[id] - failed.get(id, 0)
+        if isinstance(operator, ops.PutTo):
+            counts[operator.table] += out[id]
     return counts

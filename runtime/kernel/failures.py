@@ -8,7 +8,7 @@ from typing import Any
 from ...dsl.checks import explain
 from ...dsl.errors import MessageError, SystemProblem
 from ...dsl.message import Headers, Pane, Record
-from ...dsl.operators import Operator, Source
+from ...dsl.operators import JoinTables, Operator, Source, TableOf
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import type_name
@@ -49,6 +49,9 @@ class Failures:
         if isinstance(value, Pane):
             at = {"window": f"[{value.window.start}, {value.window.end})"}
             what = f"the pane of key {value.key!r}, window {at['window']}"
+        elif isinstance(self.pipeline.operator(operator), TableOf | JoinTables):
+            at = {"time": str(timestamp)}
+            what = f"the change of key {_shown(key)} at time {timestamp}"
         else:
             at = {"time": str(timestamp)}
             what = f"the rows of key {_shown(key)}, joined at time {timestamp}"

@@ -188,8 +188,9 @@ class Inputs:
         return {stream: self._timeline.stream(stream) for stream in self.entries}
 
     def watermark(self) -> int:
-        """The least watermark of all inputs."""
-        return min(self._timeline.stream(stream) for stream in self.entries)
+        """The least watermark of all inputs whose time is somebody's, if there are any."""
+        heard = [stream for stream, entry in self.entries.items() if not entry.silent]
+        return min(self._timeline.stream(stream) for stream in heard or self.entries)
 
 
 def _patience(entries: Mapping[str, Entry]) -> dict[str, int]:

@@ -30,7 +30,7 @@ class Program:
     @property
     def stateful(self) -> bool:
         """Whether it keeps state."""
-        return any(line.kind == "stateful" for line in self.shape.lines)
+        return any(operator.role == "both" for operator in self.shape.operators.values())
 
     @property
     def clocked(self) -> bool:

@@ -1,6 +1,6 @@
 """The shape of a stage for its compiler: entries, who follows whom, what holds messages back, and lines of time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...dsl import operators as ops
@@ -16,13 +16,15 @@ engine alone."""
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An input of a stage: its stream, how it tells time, and the operators that read it. `source` is None for an
-    intermediate stream, whose types are those of the operator `writer`."""
+    intermediate stream, whose types are those of the operator `writer`. `silent`: it fills tables alone, so that its
+    time is nobody's."""
 
     stream: str
     clock: Clock
     source: ops.Source | None
     writer: str
     readers: tuple[str, ...]
+    silent: bool = False
 
 
 @dataclass(slots=True)
@@ -47,8 +49,18 @@ class Shape:
         """Whether every step of the watermark must be followed at once, not only those that some state waits for."""
         behind_state = any(self.lines[i].kind == "stateful" for line in self.lines for i in line.follows)
         # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
-        at_once = any(isinstance(op, ops.JoinStreams) or lateness_of(op) for op in self.operators.values())
+        at_once = any(self._tells_at_once(op) or lateness_of(op) for op in self.operators.values())
         return behind_state or at_once or any(line.kind in ("held", "meeting") for line in self.lines)
+
+    def _tells_at_once(self, operator: ops.Operator) -> bool:
+        tables = ops.TableOf | ops.JoinTables
+        told = isinstance(operator, tables) and not self.silent(operator.id)
+        return told or isinstance(operator, ops.JoinStreams)
+
+    def silent(self, id: str) -> bool:
+        """Whether this is a table whose changes nobody follows, so that no time is needed there."""
+        table = isinstance(self.operators[id], ops.TableOf | ops.JoinTables)
+        return table and all(map(self.silent, self.followers[id]))
 
     def parts(self, start: str) -> list[str]:
         """The operators that a message from `start` may pass before it meets state or asynchronous work, those
@@ -73,7 +85,7 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
     followers: dict[str, list[str]] = {id: [] for id in operators}
     readers: dict[str, list[str]] = {}
     for id, operator in operators.items():
-        for source in operator.inputs:
+        for source in operator.fed_by:
             crossing = border(pipeline, source)
             (readers.setdefault(source, []) if crossing else followers[source]).append(id)
     for stream in stage.inputs:
@@ -84,6 +96,8 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
     made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
     if any(isinstance(op, ops.AsyncFlatMap) for op in operators.values()):
         made.cells = frozenset([*entries, *(id for id, op in operators.items() if op.role == "both")])
+    for stream, entry in entries.items():
+        entries[stream] = replace(entry, silent=all(map(made.silent, entry.readers)))
     _draw_lines(made)
     return made
 
@@ -123,14 +137,17 @@ def _draw_lines(shape: Shape) -> None:
     behind: dict[str, int] = dict(by_writer)
     for id, operator in shape.operators.items():
         # In the order they were written, so that inputs come first; a partition_by of this very stage is an entry.
-        lines = sorted({behind[source] if source in behind else by_writer[source] for source in operator.inputs})
+        lines = sorted({behind[source] if source in behind else by_writer[source] for source in operator.fed_by})
         if not lines:
             continue
-        line = lines[0] if len(lines) == 1 else add("meeting", tuple(lines), id)
+        silent = shape.silent(id)
+        line = lines[0] if len(lines) == 1 or silent else add("meeting", tuple(lines), id)
         if by_clock(operator):
             line = add("clock", (line,), id)
         shape.line_in[id] = line
-        if operator.role == "both":
+        if silent:
+            shape.line_out[id] = line
+        elif operator.role == "both":
             shape.lines.append(Line("stateful", (line,), id, behind=_behind(operator)))
             shape.line_out[id] = len(shape.lines) - 1
             line = out(id, shape.line_out[id])

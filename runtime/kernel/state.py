@@ -171,7 +171,12 @@ class KeyedState:
     __slots__ = ("layer",)
 
     def __init__(self, name: str, below: Bytes, kind: Any, absent: Callable[[], Any], complete: bool) -> None:
-        self.layer = Layer(name.encode() + b"\0k", below, Codec(kind), absent, complete)
+        self.layer = Layer(self.prefix_of(name), below, Codec(kind), absent, complete)
+
+    @staticmethod
+    def prefix_of(name: str) -> bytes:
+        """What the keys of an operator's state begin with below."""
+        return name.encode() + b"\0k"
 
     def delete(self, key: bytes) -> None:
         self.layer.delete(key)

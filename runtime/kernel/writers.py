@@ -1,6 +1,7 @@
 """What each kind of operator is in a stage's compiled code."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...dsl import operators as ops
@@ -58,17 +59,44 @@ def _watermark(compiler: "Compiler", part: Part, operator: Operator) -> str:
 
 
 def _keep(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    _add(compiler, part, operator, names, depth, operator.id)
+
+
+def _add(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int, state: str) -> None:
+    """Add a message to the state of an operator, this one or another."""
     n = compiler.number[operator.id]
     message = f"{names}, {_watermark(compiler, part, operator)}"
     if len(operator.inputs) > 1:
         message += f", {operator.inputs.index(names.of)}"
     if part.cell:
-        code = f"cell.effects.append(({operator.id!r}, add_{n}, ({message})))"
+        code = f"cell.effects.append(({state!r}, add_{n}, ({message})))"
     elif part.risky:
         code = f"later_{n}.append(({message}))"
     else:
         code = f"add_{n}({message})"
     part.text.add(depth, code, operator.id)
+
+
+def _to_table(compiler: "Compiler", part: Part, operator: ops.TableOf, names: Names, depth: int) -> None:
+    # Behind its source a value that could be decoded is kept as it came.
+    _add(compiler, part, operator, replace(names, value="v"), depth, operator.id)
+
+
+def _put(compiler: "Compiler", part: Part, operator: ops.PutTo, names: Names, depth: int) -> None:
+    row = f"row_{compiler.number[operator.id]}"
+    part.text.add(depth, f"{row} = {_encoded(compiler, operator, names)}", operator.id)
+    _add(compiler, part, operator, replace(names, value=row), depth, operator.table)
+
+
+def _look_up(compiler: "Compiler", part: Part, operator: ops.JoinTable, names: Names, depth: int) -> None:
+    n, text = compiler.number[operator.id], part.text
+    text.add(depth, f"r_{n} = row_{n}({names.key})", operator.id)
+    if operator.how == "inner":
+        text.add(depth, f"if r_{n} is not None:", operator.id)
+        depth += 1
+    text.add(depth, f"v_{n} = f_{n}({names.value}, r_{n})", operator.id)
+    text.add(depth, f"{f'c_{n}' if part.looped else f'made[{n}]'} += 1", operator.id)
+    compiler.follow(part, operator.id, replace(names, value=f"v_{n}"), depth)
 
 
 def _call(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
@@ -123,6 +151,10 @@ WRITERS: Mapping[type[Operator], Callable[..., None]] = {
     ops.Merge: _to_merge,
     ops.WindowBy: _keep,
     ops.JoinStreams: _keep,
+    ops.TableOf: _to_table,
+    ops.JoinTable: _look_up,
+    ops.JoinTables: _keep,
+    ops.PutTo: _put,
     ops.AsyncFlatMap: _call,
     ops.PartitionBy: _output(_border_record),
     ops.SendTo: _output(_sent_record),

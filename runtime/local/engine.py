@@ -17,7 +17,7 @@ from ..kernel.program import compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import stop_signals
-from ..streams import make_changelogs, make_streams
+from ..streams import make_changelogs, make_streams, table_streams
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
 from .adopting import adopt
 from .collecting import collecting_seldom
@@ -169,10 +169,10 @@ def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, Clock]:
 
 def _set_starts(task: LocalTask, plan: Plan, starts: Offsets, ends: Offsets, settings: Settings) -> None:
     for stream in task.inputs:
-        latest = settings.offset_default == "latest" and plan.stream(stream).kind == "source"
+        source = task.work.inputs.entries[stream].source
+        latest = settings.offset_default == "latest" and source is not None and stream not in table_streams(plan)
         offsets = ends(stream) if latest else starts(stream)
         task.start_at(stream, offsets[task.number])
-        source = task.work.inputs.entries[stream].source
         if source is not None and source.bootstrap:
             task.bootstrap(stream, ends(stream)[task.number])
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..state import MemoryStore, RocksStore, TaskStore
@@ -22,7 +23,34 @@ def store_for(
     folder = state_folder(plan, system, settings, container)
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
-    return RocksStore(folder / re.sub(r"[^A-Za-z0-9._-]", "-", task), spare=isinstance(system, SendingSystem))
+    return RocksStore(folder / _name(task), spare=isinstance(system, SendingSystem))
+
+
+def _name(task: str) -> str:
+    """The name of a task's folder."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", task)
+
+
+def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
+    """The folders of a stage's stores on this machine, one for each task: of several containers' the latest."""
+    home = state_folder(plan, system, settings)
+    if home is None:
+        return []
+    homes = sorted(home.parent.glob("container-*")) if isinstance(system, SendingSystem) else [home]
+    wanted = re.compile(re.escape(_name(task_name(stage, 0)).removesuffix("0")) + r"\d+")
+    found: dict[str, Path] = {}
+    for folder in sorted((one for home in homes for one in home.glob("*") if _holds_store(one)), key=_changed_at):
+        if wanted.fullmatch(folder.name):
+            found[folder.name] = folder
+    return [found[name] for name in sorted(found)]
+
+
+def _holds_store(folder: Path) -> bool:
+    return (folder / "CURRENT").exists()
+
+
+def _changed_at(folder: Path) -> float:
+    return max(file.stat().st_mtime for file in folder.iterdir())
 
 
 def state_folder(plan: Plan, system: System, settings: Settings, container: int = 0) -> Path | None:

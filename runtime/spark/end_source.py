@@ -43,7 +43,7 @@ class EndOptions(msgspec.Struct, frozen=True):
 def left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
     """How many offsets lie between what Spark has planned to read by now and the ends."""
     told = reached(checkpoint, PLANNED)
-    planned = starts if told is None else offsets_of(told[0])
+    planned = starts if told is None else {**starts, **offsets_of(told)}
     pairs = ((at, end) for name, found in ends.items() for at, end in zip(planned[name], found, strict=True))
     return sum(max(0, end - at) for at, end in pairs)
 

@@ -79,7 +79,10 @@ def _refuse(plan: Plan, system: System) -> Connection:
         remedy = "leave out bootstrap=, or use the local engine or a log"
         raise UnsupportedError(explain(wrong, "what this engine can run there", remedy, plan.pipeline.origin))
     if has_loop(plan):
-        wrong = f"pipeline {plan.name!r} merges messages from behind a partition_by with others from before it"
+        wrong = (
+            f"pipeline {plan.name!r} brings messages from behind a partition_by together with others from before it, "
+            "in a merge, a join or a table"
+        )
         remedy = "give both a partition_by of their own, or use the local engine"
         raise UnsupportedError(explain(wrong, "stages in one direction", remedy, plan.pipeline.origin))
     return connect(system)

@@ -1,6 +1,6 @@
 """Queries on Kafka: read through Spark's connector, written by a sink of ours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from ...dsl.checks import explain
 from ...dsl.errors import MissingExtraError, SystemProblem
 from ...planner.settings import Settings
+from ..streams import bootstrap_streams
 from ..systems.kafka import KafkaSystem
 from ..systems.log.claim import claim
 from .connection import Offsets
@@ -61,20 +62,30 @@ class KafkaConnection:
 
     def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
         self._check_identities(part)
-        partitions = sum(map(len, part.starts.values()))
+        first, others = _by_turn(part)
+        most = settings.spark_batch_records * sum(len(part.starts[name]) for name in others)
         ends = None if ends is None else {name: ends[name] for name in part.sources}
-        most = settings.spark_batch_records * partitions
-        at_once = ends is not None and left(part.checkpoint, part.starts, ends) <= most
+        rest = None if ends is None else {name: ends[name] for name in others}
+        at_once = rest is not None and left(part.checkpoint, part.starts, rest) <= most
         # What comes to the topics meanwhile must not keep some of this from the only batch.
-        options = {} if at_once else {"maxOffsetsPerTrigger": str(most)}
-        read = self._reader(session, part.starts).options(**options).load().selectExpr(*columns(part.sources))
-        rows = read.mapInArrow(through_level_zero(part.shipment, part.sources, self.outputs(part)), SPARK_SCHEMA)
+        rows = self._rows_of(session, part, others, {} if at_once else {"maxOffsetsPerTrigger": str(most)})
+        if first:
+            # Without a limit: each batch has all that they hold by then, and buckets take it in before the others.
+            rows = rows.union(self._rows_of(session, part, first, {}))
         if not part.keeps_state:
             return rows
         told = EndOptions(
             str(part.checkpoint.absolute()), part.starts, ends, at_once, part.shipment, part.levels.clocked
         )
         return rows.union(session.readStream.format(EndDataSource.name()).option("told", _json(told)).load())
+
+    def _rows_of(
+        self, session: "SparkSession", part: Part, names: Sequence[str], options: Mapping[str, str]
+    ) -> "DataFrame":
+        """What level 0 makes of some of the sources."""
+        starts = {name: part.starts[name] for name in names}
+        read = self._reader(session, starts).options(**options).load().selectExpr(*columns(names))
+        return read.mapInArrow(through_level_zero(part.shipment, names, self.outputs(part)), SPARK_SCHEMA)
 
     def _reader(self, session: "SparkSession", starts: Offsets) -> "DataStreamReader":
         kafka = self._kafka.settings
@@ -115,7 +126,14 @@ class KafkaConnection:
         return is_between_batches(part.checkpoint)
 
     def offsets(self, told: Sequence[str]) -> Offsets:
-        return offsets_of(told[0])
+        return offsets_of(told)
+
+
+def _by_turn(part: Part) -> tuple[list[str], list[str]]:
+    """The sources that come first, and the others, of which there is one at least."""
+    first = [name for name in part.sources if name in bootstrap_streams(part.plan)]
+    others = [name for name in part.sources if name not in first]
+    return (first, others) if others else ([], first)
 
 
 def _counted(part: Part) -> Path:

@@ -1,19 +1,29 @@
 """Offsets as Spark's connector to Kafka writes them: by topic and partition, as JSON."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from .connection import Offsets
 
-_decode = msgspec.json.Decoder(dict[str, dict[int, int]]).decode
+_decode = msgspec.json.Decoder(dict[str, dict[int, int] | int]).decode
+_NOTHING_YET = "-"
+"""What Spark notes of a source that has told no offset."""
 
 
-def offsets_of(text: str) -> Offsets:
-    """What the connector has written.
+def offsets_of(told: Sequence[str]) -> Offsets:
+    """What the connectors of a query have written, a line each; what sources of other kinds have is left out.
 
-    >>> offsets_of('{"clicks": {"1": 7, "0": 5}}')
-    {'clicks': [5, 7]}
+    >>> offsets_of(['{"clicks": {"1": 7, "0": 5}}', '{"users": {"0": 3}}', '{"ends": 1}'])
+    {'clicks': [5, 7], 'users': [3]}
     """
-    return {topic: [found[number] for number in sorted(found)] for topic, found in _decode(text).items()}
+    lines = [_decode(line) for line in told if line != _NOTHING_YET]
+    return {
+        topic: [found[number] for number in sorted(found)]
+        for line in lines
+        for topic, found in line.items()
+        if isinstance(found, dict)
+    }
 
 
 def text_of(offsets: Offsets) -> str:

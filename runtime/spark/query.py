@@ -11,6 +11,7 @@ from ...dsl.checks import explain
 from ...dsl.errors import PlanError
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
+from ..streams import table_streams
 from ..systems.contract import System
 from .connection import Connection, Offsets
 from .files import write
@@ -29,7 +30,7 @@ def prepare(plan: Plan, stages: list[PlannedStage], connection: Connection, sett
     shipment = laid_down(packed, folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
-    starts = _starts(folder, sources, connection.system, settings)
+    starts = _starts(folder, sources, connection.system, settings, table_streams(plan))
     return Part(plan, found, shipment, folder, f"{plan.name}@{_identity(folder)}", sources, starts)
 
 
@@ -56,14 +57,17 @@ def _identity(folder: Path) -> str:
     return file.read_text()
 
 
-def _starts(folder: Path, sources: tuple[str, ...], system: System, settings: Settings) -> dict[str, list[int]]:
+def _starts(
+    folder: Path, sources: tuple[str, ...], system: System, settings: Settings, tables: frozenset[str]
+) -> dict[str, list[int]]:
     """Where the sources are begun at. Kept beside the checkpoint, so that a first run which dies before its first batch
     is gone on with where it began, though that was the latest offset then."""
     file = folder / "starts"
     if not file.exists():
         admin = system.admin()
-        begin = admin.ends if settings.offset_default == "latest" else admin.starts
-        write(file, msgspec.json.encode({name: begin(name) for name in sources}))
+        latest = {name for name in sources if settings.offset_default == "latest" and name not in tables}
+        found = {name: admin.ends(name) if name in latest else admin.starts(name) for name in sources}
+        write(file, msgspec.json.encode(found))
     return msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
 
 

@@ -16,6 +16,7 @@ from ..kernel.program import Position
 from ..kernel.stage import StageTask
 from ..kernel.state import Change
 from ..kernel.times import START
+from ..streams import bootstrap_streams
 from .emitting import Emitter
 from .feeding import Feeder
 from .outputs import Output, Outputs, as_rows
@@ -141,11 +142,12 @@ class _StageAtWork:
         self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
         self._levels = cargo.levels
         self._clock = max(clock, now) if cargo.levels.clocked else START
+        self._first = bootstrap_streams(cargo.plan)
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
         feeder.run(self.task, lambda: self.task.tell_clock(self._clock))
-        for stream in self._stage.inputs:
+        for stream in sorted(self._stage.inputs, key=self._comes_later):
             for producer, _, of, block in inbox.messages:
                 if of == stream:
                     found = decode_messages(block)
@@ -167,6 +169,9 @@ class _StageAtWork:
         index.producers[stage] = position.producers
         if self._levels.clocked:
             index.idle[stage], index.clocks[stage], index.met[stage] = position.idle, position.clock, position.met
+
+    def _comes_later(self, stream: str) -> bool:
+        return stream not in self._first
 
     def _tell(self, inbox: _Inbox) -> None:
         """Take in how far the producers have come, now that no message of this batch is left to come."""

@@ -1,12 +1,13 @@
 """Looking after queries while they run: how far they are, and what they have done."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from ...planner.plan import Plan
 from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress, Report
+from ..streams import table_streams
 from .connection import Connection, Offsets
 from .facts import count_facts, source_facts
 from .noted import DONE, PLANNED, batches, noted_at, reached
@@ -64,7 +65,7 @@ class Watch:
             read=sum(counts.get("read", {}).values()),
             written=sum(counts.get("written", {}).values()),
             lag=sum(max(0, sum(ends[name]) - sum(done[name])) for name in ends),
-            watermark=min(tally.watermarks.values(), default=None),
+            watermark=min(self._told(tally), default=None),
             in_flight=sum(map(sum, planned.values())) - sum(map(sum, done.values())),
             pipeline=self._plan.name,
             engine="spark",
@@ -76,6 +77,11 @@ class Watch:
                 Fact("uptime_seconds", now - self._started),
             ),
         )
+
+    def _told(self, tally: Tally) -> Iterator[int]:
+        """The watermarks of all partitions but those that fill tables."""
+        tables = table_streams(self._plan)
+        return (time for name, time in tally.watermarks.items() if name.rpartition("/")[0] not in tables)
 
     def _time_batches(self) -> None:
         """Take note of what the batches took that are done since the last look: from when they were planned."""
@@ -120,4 +126,4 @@ class Watch:
     def _reached(self, part: Part, kind: str) -> Offsets:
         """How far the sources were read in the last batch that is planned, or done."""
         told = reached(part.checkpoint, kind)
-        return part.starts if told is None else self._connection.offsets(told)
+        return part.starts if told is None else {**part.starts, **self._connection.offsets(told)}

@@ -1,4 +1,4 @@
-"""Records of the streams that a pipeline writes, as messages with values of the declared types."""
+"""Records of the streams that a pipeline writes, and the rows of its tables, with values of the declared types."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -11,6 +11,8 @@ from ...dsl.message import Message, Record
 from ...dsl.serde import Serde, key_serde, untyped_serde, value_serde
 from ...planner.plan import Plan
 from ...planner.types import Flow, flows
+from ..kernel.stage import StageTask
+from ..kernel.tables import TableOperator
 
 Decode = Callable[[bytes], Any]
 
@@ -59,6 +61,17 @@ class Decoder:
     def _value(self, operator: ops.SendTo) -> Decode:
         flow: Flow = self._flows[operator.id]
         return _serde(flow.value if operator.value is None else operator.value).decode
+
+
+def rows_of(plan: Plan, table: str, tasks: Iterable[StageTask]) -> dict[Any, Any]:
+    """What the tasks hold of a table, by key."""
+    known = [op.id for op in plan.pipeline.operators if isinstance(op, ops.TableOf | ops.JoinTables)]
+    if table not in known:
+        listed = ", ".join(map(repr, known)) or "none"
+        raise UsageError(explain(f"the pipeline has no table {table!r}", f"the id of one of its tables: {listed}"))
+    decode = key_serde(flows(plan.pipeline)[table].key).decode
+    kept = [task.stateful[table] for task in tasks if table in task.stateful]
+    return {decode(key): row for one in kept if isinstance(one, TableOperator) for key, row in one.rows()}
 
 
 def _serde(kind: Any) -> Serde[Any]:

@@ -29,7 +29,7 @@ from ..streams import frozen_ends, make_streams
 from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
 from .clock import VirtualLoop
-from .decoding import Decoder
+from .decoding import Decoder, rows_of
 from .gates import AsyncResults, Gates, chooser
 
 
@@ -183,6 +183,21 @@ class PipelineDriver:
         """All messages of an output so far that its readers can see, partition by partition, decoded."""
         return list(self._decoder.messages(stream, self.records(stream)))
 
+    def table(self, id: str) -> dict[Any, Any]:
+        """What a table holds now, committed or not, by key; of all partitions.
+
+        >>> pipeline = Pipeline("latest")
+        >>> scores = pipeline.table("scores", key=str, value=int)
+        >>> pipeline.stream("games", key=str, value=int).send_to(scores)
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for score in (3, 5):
+        ...         driver.send("games", score, key="ann")
+        ...     driver.table("scores")
+        {'ann': 5}
+        """
+        self._running()
+        return rows_of(self.plan, id, [task.work for task in self._tasks])
+
     def take(self, stream: str) -> list[Message[Any]]:
         """The messages of an output that came since the last `take` of it, in the order of their commits."""
         self._decoder.check(stream)
@@ -237,7 +252,7 @@ class PipelineDriver:
         commits = PublishedCommits(self.plan.name, self._system.producer())
         gate = None if self._gates is None else self._gates.wait
         run = Run(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
-        tasks = make_tasks(run, self._system, self._admin, stack)
+        tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)
         open_sinks(self.plan, stack)
         clock, stop = self._loop.time, lambda: False
         telling = Telling(self.plan, Ends(self._admin), None, clock=clock)

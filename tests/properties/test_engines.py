@@ -7,10 +7,23 @@ import pytest
 from hypothesis import given, settings
 
 from broker import Broker
-from cases import Case, cases, expected
+from cases import Case, cases, cases_of, expected
 from comparing import assert_same
-from descriptions import Border, Description, Map, Merge, Mode, Source, WindowStep
+from descriptions import (
+    Border,
+    Description,
+    Filter,
+    Lookup,
+    Map,
+    Merge,
+    Mode,
+    Put,
+    Source,
+    TableSource,
+    WindowStep,
+)
 from pipelines import Windows
+from spark_in_process import lowered
 from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_memory, on_spark
 
 if TYPE_CHECKING:
@@ -59,10 +72,46 @@ def test_joins_join_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
     check()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
+    @settings(MANY, max_examples=100)
+    @given(cases(mode, tables=True, joins=True))
+    def check(case: Case) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
+        assert_same(on_local_memory(case), wanted)
+
+    check()
+
+
+FILLED = Description(
+    (Source("a", key="str"),),
+    (
+        Lookup(0, 0, "left", "first_word", 1),
+        Put(1, 0),
+        Filter(1, "above", 0),
+        Lookup(3, 0, "inner", "minus", 1),
+        WindowStep(4, "tumbling", 10, "count", panes="panes"),
+    ),
+    tables=(TableSource("latest", "str", filled=True),),
+)
+"""A message looks up what the one before it has left, and leaves a row itself; also behind that lookup."""
+
+
+@MANY
+@given(cases_of(FILLED, max_records=20))
+def test_messages_see_the_rows_that_those_before_them_have_sent(case: Case) -> None:
+    wanted = expected(case)
+    assert_same(on_driver(case), wanted)
+    assert_same(on_local_memory(case), wanted)
+    assert_same(lowered(case), wanted)
+
+
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
     @FEW
-    @given(cases(mode, negative=False, joins=True))
+    @given(cases(mode, negative=False, joins=True, tables=True))
     def check(case: Case) -> None:
         assert_same(on_local_log(case), expected(case))
 
@@ -74,7 +123,7 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, broker: Broker) -> None:
     @settings(FEW, max_examples=8)
-    @given(cases(mode, max_steps=5, joins=True))
+    @given(cases(mode, max_steps=5, joins=True, tables=True))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
 
@@ -99,7 +148,7 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @pytest.mark.slow
 def test_spark_writes_what_the_oracle_does(spark: "SparkSession") -> None:
     @FEW
-    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True))
+    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True, tables=True))
     def check(case: Case) -> None:
         assert_same(on_spark(case, spark), expected(case))
 

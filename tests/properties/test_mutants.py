@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 
 from cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from comparing import difference
-from descriptions import Description, Filter, Join, Merge, Source, When, WindowStep
+from descriptions import (
+    Description,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Put,
+    Source,
+    TablePair,
+    TableSource,
+    When,
+    WindowStep,
+)
+from fluvial.runtime.kernel import table_bindings
 from fluvial.runtime.kernel.cells import Cells
 from fluvial.runtime.kernel.code import Compiler
 from fluvial.runtime.kernel.failures import Failures
@@ -20,6 +33,7 @@ from fluvial.runtime.kernel.pool import Pool
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state import Layer, TimedState
+from fluvial.runtime.kernel.tables import TableOperator
 from fluvial.runtime.kernel.timeline import Timeline
 from fluvial.runtime.kernel.tumbling import TumblingOperator
 from fluvial.runtime.kernel.watched import WatchedOperator
@@ -55,6 +69,22 @@ LATEST = Description(
     (Filter(0, "above", 0), Filter(0, "indivisible", 2), Join(1, 2, 5, "outer", "latest", "minus", 0)),
     mode="late",
 )
+LOOKED_UP = Description(
+    (Source("a", key="str"),),
+    (
+        Lookup(0, 0, "left", "first_word", 1),
+        Lookup(1, 2, "inner", "minus", 2),
+        WindowStep(2, "session", 10, "count", panes="panes"),
+    ),
+    "skip",
+    tables=(TableSource("one", "str"), TableSource("two", "str"), TablePair(0, 1, "left", "first_word", 3)),
+)
+FILLED = Description(
+    (Source("a", key="str"),),
+    (Lookup(0, 0, "left", "first_word", 1), Put(1, 0), Filter(1, "above", -9)),
+    "dead_letter",
+    tables=(TableSource("latest", "str", filled=True),),
+)
 WATCHED = Description(
     (Source("a", key="str"),),
     (
@@ -64,7 +94,7 @@ WATCHED = Description(
     mode="late",
 )
 """What random pipelines seldom have: a window where two streams meet, windows that many late messages enter, joins of
-each kind, and triggers of each kind."""
+each kind, tables that are read and filled, and triggers of each kind."""
 
 KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "late": cases("late", max_steps=5),
@@ -74,6 +104,8 @@ KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "joins": cases_of(JOINED, max_records=12),
     "late joins": cases_of(LATEST),
     "triggers": cases_of(WATCHED),
+    "tables": cases_of(LOOKED_UP, max_records=12),
+    "filled": cases_of(FILLED, max_records=12),
 }
 
 SEARCHES = 60
@@ -97,7 +129,7 @@ def search(kind: str, number: int) -> list[Judged]:
 
     @seed(number)
     @TEN
-    @given(KINDS[kind].flatmap(lambda case: st.tuples(st.just(case), pieces_of(case.inputs))))
+    @given(KINDS[kind].flatmap(lambda case: st.tuples(st.just(case), pieces_of(case.inputs, case.first))))
     def draw(one: tuple[Case, Pieces]) -> None:
         found.append(one)
 
@@ -191,6 +223,18 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(WatchedOperator, "_drop", "not held.shown", "False"),
         Mutant(WatchedSessionOperator, "_due", "if span.fired", "if True"),
         Mutant(WatchedSessionOperator, "_union", "begin(united)", "pass"),
+    ],
+    ("tables", STRAIGHT): [
+        # Rows that are never deleted, joined rows that outlive theirs, and rows that nobody finds.
+        Mutant(TableOperator, "_set", "self._rows.delete(key)", "pass"),
+        Mutant(TableOperator, "_join", "self._rows.layer.fresh[key] is not None", "False"),
+        Mutant(TableOperator, "_take", "key is not None", "row is not None"),
+        Mutant(table_bindings, "joined_row", "needs_right and theirs is None", "theirs is None"),
+    ],
+    ("filled", STRAIGHT): [Mutant(TableOperator, "row", "None if key is None else", "None if key else")],
+    ("tables", RESTARTING): [
+        Mutant(TableOperator, "changes", "self._rows.changes()", "iter(())"),
+        Mutant(TableOperator, "settle", "self._rows.settle(room)", "len(self._rows.layer.clean.clear() or '')"),
     ],
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.

@@ -48,9 +48,17 @@ def test_the_plan_shows_what_is_promised(words: Plan) -> None:
 @pytest.mark.parametrize(
     ("system", "others", "found"), [("kafka://a:1", True, 1), ("kafka://a:1", False, 0), ("log:x", True, 0)]
 )
-def test_no_stream_comes_first_on_spark_and_kafka(system: str, others: bool, found: int) -> None:
+def test_no_stream_comes_first_on_spark_and_kafka_without_state(system: str, others: bool, found: int) -> None:
     pipeline = Pipeline("p")
-    pipeline.stream("rates", value=str, bootstrap=True).send_to("out")
-    if others:
-        pipeline.stream("orders", value=str).send_to("out")
+    rates = pipeline.stream("rates", value=str, bootstrap=True)
+    orders = pipeline.stream("orders", value=str)
+    (rates.merge(orders) if others else rates).send_to("out")
+    orders.send_to("orders-out")
     assert [gap.subject for gap in gaps(plan(pipeline), "spark", system)] == ["rates"] * found
+
+
+def test_tables_come_first_on_spark_and_kafka_too() -> None:
+    pipeline = Pipeline("p")
+    rates = pipeline.table("rates", key=str, value=str)
+    pipeline.stream("orders", key=str, value=str).join(rates, max, id="join").send_to("out")
+    assert gaps(plan(pipeline), "spark", "kafka://a:1") == []

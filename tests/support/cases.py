@@ -1,6 +1,6 @@
 """Cases: a random pipeline with inputs for it, and the judging of whoever runs it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,11 @@ class Case(Compact):
     description: Description
     inputs: Inputs
     partitions: Mapping[str, int]
+
+    @property
+    def first(self) -> frozenset[str]:
+        """The streams that are to be there before the others: those of tables."""
+        return frozenset(table.stream for table in self.description.rows)
 
     def __repr__(self) -> str:
         lines = [f"    {stream!r}: [{self._shown(stream)}]," for stream in self.inputs]
@@ -64,12 +69,13 @@ def cases(
     negative: bool = True,
     windows: Windows = "plain",
     joins: bool = False,
+    tables: bool = False,
 ) -> Case:
     """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store.
 
-    `windows` and `joins` are as in `pipelines`: with triggers, each source has one partition.
+    `windows`, `joins` and `tables` are as in `pipelines`: with triggers, each source has one partition.
     """
-    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins))
+    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins, tables))
     return draw(cases_of(description, max_records, negative))
 
 
@@ -83,7 +89,7 @@ def cases_of(draw: st.DrawFn, description: Description, max_records: int = 30, n
 @st.composite
 def partitions_for(draw: st.DrawFn, description: Description) -> dict[str, int]:
     """Partition counts for the sources: equal ones where messages of two sources meet by key."""
-    streams = [source.stream for source in description.sources]
+    streams = [*(source.stream for source in description.sources), *(table.stream for table in description.rows)]
     if description.mode == "late":
         return dict.fromkeys(streams, 1)
     different = {stream: number for number, stream in enumerate(streams, 1)}
@@ -99,12 +105,14 @@ Pieces = list[tuple[tuple[str, int], list[Record]]]
 
 
 @st.composite
-def pieces_of(draw: st.DrawFn, inputs: Inputs) -> Pieces:
-    """The inputs in pieces of any size, each partition's in its order, any order between partitions."""
+def pieces_of(draw: st.DrawFn, inputs: Inputs, first: Collection[str] = ()) -> Pieces:
+    """The inputs in pieces of any size, each partition's in its order, any order between partitions; all of `first`
+    comes before the others."""
     rest = {(name, number): list(part) for name, parts in inputs.items() for number, part in enumerate(parts)}
     found: Pieces = []
     while rest := {place: records for place, records in rest.items() if records}:
-        place = draw(st.sampled_from(sorted(rest)), label="partition")
+        leading = [place for place in rest if place[0] in first]
+        place = draw(st.sampled_from(sorted(leading or rest)), label="partition")
         count = draw(st.integers(1, len(rest[place])), label="records")
         found.append((place, rest[place][:count]))
         rest[place] = rest[place][count:]
@@ -119,7 +127,8 @@ def inputs_for(
     max_records: int = 30,
     negative: bool = True,
 ) -> dict[str, list[list[Record]]]:
-    """Records for every source; keyed ones lie where Kafka's partitioner puts their keys."""
+    """Records for every table and every source, tables first; keyed ones lie where Kafka's partitioner puts their
+    keys."""
     starts = (1_000, 1_700_000_000_000, 2**45)
     start = draw(st.sampled_from((0, *starts, -100, -(2**40)) if negative else starts))
     steps = description.steps
@@ -133,7 +142,21 @@ def inputs_for(
             *(() if windows else ("null",)),
             *(("bad key",) * (description.mode == "on_time")),
         ]
-    return {
+    rows = [kind for kind in kinds if kind != "null"] + ["null"] * 4 + ["no key"]
+    found = {
+        table.stream: draw(
+            _records(
+                description.mode,
+                Source(table.stream, table.key),
+                partitions[table.stream],
+                start,
+                rows,
+                max_records,
+            )
+        )
+        for table in description.rows
+    }
+    return found | {
         source.stream: draw(_records(description.mode, source, partitions[source.stream], start, kinds, max_records))
         for source in description.sources
     }

@@ -157,6 +157,43 @@ class Join(Step):
 
 
 @dataclass(frozen=True, repr=False)
+class TableSource(Compact):
+    """A table of events, by their word or their number; `filled` by the pipeline, or read from its stream."""
+
+    stream: str
+    key: Literal["str", "int"]
+    filled: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class TablePair(Compact):
+    """A table of the rows that two tables before it have together."""
+
+    left: int
+    right: int
+    how: How
+    fn: str
+    number: int
+
+
+@dataclass(frozen=True, repr=False)
+class Lookup(Step):
+    """A join of `of` with a table."""
+
+    table: int
+    how: Literal["inner", "left"]
+    fn: str
+    number: int
+
+
+@dataclass(frozen=True, repr=False)
+class Put(Step):
+    """`send_to` a table, as an end of its own: no step may read it."""
+
+    table: int
+
+
+@dataclass(frozen=True, repr=False)
 class Send(Step):
     """`send_to`, as an end of its own: no step may read it. `form` is "event", or a map to something else before."""
 
@@ -176,6 +213,12 @@ class Description(Compact):
     steps: tuple[Step, ...] = ()
     on_error: OnError = "fail"
     mode: Mode = "on_time"
+    tables: tuple[TableSource | TablePair, ...] = ()
+
+    @property
+    def rows(self) -> tuple[TableSource, ...]:
+        """The tables that are read from streams: whose rows are to be there before all else."""
+        return tuple(table for table in self.tables if isinstance(table, TableSource) and not table.filled)
 
     def key_type(self, node: int) -> KeyType | None:
         """The type of key at a node, as the planner tracks it."""
@@ -230,14 +273,23 @@ def build(description: Description) -> Pipeline:
     policy = {"fail": fail, "skip": skip, "dead_letter": dead_letter}[description.on_error]()
     pipeline = Pipeline("case", on_error=policy)
     nodes: list[Any] = [_source(pipeline, source) for source in description.sources]
+    tables: list[Any] = []
+    for table in description.tables:
+        tables.append(_table(pipeline, tables, table))
     read: set[int] = set()
     for step in description.steps:
         number = len(nodes)
         read |= {*_inputs(step)}
-        if isinstance(step, Send):
-            _send(nodes[step.of], step)
+        if isinstance(step, Send | Put):
+            if isinstance(step, Send):
+                _send(nodes[step.of], step)
+            else:
+                nodes[step.of].send_to(tables[step.table])
             read.add(number)
             nodes.append(None)
+        elif isinstance(step, Lookup):
+            looked_up = (given.JOINS | given.FAILING_JOINS)[step.fn](step.number)
+            nodes.append(nodes[step.of].join(tables[step.table], looked_up, id=f"lookup-{number}", how=step.how))
         else:
             nodes.append(_build(description, nodes, step, number))
     for number, node in enumerate(nodes):
@@ -251,6 +303,13 @@ def _source(pipeline: Pipeline, source: Source) -> Any:
     wait = timedelta(milliseconds=source.out_of_order)
     key = None if source.key is None else given.KEY_TYPES[source.key]
     return pipeline.stream(source.stream, value=given.Event, key=key, timestamp=times[source.time], out_of_order=wait)
+
+
+def _table(pipeline: Pipeline, before: list[Any], table: TableSource | TablePair) -> Any:
+    if isinstance(table, TableSource):
+        return pipeline.table(table.stream, key=given.KEY_TYPES[table.key], value=given.Event)
+    fn = given.JOINS[table.fn](table.number)
+    return before[table.left].join(before[table.right], fn, id=f"pair-{len(before)}", how=table.how)
 
 
 def _send(node: Any, step: Send) -> None:

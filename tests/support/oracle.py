@@ -15,6 +15,7 @@ from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
 from fluvial.planner.types import flows
 from oracle_joins import Joined, KeptRows
 from oracle_lines import Lines
+from oracle_tables import KeptTables
 from oracle_windows import Firing, KeptWindows
 
 
@@ -82,7 +83,7 @@ class _Run:
         self._windows: dict[str, KeptWindows] = {}
         self._joins: dict[str, KeptRows] = {}
         for operator in pipeline.operators:
-            for place, source in enumerate(operator.inputs):  # a stream merged with itself is read twice
+            for place, source in enumerate(operator.fed_by):  # a stream merged with itself is read twice
                 self._readers[source].append((operator, place))
             if isinstance(operator, ops.WindowBy):
                 self._windows[operator.id] = KeptWindows(operator, remember_sessions)
@@ -90,6 +91,8 @@ class _Run:
                 left, right = (self._serde(source) for source in operator.inputs)
                 self._joins[operator.id] = KeptRows(operator, (left, right))
         self._stores: dict[str, KeptWindows | KeptRows] = {**self._windows, **self._joins}
+        self._tables = KeptTables(pipeline)
+        self._puts: list[tuple[str, bytes | None, Any]] = []
         self._lines = Lines(pipeline)
         self._late = late
         # Of every source partition that is not at its end: its largest timestamp so far - out_of_order.
@@ -119,7 +122,8 @@ class _Run:
         return self._outputs
 
     def _in_turn(self) -> Iterator[tuple[ops.Source, int, Record, bool]]:
-        """One record of each partition after the other, and whether it is its partition's last."""
+        """One record of each partition after the other, and whether it is its partition's last; tables come first."""
+        rows = {source for op in self._pipeline.operators if isinstance(op, ops.TableOf) for source in op.inputs}
         queues = [
             (operator, number, list(records))
             for operator in self._pipeline.operators
@@ -128,10 +132,12 @@ class _Run:
             if records
         ]
         self._clocks = {(source.id, number): -math.inf for source, number, _ in queues}
-        while queues:
+        for source, number, records in queues:
+            while source.id in rows and records:
+                yield source, number, records.pop(0), not records
+        while queues := [queue for queue in queues if queue[2]]:
             for source, number, records in queues:
                 yield source, number, records.pop(0), not records
-            queues = [queue for queue in queues if queue[2]]
 
     def _read(self, source: ops.Source, record: Record) -> float:
         """Take in a source's record; what its timestamp makes of the partition's watermark, if it is known."""
@@ -204,6 +210,7 @@ class _Run:
     def _is_done(self, work: Callable[[], None], letter: OutputMessage, at: str) -> bool:
         """Do something of one stage whole or not at all, and tell which."""
         before = {id: store.snapshot() for id, store in self._stores.items()}
+        tables, self._puts = self._tables.snapshot(), []
         self._staged, self._staged_late, self._crossing, self._following = [], [], [], []
         try:
             work()
@@ -213,11 +220,14 @@ class _Run:
                 raise OracleFailure(f"{letter} failed behind {at!r}: {error!r}") from error
             for id, store in self._stores.items():
                 store.restore(before[id])
+            self._tables.restore(tables)
             if action == "dead_letter":
                 self._write(f"{self._pipeline.name}-dead-letters", letter)
             return False
         for stream, message in self._staged:
             self._write(stream, message)
+        for table, key, row in self._puts:
+            self._tables.put(table, key, row)
         self._late.update(self._staged_late)
         return True
 
@@ -248,6 +258,21 @@ class _Run:
                 self._emit(operator, message)
             case ops.WindowBy() | ops.JoinStreams():
                 self._keep(operator, message, place)
+            case ops.TableOf():
+                key = self._key_bytes(operator, message.key)
+                self._tables.put(operator.id, key, value)
+                if key is not None:
+                    letter = OutputMessage(key, None, message.timestamp, ())
+                    self._following.append((lambda: self._emit(operator, message), letter, operator.id))
+            case ops.JoinTables():
+                assert not self._readers[operator.id], "the oracle knows no changes of joined tables"
+            case ops.JoinTable():
+                key = self._key_bytes(self._pipeline.operator(operator.inputs[0]), message.key)
+                row = self._tables.row(operator.table, key)
+                if row is not None or operator.how == "left":
+                    self._emit(operator, _with(message, operator.fn(value, row)))
+            case ops.PutTo():
+                self._puts.append((operator.table, self._key_bytes(operator, message.key), value))
             case ops.PartitionBy():
                 key = self._key_bytes(operator, operator.fn(value))
                 self._crossing.append((operator, self._encoded(operator, key, message)))

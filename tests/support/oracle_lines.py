@@ -46,7 +46,7 @@ def _delays(pipeline: Pipeline) -> dict[str, Delays]:
 
     for _ in [None, *borders]:  # often enough for the longest chain of borders
         for operator in pipeline.operators:
-            found[operator.id] = _most(out_of(known[source], operator.id) for source in operator.inputs)
+            found[operator.id] = _most(out_of(known[source], operator.id) for source in operator.fed_by)
     return found
 
 
@@ -67,7 +67,7 @@ def _stages(pipeline: Pipeline) -> dict[str, set[str]]:
     stages = {operator.id: {operator.id} for operator in pipeline.operators}
     far_sides = {id: {_beyond(id)} for id in borders}
     for operator in pipeline.operators:
-        for source in operator.inputs:
+        for source in operator.fed_by:
             joined = stages[operator.id] | (far_sides[source] if source in borders else stages[source])
             for members in (stages, far_sides):
                 members.update({id: joined for id in members if members[id] & joined})

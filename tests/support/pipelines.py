@@ -14,6 +14,7 @@ from descriptions import (
     Filter,
     FlatMap,
     Join,
+    Lookup,
     Map,
     Merge,
     Messages,
@@ -22,6 +23,8 @@ from descriptions import (
     Send,
     Source,
     Step,
+    TablePair,
+    TableSource,
     When,
     WindowStep,
 )
@@ -29,6 +32,8 @@ from fluvial.dsl.operators import How, Order
 
 MOST_COPIES = 12
 """No more messages than this leave a pipeline's node for one that enters, so that small inputs stay small."""
+
+MOST_TABLES = 4
 
 Windows = Literal["plain", "counts", "triggers"]
 """Which windows there are: those of one size and sessions, which fire at their ends; with "counts" also the others, and
@@ -44,6 +49,7 @@ def pipelines(
     on_error: OnError | None = None,
     windows: Windows = "plain",
     joins: bool = False,
+    tables: bool = False,
 ) -> Description:
     """Descriptions of one mode or either.
 
@@ -51,7 +57,8 @@ def pipelines(
     source, each stage reads one stream, and async calls keep the order of their stage.
 
     What triggers show depends on the order of arrival, so only "late" knows other `windows` than plain ones. With
-    `joins` there are joins; so it is with those that retain the latest rows alone.
+    `joins` there are joins; so it is with those that retain the latest rows alone. With `tables` streams look rows up
+    in tables, and in joins of tables, whose inputs are to be there before all others.
     """
     assert windows == "plain" or mode != "on_time", "triggers need the one order of arrival that mode late has"
     modes: tuple[Mode, ...] = ("on_time", "late") if windows == "plain" else ("late",)
@@ -59,11 +66,11 @@ def pipelines(
     policies: tuple[OnError, ...] = ("fail", "fail", "skip", "dead_letter")
     policy: OnError = draw(st.sampled_from(policies)) if on_error is None else on_error
     streams = ("a", "b")[: 1 if chosen == "late" else draw(st.integers(1, 2))]
-    sources = tuple(draw(_sources(stream, policy != "fail", joins)) for stream in streams)
-    draft = _Draft(draw, chosen, policy != "fail", max_borders, sources, windows, joins)
+    sources = tuple(draw(_sources(stream, policy != "fail", joins or tables)) for stream in streams)
+    draft = _Draft(draw, chosen, policy != "fail", max_borders, sources, windows, joins, tables)
     for _ in range(draw(st.integers(1, max_steps))):
         draft.add_step()
-    return Description(sources, tuple(draft.steps), policy, chosen)
+    return Description(sources, tuple(draft.steps), policy, chosen, tuple(draft.tables))
 
 
 @st.composite
@@ -104,8 +111,12 @@ class _Draft:
         sources: tuple[Source, ...],
         windows: Windows = "plain",
         joins: bool = False,
+        tables: bool = False,
     ) -> None:
         self._draw = draw
+        self._with_tables = tables
+        self._table_stages: list[int] = []
+        self.tables: list[TableSource | TablePair] = []
         self._windows = windows
         self._joins = joins
         self._late = mode == "late"
@@ -129,11 +140,12 @@ class _Draft:
             "messages": self._messages,
             "merge": self._merge,
             "join": self._join,
+            "lookup": self._lookup,
             "send": self._send,
         }
         possible = {name: found for name in makers if (found := self._possible(name))}
         # Windows, joins and borders are what there is most to get wrong in.
-        often = {"window": 5, "join": 15, "border": 3}
+        often = {"window": 5, "join": 15, "border": 3, "lookup": 10}
         names = [name for name in makers if name in possible for _ in range(often.get(name, 1))]
         name = self._pick(names)
         of = self._pick(possible[name])
@@ -159,6 +171,8 @@ class _Draft:
                 return node.copies < MOST_COPIES
             case "join":
                 return self._joins and bool(self._partners(number, node))
+            case "lookup":
+                return self._with_tables and bool(self._tables_for(node))
             case _:
                 return True
 
@@ -371,6 +385,47 @@ class _Draft:
         )
         self._add(step, joined)
 
+    def _tables_for(self, node: _Node) -> list[int | Literal["new", "pair"]]:
+        """The tables that a node may look rows up in, and those that may be made for it."""
+        if node.key not in ("str", "int"):
+            return []
+        room = MOST_TABLES - len(self.tables)
+        found: list[int | Literal["new", "pair"]] = []
+        found += [number for number in range(len(self.tables)) if self._may_look_up(node, number)]
+        if room > 0:
+            found.append("new")
+        if room > 2:
+            found.append("pair")
+        return found
+
+    def _may_look_up(self, node: _Node, number: int) -> bool:
+        return self._key_of_table(number) == node.key and self._may_meet(node.stage, self._table_stages[number])
+
+    def _key_of_table(self, number: int) -> KeyType:
+        table = self.tables[number]
+        return table.key if isinstance(table, TableSource) else self._key_of_table(table.left)
+
+    def _new_table(self, node: _Node) -> int:
+        assert node.key in ("str", "int")
+        self.tables.append(TableSource(f"rows-{len(self.tables)}", node.key))
+        self._table_stages.append(node.stage)
+        return len(self.tables) - 1
+
+    def _new_pair(self, node: _Node) -> int:
+        left, right = self._new_table(node), self._new_table(node)
+        self.tables.append(TablePair(left, right, self._pick(get_args(How)), self._pick(given.JOINS), self._small()))
+        self._table_stages.append(node.stage)
+        return len(self.tables) - 1
+
+    def _lookup(self, of: int, node: _Node) -> None:
+        chosen = self._pick(self._tables_for(node))
+        if isinstance(chosen, str):
+            chosen = self._new_table(node) if chosen == "new" else self._new_pair(node)
+        self._unite(node.stage, self._table_stages[chosen])
+        how: Literal["inner", "left"] = self._pick(("left", "inner"))
+        step = Lookup(of, chosen, how, self._name(node, given.JOINS, given.FAILING_JOINS), self._small())
+        self._add(step, self._nodes[of])
+
     def _may_meet(self, one: int, other: int) -> bool:
         if one == other:
             return True
@@ -379,6 +434,7 @@ class _Draft:
     def _unite(self, one: int, other: int) -> None:
         self._edges = _united(self._edges, one, other)
         self._nodes = [replace(node, stage=one) if node.stage == other else node for node in self._nodes]
+        self._table_stages = [one if stage == other else stage for stage in self._table_stages]
 
     def _send(self, of: int, node: _Node) -> None:
         key = self._pick((None, *given.KEYS))

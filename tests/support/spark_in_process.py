@@ -5,11 +5,12 @@ cases.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cases import Case
 from descriptions import build
+from fluvial.dsl.message import Record
 from fluvial.planner import Plan, plan
 from fluvial.runtime.spark.lowering import components, has_loop, levels
 from fluvial.runtime.spark.rows import (
@@ -106,7 +107,7 @@ def queries(made: Plan) -> list[Query]:
 
 
 def lowered(case: Case, batch_records: int = 7) -> Outputs:
-    """A case run to its end in batches of at most so many messages of each partition."""
+    """A case run to its end in batches of at most so many messages of each partition; tables come in the first."""
     made = plan(build(case.description), partitions=case.partitions)
     assert not has_loop(made)
     outputs: Outputs = {}
@@ -114,18 +115,19 @@ def lowered(case: Case, batch_records: int = 7) -> Outputs:
         longest = max((len(part) for name in query.sources for part in case.inputs[name]), default=0)
         for start in range(0, longest, batch_records):
             ranges = [
-                Batch(
-                    name,
-                    number,
-                    range(start, start + len(part[start : start + batch_records])),
-                    list(part[start : start + batch_records]),
-                )
+                Batch(name, number, range(start, start + len(records)), records)
                 for name in query.sources
                 for number, part in enumerate(case.inputs[name])
-                if start < len(part)
+                if (records := _part(part, start, batch_records, whole=name in case.first))
             ]
             query.batch(ranges)
         query.batch([], end=True)
         for stream, messages in query.written.items():
             outputs.setdefault(stream, []).extend(messages)
     return outputs
+
+
+def _part(records: Sequence[Record], start: int, count: int, *, whole: bool) -> list[Record]:
+    if whole:
+        return list(records) if start == 0 else []
+    return list(records[start : start + count])

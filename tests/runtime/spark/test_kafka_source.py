@@ -75,4 +75,4 @@ def test_a_header_without_a_value_has_an_empty_one() -> None:
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.integers(0, 9), min_size=1, max_size=12)))
 def test_offsets_come_back_by_partition(offsets: dict[str, list[int]]) -> None:
-    assert offsets_of(text_of(offsets)) == offsets
+    assert offsets_of(["-", text_of(offsets), '{"ends": 1}']) == offsets

@@ -141,6 +141,45 @@ def test_what_comes_behind_the_watermark_is_late(broker: Broker, spark: "SparkSe
     assert len(found["late"]) == 1
 
 
+def with_rate(order: str, rate: int | None) -> str:
+    return f"{order} at {rate}"
+
+
+def rated() -> Pipeline:
+    pipeline = Pipeline("rated")
+    rates = pipeline.table("rates", key=str, value=int)
+    orders = pipeline.stream("orders", value=str).partition_by(lambda order: order[0], id="by-letter", key_type=str)
+    orders.join(rates, with_rate, id="rated", how="left").send_to("rated", value=str)
+    return pipeline
+
+
+def test_a_table_is_whole_before_the_first_message(broker: Broker, spark: "SparkSession") -> None:
+    rates: list[list[Record]] = [[], []]
+    for number in range(60):
+        key = b"ab"[number % 2 :][:1]
+        rates[partition_for(key, 2)].append((key, b"%d" % number, 0, ()))
+    orders: list[list[Record]] = [[(None, b"a%d" % at, 1, ()) for at in range(7)], [(None, b"b", 1, ())]]
+    inputs = {"rates": rates, "orders": orders}
+    one_a_batch = Settings(spark_batch_records=1, spark_buckets=2)
+    found = on_spark_kafka(broker, spark, rated(), inputs, one_a_batch)
+    assert_same(found, run_oracle(rated(), inputs))
+    assert {message.value for message in found["rated"]} == {*(b"a%d at 58" % at for at in range(7)), b"b at 59"}
+
+
+def test_a_later_run_takes_in_what_came_to_a_table_first(
+    kafka: KafkaSystem, spark: "SparkSession", name: str, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(name)
+    rates = pipeline.table(f"{name}.rates", key=str, value=int)
+    orders = pipeline.stream(f"{name}.orders", key=str, value=str)
+    orders.join(rates, with_rate, id="rated").send_to(f"{name}.out", value=str)
+    settings = small(tmp_path)
+    for rate in (b"1", b"2"):
+        write(kafka, {f"{name}.rates": [[(b"a", rate, 0, ())]], f"{name}.orders": [[(b"a", b"o" + rate, 1, ())]]})
+        run(pipeline, engine="spark", system=kafka, until="end", settings=settings, spark=spark)
+    assert [message.value for message in written(kafka, name).elements()] == [b"o1 at 1", b"o2 at 2"]
+
+
 def test_keys_lie_where_other_clients_put_them_and_aborted_messages_nowhere(
     kafka: KafkaSystem, spark: "SparkSession", name: str, tmp_path: Path
 ) -> None:

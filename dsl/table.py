@@ -1,0 +1,104 @@
+"""Tables of a pipeline: the latest row of each key, to look up, to join and to follow."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from . import operators as ops
+from .checks import require
+from .errors import PipelineError
+from .joining import checked_tables
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+    from .stream import KeyedStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+U = TypeVar("U")
+W = TypeVar("W")
+
+
+class Table(Generic[K, V]):
+    """Rows by key. Made by `Pipeline.table`, or by `join` of two tables; immutable, as streams are.
+
+    Streams look rows up with `stream.join(table, ...)`, and fill a table with `stream.send_to(table)`.
+
+    >>> Pipeline("p").table("users", key=str, value=str)
+    Table(users)
+    """
+
+    __slots__ = ("_pipeline", "_tail")
+
+    def __init__(self, pipeline: "Pipeline", tail: str) -> None:
+        self._pipeline = pipeline
+        self._tail = tail
+
+    @property
+    def operator(self) -> ops.Operator:
+        """The operator that keeps the rows.
+
+        >>> Pipeline("p").table("users", key=str, value=str).operator.kind
+        'table'
+        """
+        return self._pipeline.operator(self._tail)
+
+    def join(
+        self, other: "Table[K, W]", fn: Callable[[Any, Any], U | None], *, id: str, how: ops.How = "inner"
+    ) -> "Table[K, U]":
+        """The table of `fn(left, right)` for the rows that this table, the left one, and another have for a key.
+
+        With `how="inner"` both must have a row, with "left" the left one, with "outer" one of them; `fn` gets None for
+        the row that is missing. It is called when either row changes; None deletes the joined row. What `fn` returns
+        is kept, so its type must be known: annotate it.
+
+        >>> pipeline = Pipeline("people")
+        >>> names, towns = (pipeline.table(name, key=str, value=str) for name in ("names", "towns"))
+        >>> def both(name: str, town: str | None) -> str:
+        ...     return f"{name} of {town or 'nowhere'}"
+        >>> names.join(towns, both, id="people", how="left").changes().send_to("people")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("names", "Ada", key="a1")
+        ...     driver.send("towns", "London", key="a1")
+        ...     [message.value for message in driver.read("people")]
+        ['Ada of nowhere', 'Ada of London']
+        """
+        what = f"join {id!r}"
+        good = isinstance(other, Table) and other._pipeline is self._pipeline
+        require(good, PipelineError, f"{what} got {other!r}", "a table of the same pipeline", "join a stream with it")
+        wrong = f"{what} joins a table with itself"
+        require(other._tail != self._tail, PipelineError, wrong, "two tables", "look up the one table")
+        fields = checked_tables(what, fn, how)
+        return Table(
+            self._pipeline, self._pipeline._add(ops.JoinTables, id=id, inputs=(self._tail, other._tail), **fields)
+        )
+
+    def changes(self) -> "KeyedStream[K, V | None]":
+        """Each change of a row as a message: its new value, or None where the row is deleted.
+
+        A change has the timestamp and headers of the message that brought it. A table that the pipeline fills itself
+        has no changes to follow: use the stream that is sent to it.
+
+        >>> pipeline = Pipeline("renamed")
+        >>> pipeline.table("names", key=str, value=str).changes().send_to("renamed")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("names", "Ada", key="a1")
+        ...     driver.send("names", None, key="a1")
+        ...     [message.value for message in driver.read("renamed")]
+        ['Ada', None]
+        """
+        return self._pipeline._keyed(self._tail)
+
+    def __repr__(self) -> str:
+        return f"Table({self._tail})"
+
+
+def check_put(table: Table[Any, Any], pipeline: "Pipeline", keyed: bool, key: object, value: object) -> None:
+    """Refuse to send to a table what gives it no rows of its own: see `MessageStream.send_to`."""
+    what = f"send_to table {table._tail!r}"
+    require(table._pipeline is pipeline, PipelineError, f"{what} of another pipeline", "a table of this pipeline")
+    wrong = f"{what}: {'the stream has no key' if key is None else 'key='}"
+    remedy = "call .partition_by(fn, id=..., key_type=str) before, for rows lie where the messages of their keys do"
+    require(keyed and key is None, PipelineError, wrong, "a stream with the keys of the table", remedy)
+    require(value is None, PipelineError, f"{what}: value=", "rows of the type that the table has", "leave it out")
+    good = isinstance(table.operator, ops.TableOf)
+    require(good, PipelineError, f"{what}, which is joined of two", "a table that Pipeline.table has made")

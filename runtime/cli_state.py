@@ -1,0 +1,66 @@
+"""The command line: `fluvial state get` and `fluvial state scan`."""
+
+from typing import Annotated
+
+import typer
+
+from .cli_words import Json, KafkaConf, SystemUrl, Target, print_json
+from .commands import options, state_reading
+from .commands.run import DEFAULT_SYSTEM
+from .target import load_pipeline
+
+state = typer.Typer(
+    name="state",
+    help="Read what the tables of a pipeline hold on this machine, as of the last commit.",
+    no_args_is_help=True,
+)
+
+Operator = Annotated[str, typer.Argument(metavar="TABLE", help="The id of a table, or of a join of tables.")]
+StateDir = Annotated[
+    str | None, typer.Option("--state-dir", metavar="DIR", help="Settings.state_dir of the run, if it was set.")
+]
+
+
+@state.command("get")
+def get_verb(
+    target: Target,
+    operator: Operator,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key: text, a number, or JSON of a tuple.")],
+    system: SystemUrl = DEFAULT_SYSTEM,
+    kafka_conf: KafkaConf = None,
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> None:
+    """Print the row of a key as JSON; null if there is none.
+
+    fluvial state get orders.py customers c17
+    """
+    where = options.system(system, kafka_conf)
+    row = state_reading.get(load_pipeline(target), where, operator, key, state_dir)
+    if as_json:
+        print_json(row)
+    else:
+        print(state_reading.text_of(row.value))
+
+
+@state.command("scan")
+def scan_verb(
+    target: Target,
+    operator: Operator,
+    system: SystemUrl = DEFAULT_SYSTEM,
+    kafka_conf: KafkaConf = None,
+    state_dir: StateDir = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Most rows to print.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the rows of a table, a line each: the key and the row as JSON.
+
+    fluvial state scan orders.py customers --limit 10
+    """
+    where = options.system(system, kafka_conf)
+    found = state_reading.scan(load_pipeline(target), where, operator, limit, state_dir)
+    if as_json:
+        print_json(list(found))
+        return
+    for row in found:
+        print(f"{state_reading.text_of(row.key)}\t{state_reading.text_of(row.value)}")

@@ -1,0 +1,110 @@
+"""The verb `state`: what the tables of a pipeline hold in the stores on this machine."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from ...dsl import operators as ops
+from ...dsl.checks import explain
+from ...dsl.errors import SystemProblem, UsageError
+from ...dsl.pipeline import Pipeline
+from ...dsl.serde import Serde, encode_key, key_serde, type_name, value_serde
+from ...planner.plan import Plan
+from ...planner.planner import plan
+from ...planner.settings import Settings
+from ...planner.types import Flow, flows, plain
+from ..kernel.tables import prefix_of, row_of
+from ..local.stores import store_folders
+from ..state.view import StoreView
+from ..systems.contract import System
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row as it is printed: key and value as what JSON can hold."""
+
+    key: Any
+    value: Any
+
+
+def get(pipeline: Pipeline, system: System, table: str, key: str, state_dir: str | None) -> Shown:
+    """The row of a key; raises UsageError for what is no table or no key of it, SystemProblem where no state is."""
+    made = plan(pipeline)
+    flow = _flow(made, table)
+    wanted = _key(flow, key)
+    data = _key_bytes(flow, wanted)
+    with ExitStack() as stack:
+        views = _views(made, system, table, state_dir, stack)
+        found = [row for view in views if (row := view.get(prefix_of(table), data)) is not None]
+    return Shown(_builtin(wanted), _builtin(_decoded(flow, found[0])) if found else None)
+
+
+def scan(pipeline: Pipeline, system: System, table: str, limit: int | None, state_dir: str | None) -> Iterator[Shown]:
+    """The rows of a table in the order of their keys' bytes; raises as `get` does."""
+    made = plan(pipeline)
+    flow = _flow(made, table)
+    decode_key = key_serde(flow.key).decode
+    with ExitStack() as stack:
+        parts = [view.scan(prefix_of(table)) for view in _views(made, system, table, state_dir, stack)]
+        for key, row in islice(merge(*parts, key=itemgetter(0)), limit):
+            yield Shown(_builtin(decode_key(key)), _builtin(_decoded(flow, row)))
+
+
+def text_of(value: Any) -> str:
+    """A value on one line: text as it is, all else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _flow(made: Plan, table: str) -> Flow:
+    kinds = ops.TableOf | ops.JoinTables
+    tables = [op.id for op in made.pipeline.operators if isinstance(op, kinds)]
+    if table not in tables:
+        kept = next((store for store in made.stores if store.operator == table), None)
+        wrong = f"{table!r} is no table of pipeline {made.name!r}"
+        if kept is not None:
+            wrong = f"{made.operator(table).kind} {table!r} keeps {kept.value}, in a form that is no table's"
+        listed = ", ".join(map(repr, tables)) or "none"
+        raise UsageError(explain(wrong, f"one of its tables: {listed}", at=made.pipeline.origin))
+    return flows(made.pipeline)[table]
+
+
+def _key(flow: Flow, text: str) -> Any:
+    kind = plain(flow.key)
+    try:
+        if kind in (str, bytes):
+            return text if kind is str else text.encode()
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError as error:
+        wrong = f"KEY {text!r} is no {type_name(kind)}: {error}"
+        raise UsageError(explain(wrong, f"a key of type {type_name(kind)}", at="the command line")) from None
+
+
+def _key_bytes(flow: Flow, key: Any) -> bytes:
+    found = flow.key.encode(key) if isinstance(flow.key, Serde) else encode_key(key)
+    return found or b""
+
+
+def _decoded(flow: Flow, data: bytes) -> Any:
+    return value_serde(flow.value).decode(row_of(data))
+
+
+def _builtin(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+
+
+def _views(made: Plan, system: System, table: str, state_dir: str | None, stack: ExitStack) -> list[StoreView]:
+    """The stores that hold the table, one of each task."""
+    stage = next(store.stage for store in made.stores if store.operator == table)
+    folders = store_folders(made, system, Settings(state_dir=state_dir), stage)
+    if not folders:
+        wrong = f"there is no state of stage {stage!r} of pipeline {made.name!r} for {system.url}"
+        expected = "stores that the local engine has left on this machine; those of Spark and memory: cannot be read"
+        remedy = "run the pipeline here first, with the same --system and --state-dir"
+        raise SystemProblem(explain(wrong, expected, remedy, at="the command line"))
+    return [stack.enter_context(StoreView(folder)) for folder in folders]

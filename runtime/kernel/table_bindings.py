@@ -1,0 +1,52 @@
+"""The objects that compiled code works with where tables are: see `bindings`."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from ...dsl import operators as ops
+from ...dsl.serde import value_serde
+from .state import Bytes
+from .tables import TableContext, TableOperator, joined_row
+
+if TYPE_CHECKING:
+    from .stage import StageTask
+
+
+def table_of(
+    task: "StageTask", operator: ops.TableOf, emit: Callable[..., None] | None, below: Bytes, empty: bool
+) -> TableOperator:
+    """A table of rows as they are sent to it."""
+    tell = None if emit is None else task.emitter(emit)
+    return TableOperator(TableContext(operator.id, below, empty, value_serde(operator.value).decode, tell))
+
+
+def join_tables(
+    task: "StageTask", operator: ops.JoinTables, emit: Callable[..., None] | None, below: Bytes, empty: bool
+) -> TableOperator:
+    """A table of the rows that two others have together."""
+    serde = value_serde(task.program.flows[operator.id].value)
+    tell = None if emit is None else task.emitter(emit)
+    left, right = (_table(task, id).row for id in operator.inputs)
+    joined = joined_row(left, right, operator.fn, operator.how, serde.encode)
+    return TableOperator(TableContext(operator.id, below, empty, serde.decode, tell, joined))
+
+
+def _table(task: "StageTask", id: str) -> TableOperator:
+    return cast("TableOperator", task.stateful[id])
+
+
+def _join_table(task: "StageTask", operator: ops.JoinTable) -> dict[str, Any]:
+    return {"row": _table(task, operator.table).row}
+
+
+def _put_to(task: "StageTask", operator: ops.PutTo) -> dict[str, Any]:
+    encode = value_serde(task.program.flows[operator.table].value).encode
+    return {"add": _table(task, operator.table).add, "undo": partial(task.undo, operator.table), "encode": encode}
+
+
+TABLE_USERS: Mapping[type[ops.Operator], Callable[["StageTask", Any], dict[str, Any]]] = {
+    ops.JoinTable: _join_table,
+    ops.PutTo: _put_to,
+}
+"""What the operators need that look tables up or fill them; tables are made before."""

@@ -1,0 +1,40 @@
+"""A store on disk as it is now, for reading alone: whoever has it open goes on writing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rocksdict import AccessType, Options, Rdict
+
+from ...dsl.errors import SystemProblem
+
+
+class StoreView:
+    """The entries of a RocksDB folder at the time this is made; raises SystemProblem if it cannot be read."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._db = Rdict(str(folder), Options(raw_mode=True), access_type=AccessType.read_only())
+        except Exception as error:
+            wrong = f"the store in {folder} cannot be read: {error}"
+            raise SystemProblem(f"{wrong}\n  expected: a store that is whole\n  to do: check the disk") from None
+
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        """The value of a key under a prefix; None if there is none."""
+        found: Any = self._db.get(prefix + key)
+        return found if isinstance(found, bytes) else None
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
+        entries: Any = self._db.items(from_key=prefix)  # bytes: that is what raw mode says
+        for key, value in entries:
+            if not key.startswith(prefix):
+                return
+            yield key[len(prefix) :], value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._db.close()

@@ -1,0 +1,121 @@
+"""`state`: the rows of a pipeline's tables, as its stores have them."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from rocksdict import Options, Rdict
+
+from command_line import Fluvial
+from fluvial.planner import Settings, plan
+from fluvial.runtime.local.stores import store_folders
+from fluvial.runtime.systems import KafkaSystem, LogSystem
+from fluvial.runtime.target import load_pipeline
+
+ORDERS = """
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fluvial.dsl import Pipeline, count, tumbling
+
+
+@dataclass(frozen=True)
+class Customer:
+    name: str
+    town: str
+
+
+pipeline = Pipeline("orders")
+customers = pipeline.table("customers", key=str, value=Customer)
+orders = pipeline.stream("orders", key=str, value=int)
+orders.join(customers, lambda order, customer: f"{order} {customer.name}", id="named").send_to("named")
+orders.send_to(pipeline.table("latest", key=str, value=int))
+orders.window(tumbling(timedelta(days=1)), count(), id="daily").send_to("daily")
+numbers = pipeline.table("numbers", key=int, value=str)
+pairs = pipeline.table("pairs", key=tuple[str, int], value=str)
+numbers.changes().merge(pairs.changes()).send_to("changes")
+"""
+CUSTOMERS = [{"id": "c1", "name": "Ada", "town": "London"}, {"id": "c2", "name": "Bob", "town": "Rome"}]
+
+
+@pytest.fixture
+def orders(fluvial: Fluvial, folder: Path) -> Fluvial:
+    (folder / "orders.py").write_text(ORDERS)
+    (folder / "customers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CUSTOMERS))
+    (folder / "none.jsonl").write_text("")
+    for stream in ("customers", "orders", "numbers", "pairs"):
+        file = "customers.jsonl" if stream == "customers" else "none.jsonl"
+        made = fluvial("produce", stream, file, "--format", "json", "--key-field", "id", "--partitions", "3")
+        assert made.code == 0, made.err
+    ended = fluvial("run", "orders.py", "--until", "end")
+    assert ended.code == 0, ended.err
+    return fluvial
+
+
+def test_a_row_is_found_by_its_key(orders: Fluvial) -> None:
+    ended = orders("state", "get", "orders.py", "customers", "c1")
+    assert (ended.code, json.loads(ended.out)) == (0, {"name": "Ada", "town": "London"})
+    told = orders("state", "get", "orders.py", "customers", "c1", "--json")
+    assert json.loads(told.out) == {"key": "c1", "value": {"name": "Ada", "town": "London"}}
+
+
+@pytest.mark.parametrize(("table", "key"), [("customers", "c9"), ("numbers", "7"), ("pairs", '["a", 1]')])
+def test_where_there_is_no_row_it_says_null(orders: Fluvial, table: str, key: str) -> None:
+    ended = orders("state", "get", "orders.py", table, key)
+    assert (ended.code, ended.out) == (0, "null\n")
+
+
+def test_all_rows_come_in_the_order_of_their_keys(orders: Fluvial) -> None:
+    ended = orders("state", "scan", "orders.py", "customers")
+    assert [line.split("\t")[0] for line in ended.out.splitlines()] == ["c1", "c2"]
+    told = json.loads(orders("state", "scan", "orders.py", "customers", "--json", "--limit", "1").out)
+    assert told == [{"key": "c1", "value": {"name": "Ada", "town": "London"}}]
+
+
+def test_it_reads_while_the_store_is_open_elsewhere(orders: Fluvial, folder: Path) -> None:
+    made = load_pipeline("orders.py")
+    stores = store_folders(plan(made), LogSystem(folder / ".fluvial"), Settings(), "customers")
+    assert len(stores) == 3
+    held = Rdict(str(stores[0]), Options(raw_mode=True))
+    try:
+        assert orders("state", "scan", "orders.py", "customers").code == 0
+    finally:
+        held.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "wrong"),
+    [
+        (("get", "orders.py", "daily", "c1"), 2, "window 'daily' keeps int, in a form that is no table's"),
+        (("get", "orders.py", "named", "c1"), 2, "'named' is no table of pipeline 'orders'"),
+        (("get", "orders.py", "numbers", "seven"), 2, "KEY 'seven' is no int"),
+        (("scan", "orders.py", "customers", "--system", "log:nowhere"), 4, "there is no state"),
+        (("scan", "orders.py", "customers", "--system", "memory:"), 4, "there is no state"),
+        (("scan", "nowhere.py", "customers"), 2, "nowhere.py"),
+    ],
+)
+def test_what_cannot_be_read_says_why(orders: Fluvial, words: tuple[str, ...], code: int, wrong: str) -> None:
+    ended = orders("state", *words)
+    assert (ended.code, ended.out) == (code, "")
+    assert wrong in ended.err
+
+
+def test_of_several_containers_the_latest_store_of_a_task_counts(
+    folder: Path,
+) -> None:
+    (folder / "orders.py").write_text(ORDERS)
+    made = plan(load_pipeline("orders.py"))
+    for container, age in (("0", 100), ("1", 50)):
+        for task in ("customers-0", f"customers-{container}"):
+            store = folder / ".fluvial" / "state" / "orders" / f"container-{container}" / task
+            store.mkdir(parents=True, exist_ok=True)
+            (store / "CURRENT").write_text("")
+            _touch(store / "CURRENT", age)
+    found = store_folders(made, KafkaSystem("localhost:1"), Settings(), "customers")
+    assert [f"{one.parent.name}/{one.name}" for one in found] == ["container-1/customers-0", "container-1/customers-1"]
+
+
+def _touch(file: Path, age: int) -> None:
+    os.utime(file, (time.time() - age,) * 2)
