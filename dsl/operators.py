@@ -8,6 +8,7 @@ from .aggregates import Aggregate
 from .message import Message
 from .origin import Origin
 from .policy import Retry
+from .remote import RemoteTable
 from .sink import Sink
 from .triggers import Trigger
 from .windows import Assigner
@@ -97,6 +98,25 @@ class AsyncFlatMap(Operator):
     timeout: int
     retry: Retry | None
     kind: ClassVar[str] = "async_flat_map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRemote(AsyncFlatMap):
+    """Turns each message and the row that a remote table has for its key into a value: `joined(value, row)`."""
+
+    table: RemoteTable[Any, Any]
+    joined: Callable[[Any, Any], Any]
+    how: Lookup
+    kind: ClassVar[str] = "join"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutRemote(AsyncFlatMap):
+    """Writes each message to a remote table, as the row of its key."""
+
+    table: RemoteTable[Any, Any]
+    kind: ClassVar[str] = "send_to"
+    role: ClassVar[Role] = "terminal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

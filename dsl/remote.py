@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from .checks import function, millis, require
+from .checks import explain, function, millis, require
 from .errors import PipelineError
 from .policy import Retry
 
@@ -87,6 +87,32 @@ class RemoteTable(Generic[K, R]):
 
     def __repr__(self) -> str:
         return f"RemoteTable({self.name!r})"
+
+
+def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]]) -> dict[str, Any]:
+    """What a remote table asks of the operator that calls its function."""
+    return {
+        "table": table,
+        "fn": fn,
+        "max_in_flight": table.max_in_flight,
+        "order": "key",
+        "timeout": table.longest_ms,
+        "retry": None,
+    }
+
+
+def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: Any) -> Callable[..., Awaitable[Any]]:
+    """The function that writes to a table; refuses what cannot be sent to it."""
+    what = f"send_to {table!r}"
+    remedy = "call .partition_by(fn, id=..., key_type=str) before it, or give the stream key="
+    require(keyed, PipelineError, f"{what} of a stream without a key", "a keyed stream", remedy)
+    for name, given in (("key", key), ("value", value)):
+        remedy = "call .partition_by(...) or .map(...) before it"
+        require(given is None, PipelineError, f"{what} with {name}=", "messages as they are to be rows", remedy)
+    if table.write is None:
+        wrong, remedy = f"{what}, which has no write=", "pass write= to remote_table(...)"
+        raise PipelineError(explain(wrong, "a table that can be written", remedy))
+    return table.write
 
 
 def checked_remote(

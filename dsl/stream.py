@@ -14,6 +14,7 @@ from .errors import PipelineError
 from .joining import check_sides, checked_join, checked_lookup
 from .message import Message, Pane
 from .policy import Retry
+from .remote import RemoteTable, check_write, remote_call
 from .serde import Serde
 from .sink import Sink, check_sink
 from .table import Table, check_put
@@ -180,7 +181,7 @@ class MessageStream(Generic[V]):
 
     def send_to(
         self,
-        name: str | Table[Any, Any],
+        name: str | Table[Any, Any] | RemoteTable[Any, Any],
         *,
         key: Callable[[V], Any] | None = None,
         value: type[V] | Serde[V] | None = None,
@@ -197,6 +198,10 @@ class MessageStream(Generic[V]):
         ...     [(message.key, message.value) for message in driver.read("copies")]
         [(b't', 'tea')]
         """
+        if isinstance(name, RemoteTable):
+            write = check_write(name, keyed=isinstance(self, KeyedStream), key=key, value=value)
+            self._add(ops.PutRemote, **remote_call(name, write))
+            return
         if isinstance(name, Table):
             check_put(name, self._pipeline, isinstance(self, KeyedStream), key, value)
             self._add(ops.PutTo, table=name._tail)
@@ -353,9 +358,13 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
     def join(
         self, other: Table[K, W], fn: Callable[[V, Any], U], *, id: str, how: ops.Lookup = "inner"
     ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self, other: RemoteTable[K, W], fn: Callable[[V, Any], U], *, id: str, how: ops.Lookup = "inner"
+    ) -> "KeyedStream[K, U]": ...
     def join(
         self,
-        other: "KeyedStream[K, W] | Table[K, W]",
+        other: "KeyedStream[K, W] | Table[K, W] | RemoteTable[K, W]",
         fn: Callable[[Any, Any], U],
         *,
         id: str,
@@ -374,7 +383,8 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         it comes.
 
         With a table: `fn(value, row)` for the row that the table has for the message's key when it is processed. A
-        message without row is left out, or with `how="left"` `fn` gets None. Key, timestamp and headers stay.
+        message without row is left out, or with `how="left"` `fn` gets None. Key, timestamp and headers stay. A remote
+        table is read with many calls under way; results of one key leave in order.
 
         >>> pipeline = Pipeline("paid")
         >>> orders = pipeline.stream("orders", key=str, value=str)
@@ -390,7 +400,12 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
         Source: Apache Samza's joins for `retain="latest"`; Flink's interval joins for "all".
         """
-        what, good = f"join {id!r}", isinstance(other, MessageStream | Table) and other._pipeline is self._pipeline
+        what = f"join {id!r}"
+        if isinstance(other, RemoteTable):
+            found = checked_lookup(what, fn, within, how, retain, time)
+            call = {**remote_call(other, other.read), "joined": fn, "how": found["how"]}
+            return KeyedStream(self._pipeline, self._add(ops.JoinRemote, id=id, **call))
+        good = isinstance(other, MessageStream | Table) and other._pipeline is self._pipeline
         require(good, PipelineError, f"{what} got {other!r}", "a stream or table of the same pipeline")
         inputs = self._tail, other._tail
         if isinstance(other, Table):

@@ -37,7 +37,7 @@ def check_not_empty(pipeline: Pipeline) -> None:
 def check_ends(pipeline: Pipeline) -> None:
     """Refuse a path that ends in no terminal operator, and an intermediate stream that nobody reads."""
     read = {source for operator in pipeline.operators for source in operator.inputs}
-    ends = ops.SendTo | ops.SinkTo | ops.PutTo
+    ends = ops.SendTo | ops.SinkTo | ops.PutTo | ops.PutRemote
     for operator in pipeline.operators:
         # That a table is of use to somebody is looked at with all else of tables.
         if operator.id in read or isinstance(operator, ends | ops.TableOf | ops.JoinTables):

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
+from ..dsl.remote import RemoteTable
 from ..dsl.triggers import Trigger
 from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
 
@@ -61,6 +62,8 @@ _LABELS: Mapping[type[ops.Operator], Callable[[Any], str]] = {
     ops.JoinTable: lambda op: f"join {op.id}",
     ops.JoinTables: lambda op: f"join {op.id}",
     ops.PutTo: lambda op: f"send_to table {op.table}",
+    ops.JoinRemote: lambda op: f"join {op.id}",
+    ops.PutRemote: lambda op: f"send_to remote table {op.table.name}",
     ops.SendTo: lambda op: f"send_to {op.stream}",
     ops.SinkTo: lambda op: f"sink {op.id}",
 }
@@ -87,6 +90,16 @@ def _async(op: ops.AsyncFlatMap) -> dict[str, str]:
     found["timeout"] = duration(op.timeout)
     if op.retry is not None:
         found["attempts"] = str(op.retry.attempts)
+    return found
+
+
+def _remote(table: RemoteTable[Any, Any]) -> dict[str, str]:
+    found = {"table": table.name, "max_in_flight": str(table.max_in_flight), "timeout": duration(table.timeout_ms)}
+    found["attempts"] = str(table.retry.attempts)
+    if table.batching is not None:
+        found["batch"] = f"{table.batching.size} keys, {duration(table.batching.delay_ms)}"
+    if table.cache_size:
+        found["cache"] = f"{table.cache_size} rows"
     return found
 
 
@@ -123,6 +136,8 @@ _DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
     ops.JoinTable: lambda op: {"function": name_of(op.fn), "how": op.how},
     ops.JoinTables: lambda op: {"function": name_of(op.fn), "how": op.how},
     ops.PutTo: lambda _: {},
+    ops.JoinRemote: lambda op: {"function": name_of(op.joined), "how": op.how} | _remote(op.table),
+    ops.PutRemote: lambda op: _remote(op.table),
     ops.SendTo: lambda op: {"key": name_of(op.key)} if op.key else {},
     ops.SinkTo: lambda op: {"sink": type(op.sink).__name__},
 }

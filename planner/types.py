@@ -87,6 +87,8 @@ _FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
     ops.JoinTable: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
     ops.JoinTables: lambda op, inputs: Flow(inputs[0].key, without_none(returned(op.fn))),
     ops.PutTo: lambda _, inputs: inputs[0],
+    ops.JoinRemote: lambda op, inputs: Flow(inputs[0].key, returned(op.joined)),
+    ops.PutRemote: lambda _, inputs: inputs[0],
     ops.SendTo: lambda _, inputs: inputs[0],
     ops.SinkTo: lambda _, inputs: inputs[0],
 }

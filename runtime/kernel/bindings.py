@@ -1,6 +1,7 @@
 """The objects that a stage's compiled code works with, by the names it uses for them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ...planner.types import plain
 from .by_clock import ByClock
 from .joins import JoinContext, JoinOperator, LatestJoinOperator
 from .pool import Call, Pool
+from .remote import joined, put
 from .sessions import SessionOperator
 from .shape import by_clock
 from .stamps import pack_stamp, stamped
@@ -120,7 +122,7 @@ def _bind_stateful(
         if use is not None:
             env.update({f"{name}_{number}": value for name, value in use(task, operator).items()})
         if isinstance(operator, ops.AsyncFlatMap):
-            pool = task.pools[operator.id] = make_pool(operator, env[f"after_{number}"])
+            pool = task.pools[operator.id] = make_pool(_called(task, operator), env[f"after_{number}"])
             env[f"submit_{number}"] = pool.submit
 
 
@@ -152,6 +154,15 @@ def _window(
         triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
         made = _WATCHED[type(operator.assigner)](context, operator.assigner, *triggers)
     return made
+
+
+def _called(task: "StageTask", operator: ops.AsyncFlatMap) -> ops.AsyncFlatMap:
+    """The same operator with the function that is to be called."""
+    if isinstance(operator, ops.JoinRemote):
+        return replace(operator, fn=joined(task.program.remote(operator.table), operator.joined, operator.how))
+    if isinstance(operator, ops.PutRemote):
+        return replace(operator, fn=put(task.program.remote(operator.table)))
+    return operator
 
 
 def _rouse(task: "StageTask", operator: ops.Operator) -> Callable[[int], None]:
@@ -226,6 +237,10 @@ def _map_messages(task: "StageTask", operator: ops.MapMessages, _: int) -> dict[
     return {"f": operator.fn, "key": _decode_key(task, operator)}
 
 
+def _key_alone(task: "StageTask", operator: ops.Operator, _: int) -> dict[str, Any]:
+    return {"key": _decode_key(task, operator)}
+
+
 def _partition_by(task: "StageTask", operator: ops.PartitionBy, producer: int) -> dict[str, Any]:
     records = task.outputs.setdefault(operator.id, [])
     line, now = task.program.shape.line_in[operator.id], task.timeline.now
@@ -257,6 +272,8 @@ _BINDERS: Mapping[type[ops.Operator], Callable[["StageTask", Any, int], dict[str
     ops.Filter: _function,
     ops.FlatMap: _function,
     ops.MapMessages: _map_messages,
+    ops.JoinRemote: _key_alone,
+    ops.PutRemote: _key_alone,
     ops.PartitionBy: _partition_by,
     ops.SendTo: _send_to,
     ops.SinkTo: _sink,

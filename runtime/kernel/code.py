@@ -187,8 +187,9 @@ class Compiler:
         text.add(4, "if call.error is not None:", id)
         text.add(5, "raise call.error", id)
         text.add(4, f"made[{number}] += len(call.results)", id)
-        text.add(4, "for v in call.results:", id)
-        self.follow(part, id, Names(), 5)
+        if self.shape.followers[id]:
+            text.add(4, "for v in call.results:", id)
+            self.follow(part, id, Names(), 5)
         text.add(3, "except Exception as error:")
         text.add(4, "failed_cell(cell, error)")
         self._close(2)
@@ -275,4 +276,6 @@ _FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
     ops.TableOf: Compiler._after_firing,
     ops.JoinTables: Compiler._after_firing,
     ops.AsyncFlatMap: Compiler._after_call,
+    ops.JoinRemote: Compiler._after_call,
+    ops.PutRemote: Compiler._after_call,
 }

@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import CodeType
+from typing import Any
 
+from ...dsl.remote import RemoteTable
 from ...planner.plan import Plan
 from ...planner.types import Flow, flows
 from .code import Compiler
+from .remote import Remote
 from .shape import Clock, Shape, shape
 from .times import START
+
+Remotes = dict[RemoteTable[Any, Any], Remote]
+"""The remote tables of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,11 @@ class Program:
     code: CodeType
     flows: Mapping[str, Flow]
     stamped: bool
+    remotes: Remotes = field(default_factory=dict)
+
+    def remote(self, table: RemoteTable[Any, Any]) -> Remote:
+        """A remote table as all stages share it that have these `remotes`."""
+        return self.remotes.setdefault(table, Remote(table))
 
     @property
     def asynchronous(self) -> bool:
@@ -40,11 +51,14 @@ class Program:
         return waits or any(line.kind == "clock" for line in self.shape.lines)
 
 
-def compile_stage(plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stamped: bool) -> Program:
+def compile_stage(
+    plan: Plan, stage: str, clocks: Mapping[str, Clock], *, stamped: bool, remotes: Remotes | None = None
+) -> Program:
     """Compile a stage. `clocks` says how each input tells time; `stamped` whether the records it writes to intermediate
-    streams carry the watermark."""
+    streams carry the watermark; `remotes` are shared with other stages."""
     seen = shape(plan, stage, dict(clocks))
-    return Program(plan, stage, seen, Compiler(seen, stamped).compile(), flows(plan.pipeline), stamped)
+    shared = {} if remotes is None else remotes
+    return Program(plan, stage, seen, Compiler(seen, stamped).compile(), flows(plan.pipeline), stamped, shared)
 
 
 @dataclass(slots=True)

@@ -106,6 +106,13 @@ def _call(compiler: "Compiler", part: Part, operator: Operator, names: Names, de
     part.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
 
 
+def _call_with_key(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    """A call of a remote table's function, which is given the key too."""
+    n = compiler.number[operator.id]
+    asked = f"(None if {names.key} is None else key_{n}({names.key}), {names.value})"
+    _call(compiler, part, operator, replace(names, value=asked), depth)
+
+
 def _output(record: Callable[["Compiler", Part, Any, Names], str]) -> Callable[..., None]:
     """A writer for an operator that puts a record into its list of outputs."""
 
@@ -156,6 +163,8 @@ WRITERS: Mapping[type[Operator], Callable[..., None]] = {
     ops.JoinTables: _keep,
     ops.PutTo: _put,
     ops.AsyncFlatMap: _call,
+    ops.JoinRemote: _call_with_key,
+    ops.PutRemote: _call_with_key,
     ops.PartitionBy: _output(_border_record),
     ops.SendTo: _output(_sent_record),
     ops.SinkTo: _output(_sunk_message),

@@ -13,7 +13,7 @@ from ...dsl.operators import AsyncFlatMap
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..kernel.program import compile_stage
+from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import stop_signals
@@ -126,8 +126,10 @@ def make_tasks(
     kept = admin.checkpoints(plan.name)
     if written and not kept:
         raise _another_wrote(plan, written)
+    remotes: Remotes = {}
     programs = {
-        stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True) for stage in plan.stages
+        stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True, remotes=remotes)
+        for stage in plan.stages
     }
     homes = {}
     for stage in plan.stages:

@@ -19,7 +19,7 @@ from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem, UnsupportedError
 from ...dsl.pipeline import Pipeline
 from ...planner.plan import Plan
-from ..kernel.program import Program, compile_stage
+from ..kernel.program import Program, Remotes, compile_stage
 from ..kernel.shape import Clock
 from . import structs
 from .files import write
@@ -43,11 +43,11 @@ class Cargo:
     levels: Levels
     buckets: int
 
-    def program(self, stage: str) -> Program:
+    def program(self, stage: str, remotes: Remotes | None = None) -> Program:
         """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""
         clock: Clock = "source" if self.levels.of_stage[stage] == 0 else "given"
         clocks: dict[str, Clock] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
-        return compile_stage(self.plan, stage, clocks, stamped=False)
+        return compile_stage(self.plan, stage, clocks, stamped=False, remotes=remotes)
 
 
 def pack(cargo: Cargo) -> Shipment:
@@ -122,7 +122,8 @@ def program(shipment: Shipment, stage: str) -> Program:
     """A compiled stage, from this process's memory if it was needed before."""
     cargo, programs = unpack(shipment)
     if stage not in programs:
-        programs[stage] = cargo.program(stage)
+        shared = next((found.remotes for found in programs.values()), None)
+        programs[stage] = cargo.program(stage, shared)
     return programs[stage]
 
 

@@ -1,6 +1,5 @@
 """Conformance cases that are not encoded, each with the reason."""
 
-TABLES = "remote tables are a later feature"
 TASKS = "the low-level task API is a later feature"
 ELASTICITY = "elasticity is a later feature"
 INTERNAL = "an internal of Samza without a counterpart here"
@@ -9,7 +8,6 @@ BROADCAST = "broadcast is a later feature"
 NOT_YET: dict[str, str] = {
     "W24": INTERNAL,
     **dict.fromkeys(("W26", "W27"), INTERNAL),
-    **dict.fromkeys(("S04", "S05", "T02", "T03", "T05", "T06"), TABLES),
     **dict.fromkeys(("R04", "R05", "R06", "R07", "R08", "R10", "R12", "R13", "R14", "R15", "C09"), TASKS),
     **dict.fromkeys(("R18", "R19", "R20", "R26", "C01", "C02", "C03", "O10", "O11", "O13", "O14"), INTERNAL),
     **dict.fromkeys(("C06",), "a commit is not asked for by messages here"),

@@ -217,7 +217,7 @@ def test_a_batch_that_fails_fails_all_who_asked() -> None:
     remote = Remote(table(server, batch=Batch(size=2), retry=Retry(attempts=1)))
 
     async def work() -> list[Any]:
-        return await asyncio.gather(remote.read("a"), remote.read("b"), return_exceptions=True)
+        return [*await asyncio.gather(remote.read("a"), remote.read("b"), return_exceptions=True)]
 
     assert [type(error) for error in done(work)] == [OSError, OSError]
 
@@ -226,7 +226,7 @@ def test_with_a_batch_read_must_return_a_mapping() -> None:
     async def read(keys: Sequence[str]) -> list[str]:
         return [*keys]
 
-    remote = Remote(Pipeline("p").remote_table("rows", read=read, batch=Batch(size=1)))  # type: ignore[call-overload]
+    remote = Remote(Pipeline("p").remote_table("rows", read=read, batch=Batch(size=1)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="must return a mapping of keys to rows, not list"):
         done(lambda: remote.read("a"))
 

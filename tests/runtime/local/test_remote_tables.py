@@ -1,0 +1,188 @@
+"""Pipelines that read and write remote tables: the local engine's tasks, and Spark's levels without Spark."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from explained import assert_explains
+from fluvial.dsl import Batch, Cache, MessageError, Pipeline, PipelineError, Retry, dead_letter
+from fluvial.dsl.message import Record
+from fluvial.planner import Settings, plan
+from fluvial.runtime import run
+from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.contract import Batch as Records
+from fluvial.runtime.testing import PipelineDriver
+from spark_in_process import queries
+from targets import write
+
+NAMES = {"ann": "Ann Lee", "bob": "Bob Ray"}
+
+
+async def fetch(user: str) -> str | None:
+    await asyncio.sleep(0)
+    return NAMES.get(user)
+
+
+async def fetch_many(users: Sequence[str]) -> Mapping[str, str]:
+    await asyncio.sleep(0)
+    return {user: NAMES[user] for user in users if user in NAMES}
+
+
+def named(action: str, name: str | None) -> str:
+    return f"{name or 'somebody'}: {action}"
+
+
+def joined(how: Any = "inner", **options: Any) -> Pipeline:
+    pipeline = Pipeline("named", on_error=dead_letter())
+    users = pipeline.remote_table("users", **{"read": fetch, **options})
+    clicks = pipeline.stream("clicks", key=str, value=str)
+    clicks.join(users, named, id="named", how=how).send_to("named")
+    return pipeline
+
+
+CLICKS = [("ann", "in"), ("cat", "in"), ("bob", "in"), (None, "in"), ("ann", "out")]
+WITH_ROW = [("ann", "Ann Lee: in"), ("bob", "Bob Ray: in"), ("ann", "Ann Lee: out")]
+WITHOUT_ROW = [("cat", "somebody: in"), (None, "somebody: in")]
+
+
+@pytest.mark.parametrize("options", [{}, {"cache": Cache()}, {"read": fetch_many, "batch": Batch(size=2)}])
+@pytest.mark.parametrize(("how", "expected"), [("inner", WITH_ROW), ("left", [*WITH_ROW, *WITHOUT_ROW])])
+def test_a_stream_is_joined_with_what_is_read(how: str, expected: list[Any], options: dict[str, Any]) -> None:
+    with PipelineDriver(joined(how, **options), start=1000) as driver:
+        for key, action in CLICKS:
+            driver.send("clicks", action, key=key, timestamp=7, headers=(("h", b"1"),))
+        driver.end()
+        found = driver.read("named")
+    assert Counter((message.key, message.value) for message in found) == Counter(expected)
+    # Results of one key keep their order.
+    assert [message.value for message in found if message.key == "ann"] == ["Ann Lee: in", "Ann Lee: out"]
+    assert {(message.timestamp, message.headers) for message in found} == {(7, (("h", b"1"),))}
+
+
+@pytest.mark.parametrize("options", [{}, {"read": fetch_many, "batch": Batch(size=2, delay=timedelta(milliseconds=1))}])
+def test_the_levels_of_spark_do_the_same(options: dict[str, Any]) -> None:
+    records: list[Record] = [(None if key is None else key.encode(), action.encode(), 7, ()) for key, action in CLICKS]
+    (query,) = queries(plan(joined("left", **options)))
+    query.batch([Records("clicks", 0, range(len(records)), records)])
+    query.batch([], end=True)
+    found = {(message.key, message.value) for message in query.written["named"]}
+    assert found == {
+        (None if key is None else key.encode(), value.encode()) for key, value in [*WITH_ROW, *WITHOUT_ROW]
+    }
+
+
+def test_a_lookup_that_fails_in_the_end_is_the_failure_of_its_message() -> None:
+    async def refuse(user: str) -> str | None:
+        raise OSError(f"no {user}")
+
+    pipeline = joined(read=refuse, retry=Retry(attempts=2, delay=timedelta(seconds=1)))
+    with PipelineDriver(pipeline) as driver:
+        driver.send("clicks", "in", key="ann")
+        driver.advance(timedelta(seconds=2))
+        (letter,) = driver.dead_letters
+    assert dict(letter.headers)["fluvial-error"] == b"OSError: no ann"
+    assert dict(letter.headers)["fluvial-operator"] == b"named"
+
+
+class Kept:
+    """Rows that a pipeline writes."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+
+    async def read(self, key: str) -> int | None:
+        return self.rows.get(key)
+
+    async def write(self, key: str, row: int | None) -> None:
+        await asyncio.sleep(0.001 * len(self.rows))
+        if row is None:
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = row
+
+
+def filled(kept: Kept, **options: Any) -> Pipeline:
+    pipeline = Pipeline("filled", **options)
+    totals = pipeline.remote_table("totals", read=kept.read, write=kept.write)
+    pipeline.stream("in", key=str, value=int).send_to(totals)
+    return pipeline
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_stream_is_written_in_the_order_of_each_key(guarantee: Any) -> None:
+    kept, system = Kept(), MemorySystem()
+    records = [(key, value, 0, ()) for value in (b"1", b"2", b"3") for key in (b"a", b"b", b"c")]
+    write(system, {"in": [[*records, (b"b", None, 0, ())]]})
+    report = run(filled(kept), system=system, until="end", settings=Settings(guarantee=guarantee))
+    assert kept.rows == {"a": 3, "c": 3}
+    assert report.read == {"in": 10}
+
+
+def test_a_message_lands_once_it_is_written() -> None:
+    kept = Kept()
+    with PipelineDriver(filled(kept)) as driver:
+        kept.rows["z"] = 0
+        driver.send("in", 1, key="a")
+        driver.restart()  # before it was written
+        assert "a" not in kept.rows
+        driver.end()
+    assert kept.rows == {"z": 0, "a": 1}
+
+
+def test_a_message_without_key_cannot_be_written() -> None:
+    with PipelineDriver(filled(Kept())) as driver, pytest.raises(MessageError, match="a message without key cannot"):
+        driver.send("in", 1)
+
+
+def test_tables_held_wrong_are_explained() -> None:
+    pipeline = Pipeline("wrong")
+    users = pipeline.remote_table("users", read=fetch)
+    clicks = pipeline.stream("clicks", key=str, value=str)
+    for wrong, expected, call in (
+        ("join 'j' with a table has within=", "the row that the table has", lambda: _join(clicks, users, within=1)),
+        ("join 'j' with a table: how=\"outer\"", '"inner" or "left"', lambda: _join(clicks, users, how="outer")),
+        ("send_to RemoteTable('users'), which has no write=", "can be written", lambda: clicks.send_to(users)),
+        ("send_to RemoteTable('users') of a stream without", "a keyed stream", lambda: _unkeyed(pipeline, users)),
+        ("remote_table 'r': max_in_flight=0", "1 or more", lambda: _remote(pipeline, max_in_flight=0)),
+        ("remote_table 'r': reads_per_second=-1", "above 0", lambda: _remote(pipeline, reads_per_second=-1)),
+        ("remote_table 'r': cache=5", "a Cache", lambda: _remote(pipeline, cache=5)),
+        ("remote_table 'r': batch=5", "a Batch", lambda: _remote(pipeline, batch=5)),
+        ("remote_table 'r': retry=5", "a Retry", lambda: _remote(pipeline, retry=5)),
+        ("Batch: size=0", "1 or more", lambda: Batch(size=0)),
+        ("Cache: size=0", "1 or more", lambda: Cache(size=0)),
+    ):
+        with pytest.raises(PipelineError) as raised:
+            call()
+        assert_explains(raised.value, wrong, None, expected)
+
+
+def _join(clicks: Any, users: Any, **options: Any) -> None:
+    clicks.join(users, named, id="j", **options)
+
+
+def _remote(pipeline: Pipeline, **options: Any) -> None:
+    pipeline.remote_table("r", read=fetch, **options)
+
+
+def _unkeyed(pipeline: Pipeline, users: Any) -> None:
+    pipeline.stream("plain", value=str).send_to(users)
+
+
+def test_a_plan_tells_what_is_asked_of_a_table() -> None:
+    made = plan(joined(read=fetch_many, batch=Batch(size=2), cache=Cache(size=7)))
+    told = made.operator("named").details
+    assert told == {
+        "function": "named",
+        "how": "inner",
+        "table": "users",
+        "max_in_flight": "100",
+        "timeout": "1 min",
+        "attempts": "3",
+        "batch": "2 keys, 10 ms",
+        "cache": "7 rows",
+    }
+    assert made.operator("named").value == "str"
