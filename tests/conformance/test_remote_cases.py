@@ -65,7 +65,7 @@ async def all_of(table: Remote, *keys: str) -> list[Any]:
 
 
 class Profiles:
-    """A table whose rows can be changed, and none be made but by `put`. Samza's update of a row, as a user writes it."""
+    """A table whose rows are changed, not made, if there are no `defaults`: Samza's updates, as a user writes them."""
 
     def __init__(self, *, defaults: bool, failing: int = 0) -> None:
         self.rows: dict[str, int] = {}
