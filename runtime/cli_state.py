@@ -4,9 +4,12 @@ from typing import Annotated
 
 import typer
 
+from ..planner.planner import plan
+from ..planner.settings import Settings
 from .cli_words import Json, KafkaConf, SystemUrl, Target, print_json
-from .commands import options, state_reading
+from .commands import options
 from .commands.run import DEFAULT_SYSTEM
+from .local import looking
 from .target import load_pipeline
 
 state = typer.Typer(
@@ -36,11 +39,11 @@ def get_verb(
     fluvial state get orders.py customers c17
     """
     where = options.system(system, kafka_conf)
-    row = state_reading.get(load_pipeline(target), where, operator, key, state_dir)
+    row = looking.get(plan(load_pipeline(target)), where, Settings(state_dir=state_dir), operator, key)
     if as_json:
         print_json(row)
     else:
-        print(state_reading.text_of(row.value))
+        print(looking.text_of(row.value))
 
 
 @state.command("scan")
@@ -58,9 +61,9 @@ def scan_verb(
     fluvial state scan orders.py customers --limit 10
     """
     where = options.system(system, kafka_conf)
-    found = state_reading.scan(load_pipeline(target), where, operator, limit, state_dir)
+    found = looking.scan(plan(load_pipeline(target)), where, Settings(state_dir=state_dir), operator, limit)
     if as_json:
         print_json(list(found))
         return
     for row in found:
-        print(f"{state_reading.text_of(row.key)}\t{state_reading.text_of(row.value)}")
+        print(f"{looking.text_of(row.key)}\t{looking.text_of(row.value)}")

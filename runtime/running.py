@@ -105,9 +105,19 @@ def start(
     made = checked_plan(pipeline, streams, settings)
     if engine == "local":
         begin = partial(begin, seat=seat)
-    following = nullcontext(progress) if metrics is None else metrics.following(made, settings, progress)
+    rows = partial(_rows, made, streams, settings)
+    following = nullcontext(progress) if metrics is None else metrics.following(made, settings, progress, rows)
     with following as told:
         return begin(made, streams, settings, until, told, spark)
+
+
+def _rows(made: Plan, system: System, settings: Settings, table: str, key: str | None, limit: int) -> object:
+    """What a table holds: see `Metrics`."""
+    from .local import looking  # noqa: PLC0415 - RocksDB is needed by who looks
+
+    if key is None:
+        return [*looking.scan(made, system, settings, table, limit)]
+    return looking.get(made, system, settings, table, key)
 
 
 def checked_plan(pipeline: Pipeline, system: System, settings: Settings) -> Plan:

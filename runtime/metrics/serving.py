@@ -10,13 +10,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from types import TracebackType
 from typing import Self
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from ...dsl.checks import explain
-from ...dsl.errors import UsageError
+from ...dsl.errors import FluvialError, UsageError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..report import OnProgress, Progress
@@ -35,6 +36,15 @@ CLOSE_SECONDS = 0.05
 Address = tuple[str, int]
 """A host and a port, 0 for any that is free."""
 
+STATE = "/state/"
+"""Where tables are looked into."""
+
+ROWS = 100
+"""Rows of a table, if nothing else is asked for."""
+
+Rows = Callable[[str, str | None, int], object]
+"""What a table holds: the row of a key, or so many rows; as what JSON can hold."""
+
 Answer = tuple[int, str, bytes]
 """A status, a content type, and the body."""
 
@@ -44,8 +54,11 @@ class Metrics:
 
     `/metrics` is for Prometheus; `/livez` answers 503 once nothing has moved for `Settings.stall_timeout` while there
     is input, `/readyz` until state is restored; `/plan.json` and `/progress.json` are the plan and the latest
-    `Progress`. `port=0` takes a free one; nobody else can reach the default `host`. There are no passwords: do not
-    bind it where strangers are.
+    `Progress`; `/state/TABLE/KEY` is a row of a table, `/state/TABLE?limit=100` are the first ones, both as of the last
+    commit on the local engine.
+
+    `port=0` takes a free one; nobody else can reach the default `host`. There are no passwords: do not bind it where
+    strangers are.
 
     Raises `UsageError` on opening where the address cannot be had.
 
@@ -78,6 +91,7 @@ class Metrics:
             "/plan.json": self._plan_json,
             "/progress.json": self._progress_json,
         }
+        self._rows: Rows | None = None
 
     @property
     def url(self) -> str:
@@ -88,15 +102,18 @@ class Metrics:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     @contextmanager
-    def following(self, plan: Plan, settings: Settings, progress: OnProgress | None) -> Iterator[OnProgress]:
-        """Follow a run: gives what it is to call with its progress, which is handed on to `progress`."""
+    def following(
+        self, plan: Plan, settings: Settings, progress: OnProgress | None, rows: "Rows | None" = None
+    ) -> Iterator[OnProgress]:
+        """Follow a run: gives what it is to call with its progress, which is handed on to `progress`; `rows` looks into
+        its tables."""
 
         def listen(told: Progress) -> None:
             self.look(told)
             if progress is not None:
                 progress(told)
 
-        self._plan = plan
+        self._plan, self._rows = plan, rows
         self._health.begin(self._clock())
         self._stall_timeout = settings.stall_timeout.total_seconds()
         try:
@@ -124,11 +141,26 @@ class Metrics:
 
     # What is answered.
 
-    def _answer(self, path: str, accept: str) -> Answer:
-        answer = self._answers.get(path)
-        if answer is None:
-            return 404, TEXT, f"There is {', '.join(self._answers)}.\n".encode()
-        return answer(accept)
+    def _answer(self, url: str, accept: str) -> Answer:
+        asked = urlsplit(url)
+        answer = self._answers.get(asked.path)
+        if answer is not None:
+            return answer(accept)
+        if asked.path.startswith(STATE):
+            return self._state(asked.path.removeprefix(STATE), asked.query)
+        return 404, TEXT, f"There is {', '.join(self._answers)}, {STATE}TABLE and {STATE}TABLE/KEY.\n".encode()
+
+    def _state(self, path: str, query: str) -> Answer:
+        """The row of a key, or the first rows of a table."""
+        table, slash, key = path.partition("/")
+        if self._rows is None:
+            return _EARLY
+        try:
+            limit = int(parse_qs(query).get("limit", [str(ROWS)])[0])
+            found = self._rows(unquote(table), unquote(key) if slash else None, limit)
+        except (FluvialError, ValueError) as error:
+            return 404, TEXT, f"{error}\n".encode()
+        return 200, JSON, msgspec.json.encode(found)
 
     def _metrics(self, accept: str) -> Answer:
         encode, content_type = choose_encoder(accept)
@@ -191,8 +223,7 @@ def _server(host: str, port: int, answer: Callable[[str, str], Answer]) -> Threa
         timeout = REQUEST_SECONDS
 
         def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            status, content_type, body = answer(path, self.headers.get("Accept", ""))
+            status, content_type, body = answer(self.path, self.headers.get("Accept", ""))
             self.send_response(status)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))

@@ -177,6 +177,32 @@ def test_the_plan_and_the_progress_are_served(metrics: Metrics, system: System) 
     assert last.memory is not None
 
 
+def test_tables_are_looked_into_while_the_run_goes_on(metrics: Metrics, tmp_path: Path) -> None:
+    pipeline = Pipeline("tables")
+    latest = pipeline.table("latest", key=str, value=int)
+    pipeline.stream("in", key=str, value=int).send_to(latest)
+    found: list[tuple[int, str]] = []
+
+    def ask(told: Progress) -> None:
+        if told.phase == "done":
+            paths = ("latest/a%2Fb", "latest?limit=1", "latest", "latest/none", "other", "latest?limit=x")
+            found.extend(get(metrics, f"/state/{path}") for path in paths)
+
+    assert get(metrics, "/state/latest/a")[0] == 503
+    system = LogSystem(tmp_path / "log", fsync=False)
+    write(system, {"in": [[(b"a/b", b"1", 0, ()), (b"c", b"2", 0, ()), (b"a/b", b"3", 0, ())]]})
+    run(pipeline, system=system, until="end", metrics=metrics, progress=ask)
+    *rows, other, limit = found
+    assert [(status, json.loads(text)) for status, text in rows] == [
+        (200, {"key": "a/b", "value": 3}),
+        (200, [{"key": "a/b", "value": 3}]),
+        (200, [{"key": "a/b", "value": 3}, {"key": "c", "value": 2}]),
+        (200, {"key": "none", "value": None}),
+    ]
+    assert other[0] == limit[0] == 404
+    assert "'other' is no table of pipeline 'tables'" in other[1]
+
+
 def test_other_paths_say_which_there_are(metrics: Metrics) -> None:
     status, text = get(metrics, "/")
     assert status == 404

@@ -1,4 +1,4 @@
-"""The verb `state`: what the tables of a pipeline hold in the stores on this machine."""
+"""Looking into tables from outside: what the stores on this machine hold of them, be they open in a run or not."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,16 +13,14 @@ import msgspec
 from ...dsl import operators as ops
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem, UsageError
-from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, encode_key, key_serde, type_name, value_serde
 from ...planner.plan import Plan
-from ...planner.planner import plan
 from ...planner.settings import Settings
 from ...planner.types import Flow, flows, plain
 from ..kernel.tables import prefix_of, row_of
-from ..local.stores import store_folders
 from ..state.view import StoreView
 from ..systems.contract import System
+from .stores import store_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +31,23 @@ class Shown:
     value: Any
 
 
-def get(pipeline: Pipeline, system: System, table: str, key: str, state_dir: str | None) -> Shown:
+def get(made: Plan, system: System, settings: Settings, table: str, key: str) -> Shown:
     """The row of a key; raises UsageError for what is no table or no key of it, SystemProblem where no state is."""
-    made = plan(pipeline)
     flow = _flow(made, table)
     wanted = _key(flow, key)
     data = _key_bytes(flow, wanted)
     with ExitStack() as stack:
-        views = _views(made, system, table, state_dir, stack)
+        views = _views(made, system, settings, table, stack)
         found = [row for view in views if (row := view.get(prefix_of(table), data)) is not None]
     return Shown(_builtin(wanted), _builtin(_decoded(flow, found[0])) if found else None)
 
 
-def scan(pipeline: Pipeline, system: System, table: str, limit: int | None, state_dir: str | None) -> Iterator[Shown]:
+def scan(made: Plan, system: System, settings: Settings, table: str, limit: int | None) -> Iterator[Shown]:
     """The rows of a table in the order of their keys' bytes; raises as `get` does."""
-    made = plan(pipeline)
     flow = _flow(made, table)
     decode_key = key_serde(flow.key).decode
     with ExitStack() as stack:
-        parts = [view.scan(prefix_of(table)) for view in _views(made, system, table, state_dir, stack)]
+        parts = [view.scan(prefix_of(table)) for view in _views(made, system, settings, table, stack)]
         for key, row in islice(merge(*parts, key=itemgetter(0)), limit):
             yield Shown(_builtin(decode_key(key)), _builtin(_decoded(flow, row)))
 
@@ -98,10 +94,10 @@ def _builtin(value: Any) -> Any:
     return msgspec.to_builtins(value, enc_hook=str, str_keys=True)
 
 
-def _views(made: Plan, system: System, table: str, state_dir: str | None, stack: ExitStack) -> list[StoreView]:
+def _views(made: Plan, system: System, settings: Settings, table: str, stack: ExitStack) -> list[StoreView]:
     """The stores that hold the table, one of each task."""
     stage = next(store.stage for store in made.stores if store.operator == table)
-    folders = store_folders(made, system, Settings(state_dir=state_dir), stage)
+    folders = store_folders(made, system, settings, stage)
     if not folders:
         wrong = f"there is no state of stage {stage!r} of pipeline {made.name!r} for {system.url}"
         expected = "stores that the local engine has left on this machine; those of Spark and memory: cannot be read"
