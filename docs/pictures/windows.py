@@ -7,7 +7,7 @@ from typing import Any
 from docs.pictures.playing import MINUTE, SECOND, Sent, played
 from fluvial.dsl import Aggregate, Pipeline, after_count, collect, count, hopping, repeat, session, tumbling, unbounded
 from fluvial.dsl.windows import Assigner
-from fluvial.runtime.testing import draw_run
+from fluvial.runtime.testing import PipelineDriver, Recorder, draw_run
 
 
 def _windowed(assigner: Assigner, aggregate: Aggregate[Any, Any], sent: Iterable[Sent], **options: Any) -> str:
@@ -55,6 +55,20 @@ def for_ever() -> str:
     return _windowed(unbounded(), count(), sent, trigger=repeat(after_count(1)))
 
 
+def clocked() -> str:
+    """Windows of the clock: a message belongs to the time at which it comes."""
+    pipeline = Pipeline("clicks")
+    clicks = pipeline.stream("clicks", key=str, value=str)
+    clicks.window(tumbling(timedelta(seconds=10)), collect(), id="window", time="processing").send_to("panes")
+    with PipelineDriver(pipeline) as driver:
+        recorder = Recorder(driver)
+        for key, value, pause in (("ann", "a", 2), ("bob", "b", 4), ("ann", "c", 2), ("ann", "d", 5)):
+            recorder.advance(timedelta(seconds=pause))
+            recorder.send("clicks", value, key=key, timestamp=0)
+        recorder.advance(timedelta(seconds=10))
+        return draw_run(recorder.recording)
+
+
 def triggered() -> str:
     """Panes before, at and after the end of a window."""
     sent = _clicks(
@@ -77,4 +91,5 @@ SCENES: Mapping[str, Callable[[], str]] = {
     "window-session": in_sessions,
     "window-unbounded": for_ever,
     "window-triggers": triggered,
+    "window-clock": clocked,
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from ...dsl import operators as ops
 from ...dsl.checks import millis
 from ...dsl.message import Headers, Message, Record
 from ...planner.plan import Plan, StreamKind
@@ -53,7 +54,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A run, step by step. `lanes` are the partitions of all its streams; `keeps` names the operator whose watermark
-    is noted, the first one that keeps messages and later emits, None where there is none.
+    is noted, the first one that keeps messages and later emits, None where there is none; `clocked` says that it goes
+    by the clock, which is its watermark then.
 
     >>> pipeline = Pipeline("lengths")
     >>> pipeline.stream("words", value=str).map(len).send_to("lengths")
@@ -68,6 +70,7 @@ class Recording:
     lanes: tuple[Lane, ...]
     keeps: str | None
     steps: tuple[Step, ...] = ()
+    clocked: bool = False
 
 
 class Recorder:
@@ -97,6 +100,8 @@ class Recorder:
         self._lanes = (*_lanes(driver.plan), *(Lane(name, "sink") for name in self._sinks))
         self._taken = dict.fromkeys(self._lanes, 0)
         self._keeps = next((operator.id for operator in driver.plan.operators if operator.role == "both"), None)
+        kept = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
+        self._clocked = isinstance(kept, ops.WindowBy | ops.JoinStreams) and kept.time == "processing"
         self._late: Mapping[str, int] = {}
         self._failed: Mapping[str, int] = {}
         self._steps: list[Step] = []
@@ -104,7 +109,7 @@ class Recorder:
     @property
     def recording(self) -> Recording:
         """What was noted so far."""
-        return Recording(self._driver.plan.name, self._lanes, self._keeps, tuple(self._steps))
+        return Recording(self._driver.plan.name, self._lanes, self._keeps, tuple(self._steps), self._clocked)
 
     def send(
         self,
@@ -149,7 +154,7 @@ class Recorder:
         step = Step(
             kind,
             driver.now,
-            None if self._keeps is None else driver.watermark(self._keeps),
+            self._watermark(),
             tuple(noted for noted in found if noted.lane.kind == "source"),
             tuple(noted for noted in found if noted.lane.kind != "source"),
             _grown(self._late, report.late),
@@ -158,6 +163,11 @@ class Recorder:
         self._late, self._failed = report.late, report.failed
         if found or step.late or step.failed or kind != "advance":
             self._steps.append(step)
+
+    def _watermark(self) -> int | None:
+        if self._keeps is None:
+            return None
+        return self._driver.now if self._clocked else self._driver.watermark(self._keeps)
 
     def _new(self, lane: Lane) -> Sequence[Message[Any]]:
         """What has come into a lane since the last look."""

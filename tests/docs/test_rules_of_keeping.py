@@ -118,6 +118,15 @@ def test_a_session_ends_a_millisecond_after_its_gap() -> None:
     assert [(pane.value.window.start, pane.value.window.end) for pane in found] == [(0, 2001), (2001, 3002)]
 
 
+def test_a_window_of_the_clock_closes_by_itself_and_takes_everything() -> None:
+    with PipelineDriver(windowed(time="processing"), start=5000) as driver:
+        for at in (9000, 1):
+            driver.send("in", 1, key="k", timestamp=at)
+        driver.advance(SECOND)
+        (found,) = driver.read("out")
+        assert (found.timestamp, found.value.value, driver.report().late) == (5999, 2, {})
+
+
 def test_an_unbounded_window_takes_everything_however_late() -> None:
     with PipelineDriver(windowed(unbounded())) as driver:
         for at in (9000, 1):
@@ -184,6 +193,16 @@ def test_a_row_behind_the_watermark_of_both_sides_is_late_for_a_join() -> None:
         driver.send("left", "late?", key="k", timestamp=4998)
         driver.send("right", "b", key="k", timestamp=9000)
         assert driver.report().late == {"join": 1}
+
+
+def test_a_join_of_the_clock_goes_by_when_rows_come() -> None:
+    with PipelineDriver(joined(time="processing", how="left"), start=5000) as driver:
+        driver.send("left", "a", key="k", timestamp=90_000)
+        driver.send("right", "b", key="k", timestamp=1)
+        assert [(message.value, message.timestamp) for message in driver.read("out")] == [("ab", 5000)]
+        driver.send("left", "c", key="other", timestamp=1)
+        driver.advance(2 * SECOND)
+        assert (shown(driver), driver.report().late) == (["ab", "cNone"], {})
 
 
 def test_a_row_joins_several_in_the_order_of_their_times() -> None:

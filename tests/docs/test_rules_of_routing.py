@@ -46,6 +46,19 @@ def test_time_behind_a_merge_is_that_of_the_slowest() -> None:
         assert [pane.value for pane in shown(driver)] == [2]
 
 
+def test_time_behind_a_merge_does_not_wait_for_what_is_idle() -> None:
+    pipeline = Pipeline("p")
+    one, other = (pipeline.stream(name, value=str, key=str, idle_after=5 * SECOND) for name in ("one", "other"))
+    one.merge(other).window(tumbling(SECOND), count(), id="window").send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        driver.advance(4 * SECOND)
+        for at in (0, 9000):
+            driver.send("one", "a", key="k", timestamp=at)
+        assert shown(driver) == []
+        driver.advance(2 * SECOND)
+        assert [pane.value for pane in shown(driver)] == [1]
+
+
 def test_a_window_behind_a_merge_needs_equal_partition_counts_and_a_merge_alone_does_not() -> None:
     pipeline, merged = two_merged()
     merged.send_to("out")

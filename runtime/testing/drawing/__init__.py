@@ -24,7 +24,7 @@ def draw_run(
     run: Recording,
     *,
     by: By = "step",
-    across: Across = "event",
+    across: Across | None = None,
     streams: Sequence[str] | None = None,
     label: Label = value_label,
     reach: Reaches | None = None,
@@ -35,7 +35,8 @@ def draw_run(
     With `by="step"` what was done to the pipeline stands below one another, each message over what came of it, so that
     one sees in which order messages came, how far the watermark was, and when a window fired. With `by="stream"` each
     partition of a stream is a lane, and lines lead from messages to what came of them. `across="clock"` shows the
-    driver's clock instead of event time, for asynchronous calls.
+    driver's clock instead of event time, for asynchronous calls; a run with a window that goes by the clock is shown so
+    unless `across="event"` asks for the other.
 
     `streams` are those to draw, by default all but those between stages. `label` turns a value into a short text.
     `reach` tells for messages of a stream from when to when they matter, in ms, and `reach_means` says what that is.
@@ -51,13 +52,16 @@ def draw_run(
     """
     require(isinstance(run, Recording), UsageError, f"draw_run got {run!r}", "a Recording", "pass recorder.recording")
     require(by in _LAYOUTS, UsageError, f"draw_run: by={by!r}", '"step" or "stream"')
-    require(across in get_args(Across), UsageError, f"draw_run: across={across!r}", '"event" or "clock"')
+    good = across is None or across in get_args(Across)
+    require(good, UsageError, f"draw_run: across={across!r}", '"event" or "clock"')
     known = list(dict.fromkeys(lane.stream for lane in run.lanes))
     chosen = _usual(run) if streams is None else tuple(streams)
     unknown = [name for name in chosen if name not in known]
     wrong = f"draw_run: streams= names {', '.join(map(repr, unknown))}"
     require(not unknown, UsageError, wrong, f"streams of the run: {', '.join(map(repr, known))}")
-    return write(_LAYOUTS[by](run, Options(across, chosen, reach or {}, reach_means, label)))
+    own: Across = "clock" if run.clocked else "event"
+    options = Options(across or own, across in (None, own), chosen, reach or {}, reach_means, label)
+    return write(_LAYOUTS[by](run, options))
 
 
 def _usual(run: Recording) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ class Options:
     """How a run is to be drawn: see `draw_run`."""
 
     across: Across = "event"
+    panes: bool = True
+    """Whether windows have a place on the axis: they are of event time, or of the clock."""
     streams: tuple[str, ...] = ()
     reach: Reaches = field(default_factory=dict)
     reach_means: str = ""
@@ -147,7 +149,7 @@ def wanted(found: Iterable[Noted], options: Options) -> list[Noted]:
 def pane_of(noted: Noted, options: Options) -> Pane[Any, Any] | None:
     """The pane that a message is, where it can be drawn as one."""
     value = noted.message.value
-    return value if isinstance(value, Pane) and options.across == "event" else None
+    return value if isinstance(value, Pane) and options.panes else None
 
 
 def look_of(step: Step) -> Look:

@@ -9,7 +9,7 @@ from .frame import BAR, HEAD, MARGIN, ROW, WIDTH, Frame, Options, frame, look_of
 from .labels import key_label, title_of
 
 _NUMBER = 22.0
-_TIME = (Entry("watermark", "watermark; behind it, time has passed"),)
+_PASSED = {"event": "watermark; behind it, time has passed", "clock": "the clock; behind it, time has passed"}
 _TITLES = {"advance": "time passes", "commit": "commit", "end": "end of input"}
 
 
@@ -36,10 +36,12 @@ def by_step(run: Recording, options: Options) -> Figure:
     page = _Page()
     for number, step in enumerate(run.steps, start=1):
         _step(page, found, number, step)
-    passed = tuple(_way(page, found)) if run.keeps and options.across == "event" else ()
+    passed = tuple(_way(page, found)) if run.keeps and options.panes else ()
     parts = {"marks": tuple(page.marks), "bars": tuple(page.bars), "reaches": tuple(page.reaches), "passed": passed}
-    legend = (*samples(found, page.marks, page.bars, page.reaches), *(_TIME if passed else ()))
-    return found.figure("step by step", tuple(page.rows), page.y, legend, **parts)
+    legend = list(samples(found, page.marks, page.bars, page.reaches))
+    if passed:
+        legend.append(Entry("watermark", _PASSED[options.across]))
+    return found.figure("step by step", tuple(page.rows), page.y, tuple(legend), **parts)
 
 
 def _step(page: _Page, found: Frame, number: int, step: Step) -> None:

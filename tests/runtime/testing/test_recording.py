@@ -100,6 +100,16 @@ def test_asynchronous_results_are_noted_when_they_come() -> None:
     assert found == [(1000, [("out", 1)]), (3000, [("out", 3)])]
 
 
+def test_the_watermark_of_what_goes_by_the_clock_is_the_clock() -> None:
+    with PipelineDriver(busy(time="processing"), start=500) as driver:
+        recorder = Recorder(driver)
+        recorder.send("clicks", 7, key="ann")
+        recorder.advance(SECOND, every=SECOND / 2)
+        found = recorder.recording
+    assert found.clocked
+    assert [(step.clock, step.watermark, len(step.made)) for step in found.steps] == [(500, 500, 0), (1000, 1000, 1)]
+
+
 def test_commits_are_steps() -> None:
     with PipelineDriver(busy(), commits="timed") as driver:
         recorder = Recorder(driver)

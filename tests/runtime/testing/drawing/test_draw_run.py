@@ -48,6 +48,12 @@ def test_a_reach_is_drawn_and_explained() -> None:
     assert "how long it is kept" in texts(picture)
 
 
+def test_a_run_that_goes_by_the_clock_is_drawn_over_it() -> None:
+    found = texts(draw_run(windows(time="processing")))
+    assert {"clock, seconds", "the clock; behind it, time has passed"} <= set(found)
+    assert "event time, seconds" in texts(draw_run(windows(time="processing"), across="event"))
+
+
 def test_each_key_has_a_shape() -> None:
     picture = draw_run(windows(), by="stream")
     assert re.search(r'class="mark sent k0"><title>[^<]*</title><circle', picture)
