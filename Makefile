@@ -115,6 +115,10 @@ bench-peers: setup broker-jars spark-jars ## measure the engines and Quix Stream
 soak: setup broker-jars ## run the local engine for ten minutes at half of its top rate, and see that nothing grows
 	$(BIN)/python -m benchmarks.soak $(SOAK)
 
+.PHONY: pictures
+pictures: setup links ## draw the pictures of the operators' pages anew
+	$(BIN)/python -m docs.pictures
+
 .PHONY: docs
 docs: setup ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

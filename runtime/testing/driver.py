@@ -18,11 +18,12 @@ from ...planner.checks import check_arguments
 from ...planner.names import dead_letters
 from ...planner.planner import plan
 from ...planner.settings import Settings
+from ..kernel.times import START
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
 from ..local.published import PublishedCommits
 from ..local.stream_ends import Ends
-from ..local.task import Run
+from ..local.task import LocalTask, Run
 from ..local.telling import Telling
 from ..report import Report
 from ..streams import frozen_ends, make_streams
@@ -86,6 +87,7 @@ class PipelineDriver:
         self._taken: dict[str, int] = {}
         self._loop = VirtualLoop()
         self._container: Container | None = None
+        self._tasks: list[LocalTask] = []
         self._ended = False
         self._resources = ExitStack()
         self.restart()
@@ -210,6 +212,21 @@ class PipelineDriver:
         """The same as `read`, as bytes."""
         self._decoder.check(stream)
         return self._read_from({(stream, partition): 0 for partition in range(len(self._admin.ends(stream)))})
+
+    def written(self, stream: str, partition: int, start: int = 0) -> list[Record]:
+        """Records of one partition from an offset on, of any stream of the plan: of inputs as they were sent, and of
+        streams between stages with all that crosses there."""
+        return self._read_from({(stream, partition): start})
+
+    def watermark(self, operator: str) -> int | None:
+        """How far event time has come for what an operator is given, in ms since epoch: the least of its tasks, as
+        messages have told it; None before all of them have been told."""
+        self._running()
+        known = [planned.id for planned in self.plan.operators]
+        wrong, expected = f"the pipeline has no operator {operator!r}", f"one of {', '.join(map(repr, known))}"
+        require(operator in known, UsageError, wrong, expected)
+        told = [task.work.told_watermark_of(operator) for task in self._tasks if operator in task.stage.operators]
+        return None if START in told else min(told)
 
     @property
     def dead_letters(self) -> list[Message[Any]]:

@@ -17,6 +17,7 @@ from fluvial.runtime.target import load_pipeline
 from pages import PAGES, ROOT, Block, blocks
 
 FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"
+TESTING = ROOT / "docs" / "guide" / "testing.md"
 
 
 def named(page: Path) -> str:
@@ -89,6 +90,15 @@ def test_the_drawing_is_that_of_the_first_pipeline() -> None:
     """After a wanted change, beside the file of the first page: fluvial draw visits.py -o docs/images/visits.svg"""
     assert main(["draw", "visits.py", "-o", "visits.svg"]) == 0
     assert Path("visits.svg").read_text() == (ROOT / "docs" / "images" / "visits.svg").read_text()
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_drawing_of_a_run_is_that_of_its_page() -> None:
+    """After a wanted change: what the page writes goes to docs/images."""
+    names: dict[str, Any] = {"__name__": "page"}
+    run_python(blocks(FIRST)[0], names)
+    run_python(next(block for block in blocks(TESTING) if "draw_run" in block.code), names)
+    assert Path("visits-run.svg").read_text() == (ROOT / "docs" / "images" / "visits-run.svg").read_text()
 
 
 def test_the_drawing_of_the_readme_is_that_of_the_visitor_sessions() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import NoProgressError, Pipeline, Retry, UsageError, dead_letter
+from fluvial.dsl import NoProgressError, Pipeline, Retry, UsageError, count, dead_letter, tumbling
 from fluvial.runtime.testing import PipelineDriver
 
 SECOND = timedelta(seconds=1)
@@ -148,3 +148,29 @@ def test_partitions_of_a_stream_that_the_pipeline_does_not_have_are_refused() ->
         UsageError, match=r"partitions= names 'inn'\n.*\n  expected: streams of the pipeline: 'in', 'out'"
     ):
         PipelineDriver(calling(half_a_minute), partitions={"inn": 2})
+
+
+def test_the_watermark_is_the_least_of_the_tasks_of_an_operator() -> None:
+    pipeline = Pipeline("busy")
+    words = pipeline.stream("in", value=str, key=str)
+    words.window(tumbling(SECOND), count(), id="window").send_to("out")
+    with PipelineDriver(pipeline, partitions=2) as driver:
+        driver.send("in", "a", timestamp=7, partition=0, key="k")
+        assert driver.watermark("window") is None
+        driver.send("in", "b", timestamp=5, partition=1, key="k")
+        assert driver.watermark("window") == 5
+        driver.end()
+        assert driver.watermark("window") == 5
+
+
+def test_the_watermark_of_an_operator_that_is_not_there_is_refused() -> None:
+    with PipelineDriver(calling(half_a_minute)) as driver, pytest.raises(UsageError, match="no operator 'window'"):
+        driver.watermark("window")
+
+
+def test_what_stands_in_any_partition_can_be_looked_at() -> None:
+    with PipelineDriver(calling(in_a_thread), partitions=2) as driver:
+        for word in ("a", "b"):
+            driver.send("in", word, timestamp=7, partition=1)
+        assert driver.written("in", 1, start=1) == [(None, b"b", 7, ())]
+        assert len(driver.written("out", 1)) == 2

@@ -1,0 +1,12 @@
+"""Draws the pictures of the operators anew: `make pictures`."""
+
+from docs.pictures.scenes import FOLDER, drawn
+
+if __name__ == "__main__":
+    pictures = drawn()
+    for old in FOLDER.glob("*.svg"):
+        if old.name not in pictures:
+            old.unlink()
+    for name, picture in pictures.items():
+        (FOLDER / name).write_text(picture, encoding="utf-8")
+    print(f"{len(pictures)} pictures in {FOLDER}")

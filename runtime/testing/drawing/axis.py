@@ -1,0 +1,74 @@
+"""The axis: where a moment stands from left to right, and which moments are written down."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from .figure import Tick
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_STEPS = (
+    *(digit * power for power in (1, 10, 100) for digit in (1, 2, 5)),
+    *(number * _SECOND for number in (1, 2, 5, 10, 15, 30)),
+    *(number * _MINUTE for number in (1, 2, 5, 10, 15, 30)),
+    *(number * _HOUR for number in (1, 2, 3, 6, 12)),
+    *(number * _DAY for number in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
+)
+_UNITS = ((_DAY, "days"), (_HOUR, "hours"), (_MINUTE, "minutes"), (_SECOND, "seconds"), (1, "milliseconds"))
+_MOST_TICKS = 8
+_NEAR = 0.34
+"""Times that begin within that share of their extent after zero are shown from zero on."""
+_DATES = 10 * _DAY
+"""From this time on, moments are shown as a time of day rather than as so long after the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Times from `first` to `last`, both in ms, between two places in pixels; a tick `every` so many ms."""
+
+    first: int
+    last: int
+    every: int
+    left: float
+    right: float
+
+    def x(self, time: int) -> float:
+        """The place of a moment; what lies outside stands at the edge."""
+        share = (min(max(time, self.first), self.last) - self.first) / (self.last - self.first)
+        return round(self.left + share * (self.right - self.left), 1)
+
+    @property
+    def unit(self) -> str:
+        """What the numbers at the ticks are."""
+        if self.first >= _DATES:
+            return f"UTC, {datetime.fromtimestamp(self.first / 1000, UTC):%Y-%m-%d}"
+        return next(name for size, name in _UNITS if self.every % size == 0)
+
+    def ticks(self) -> Iterator[Tick]:
+        """A tick at each multiple of `every`."""
+        for time in range(self.first, self.last + 1, self.every):
+            yield Tick(self.x(time), self._told(time))
+
+    def _told(self, time: int) -> str:
+        if self.first >= _DATES:
+            shown = datetime.fromtimestamp(time / 1000, UTC)
+            return f"{shown:%H:%M}" if self.every % _MINUTE == 0 else f"{shown:%H:%M:%S}"
+        size = next(size for size, _ in _UNITS if self.every % size == 0)
+        return str(time // size)
+
+
+def axis_of(times: Iterable[int], left: float, right: float) -> Axis:
+    """An axis with room for all times, from tick to tick.
+
+    >>> axis = axis_of([1000, 12_000], 0, 100)
+    >>> axis.first, axis.last, axis.every, axis.unit
+    (0, 12000, 2000, 'seconds')
+    """
+    known = list(times) or [0]
+    least, most = min(known), max(known)
+    if 0 < least <= _NEAR * most:
+        least = 0
+    every = next((step for step in _STEPS if (most - least) / step <= _MOST_TICKS - 1), _STEPS[-1])
+    first = least - least % every
+    last = max(most + -most % every, first + every)
+    return Axis(first, last, every, left, right)

@@ -1,0 +1,89 @@
+"""The layout by steps: a row for each message that was sent, and under it what came of it, from top to bottom."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..recording import Noted, Recording, Step
+from .figure import Bar, Entry, Figure, Mark, Reach, Row
+from .frame import BAR, HEAD, MARGIN, ROW, WIDTH, Frame, Options, frame, look_of, pane_of, samples, shown, wanted
+from .labels import key_label, title_of
+
+_NUMBER = 22.0
+_PASSED = {"event": "watermark; behind it, time has passed", "clock": "the clock; behind it, time has passed"}
+_TITLES = {"advance": "time passes", "commit": "commit", "end": "end of input"}
+
+
+@dataclass(slots=True)
+class _Page:
+    """What is on the page so far; `turns` are the heights at which a step begins to count for time, with the step."""
+
+    y: float = HEAD
+    rows: list[Row] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    reaches: list[Reach] = field(default_factory=list)
+    turns: list[tuple[float, Step]] = field(default_factory=list)
+
+
+def by_step(run: Recording, options: Options) -> Figure:
+    """Lay a run out: time from left to right, and the order in which things happened from top to bottom."""
+    messages = list(shown(run, options))
+    titles, keys = (
+        (title_of(noted.lane.stream) for noted in messages),
+        (key_label(noted.message.key) for noted in messages),
+    )
+    found = frame(run, options, titles, keys, _NUMBER)
+    page = _Page()
+    for number, step in enumerate(run.steps, start=1):
+        _step(page, found, number, step)
+    passed = tuple(_way(page, found)) if run.keeps and options.panes else ()
+    parts = {"marks": tuple(page.marks), "bars": tuple(page.bars), "reaches": tuple(page.reaches), "passed": passed}
+    legend = list(samples(found, page.marks, page.bars, page.reaches))
+    if passed:
+        legend.append(Entry("watermark", _PASSED[options.across]))
+    return found.figure("step by step", tuple(page.rows), page.y, tuple(legend), **parts)
+
+
+def _step(page: _Page, found: Frame, number: int, step: Step) -> None:
+    """A step: what was sent, or what else was done, and what came out."""
+    sent = wanted(step.sent, found.options)
+    for at, noted in enumerate(sent):
+        middle = _row(page, noted, str(number) if at == 0 else "")
+        page.marks.append(found.mark(noted, step, middle, look_of(step)))
+        page.reaches += found.reaches(noted, step, middle)
+    if not sent:
+        page.rows.append(Row(page.y, ROW, _TITLES.get(step.kind, "sent elsewhere"), str(number), soft=True))
+        page.y += ROW
+    page.turns.append((page.y, step))
+    for noted in wanted(step.made, found.options):
+        _made(page, found, noted, step)
+
+
+def _made(page: _Page, found: Frame, noted: Noted, step: Step) -> None:
+    pane = pane_of(noted, found.options)
+    middle = _row(page, noted, "")
+    if pane is not None:
+        page.bars.append(found.bar(noted, pane, middle - BAR / 2))
+    else:
+        page.marks.append(found.mark(noted, step, middle, "made"))
+
+
+def _row(page: _Page, noted: Noted, number: str) -> float:
+    """One row more; the height of its middle."""
+    made = noted.lane.kind != "source"
+    title = title_of(noted.lane.stream)
+    key = key_label(noted.message.key)
+    page.rows.append(Row(page.y, ROW, title, number, key, soft=made, striped=made))
+    page.y += ROW
+    return page.y - ROW / 2
+
+
+def _way(page: _Page, found: Frame) -> Iterator[tuple[float, float]]:
+    """The corners of the watermark's way: it moves where a step has been, and the next one is judged by it."""
+    known = [(y, step) for y, step in page.turns if step.watermark is not None]
+    x = found.axis.left
+    for (y, step), below in zip(known, [*(y for y, _ in known[1:]), page.y], strict=True):
+        yield x, y
+        x = WIDTH - MARGIN if step.kind == "end" else found.axis.x(step.watermark or 0)
+        yield x, y
+        yield x, below

@@ -1,0 +1,191 @@
+"""Recordings: what was sent to a pipeline on the driver, what came of it, and how far time had come, step by step."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from ...dsl import operators as ops
+from ...dsl.checks import millis
+from ...dsl.message import Headers, Message, Record
+from ...planner.plan import Plan, StreamKind
+from .driver import PipelineDriver
+from .noting import readers
+
+StepKind = Literal["send", "advance", "commit", "end"]
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A partition of a stream in a recording, or a sink; `partitions` is how many the stream has."""
+
+    stream: str
+    kind: StreamKind | Literal["sink"]
+    partition: int = 0
+    partitions: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A message, and the lane it stands in; its time is that which the pipeline goes by, in ms since epoch."""
+
+    lane: Lane
+    message: Message[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was done to a pipeline, and what came of it.
+
+    `clock` and `watermark` are those after it, in ms since epoch; the watermark is None before there is one. `late` and
+    `failed` name the operators that found a message too late, or failed on one.
+    """
+
+    kind: StepKind
+    clock: int
+    watermark: int | None
+    sent: tuple[Noted, ...] = ()
+    made: tuple[Noted, ...] = ()
+    late: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run, step by step. `lanes` are the partitions of all its streams; `keeps` names the operator whose watermark
+    is noted, the first one that keeps messages and later emits, None where there is none; `clocked` says that it goes
+    by the clock, which is its watermark then.
+
+    >>> pipeline = Pipeline("lengths")
+    >>> pipeline.stream("words", value=str).map(len).send_to("lengths")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     recorder = Recorder(driver)
+    ...     recorder.send("words", "tea")
+    >>> [noted.message.value for step in recorder.recording.steps for noted in step.made]
+    [3]
+    """
+
+    name: str
+    lanes: tuple[Lane, ...]
+    keeps: str | None
+    steps: tuple[Step, ...] = ()
+    clocked: bool = False
+
+
+class Recorder:
+    """Does to a pipeline what its driver does, and notes what comes of it: `recording` is what `draw_run` draws.
+
+    The driver may be used as before; what comes of that is noted with the next step. Messages that a sink takes are in
+    no stream: `sinks` gives for a sink's id the list that it puts them into.
+
+    >>> pipeline = Pipeline("busy")
+    >>> clicks = pipeline.stream("clicks", key=str, value=str)
+    >>> clicks.window(tumbling(timedelta(seconds=10)), count(), id="per-10-s").send_to("busy")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     recorder = Recorder(driver)
+    ...     for at in (1000, 4000, 12_000):
+    ...         recorder.send("clicks", "/home", key="ann", timestamp=at)
+    ...     recorder.end()
+    >>> [(step.kind, len(step.made)) for step in recorder.recording.steps]
+    [('send', 0), ('send', 0), ('send', 1), ('end', 1)]
+    >>> draw_run(recorder.recording)[:4]
+    '<svg'
+    """
+
+    def __init__(self, driver: PipelineDriver, *, sinks: Mapping[str, Sequence[Message[Any]]] | None = None) -> None:
+        self._driver = driver
+        self._sinks = dict(sinks or {})
+        self._readers = readers(driver.plan)
+        self._lanes = (*_lanes(driver.plan), *(Lane(name, "sink") for name in self._sinks))
+        self._taken = dict.fromkeys(self._lanes, 0)
+        self._keeps = next((operator.id for operator in driver.plan.operators if operator.role == "both"), None)
+        kept = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
+        self._clocked = isinstance(kept, ops.WindowBy | ops.JoinStreams) and kept.time == "processing"
+        self._late: Mapping[str, int] = {}
+        self._failed: Mapping[str, int] = {}
+        self._steps: list[Step] = []
+
+    @property
+    def recording(self) -> Recording:
+        """What was noted so far."""
+        return Recording(self._driver.plan.name, self._lanes, self._keeps, tuple(self._steps), self._clocked)
+
+    def send(
+        self,
+        stream: str,
+        value: Any,
+        *,
+        key: Any = None,
+        timestamp: int | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+    ) -> None:
+        """Write a message to an input, and process it: see `PipelineDriver.send`."""
+        self._driver.send(stream, value, key=key, timestamp=timestamp, partition=partition, headers=headers)
+        self._note("send")
+
+    def send_records(self, stream: str, records: Sequence[Record], *, partition: int | None = None) -> None:
+        """Write records to an input, and process them as one batch: see `PipelineDriver.send_records`."""
+        self._driver.send_records(stream, records, partition=partition)
+        self._note("send")
+
+    def advance(self, duration: timedelta, *, every: timedelta = _SECOND) -> None:
+        """Move the clock, and note when what came out: to the next `every`, for the recorder looks so often."""
+        rest, tick = millis("advance", duration), millis("advance: every", every, least=1)
+        while rest > 0:
+            self._driver.advance(timedelta(milliseconds=min(rest, tick)))
+            rest -= tick
+            self._note("advance")
+
+    def commit(self) -> None:
+        """Commit every task: see `PipelineDriver.commit`."""
+        self._driver.commit()
+        self._note("commit")
+
+    def end(self) -> None:
+        """End the input: see `PipelineDriver.end`."""
+        self._driver.end()
+        self._note("end")
+
+    def _note(self, kind: StepKind) -> None:
+        driver, report = self._driver, self._driver.report()
+        found = [Noted(lane, message) for lane in self._lanes for message in self._new(lane)]
+        step = Step(
+            kind,
+            driver.now,
+            self._watermark(),
+            tuple(noted for noted in found if noted.lane.kind == "source"),
+            tuple(noted for noted in found if noted.lane.kind != "source"),
+            _grown(self._late, report.late),
+            _grown(self._failed, report.failed),
+        )
+        self._late, self._failed = report.late, report.failed
+        if found or step.late or step.failed or kind != "advance":
+            self._steps.append(step)
+
+    def _watermark(self) -> int | None:
+        if self._keeps is None:
+            return None
+        return self._driver.now if self._clocked else self._driver.watermark(self._keeps)
+
+    def _new(self, lane: Lane) -> Sequence[Message[Any]]:
+        """What has come into a lane since the last look."""
+        start = self._taken[lane]
+        if lane.kind == "sink":
+            messages = self._sinks[lane.stream][start:]
+            self._taken[lane] += len(messages)
+            return messages
+        records = self._driver.written(lane.stream, lane.partition, start)
+        self._taken[lane] += len(records)
+        return list(self._readers[lane.stream](records))
+
+
+def _lanes(plan: Plan) -> Iterator[Lane]:
+    for stream in plan.streams:
+        for number in range(stream.partitions):
+            yield Lane(stream.name, stream.kind, number, stream.partitions)
+
+
+def _grown(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(name for name, number in now.items() if number > before.get(name, 0))
