@@ -176,13 +176,10 @@ def collect() -> Aggregate[V, list[V]]:
     def merge(one: list[V], other: list[V]) -> list[V]:
         return one + other
 
-    def lists(value: Any) -> Any:
-        return UNKNOWN if value is UNKNOWN else list[value]
-
     def kept(value: Any) -> Any:
         return UNKNOWN if value is UNKNOWN else list[value | None]
 
-    return Aggregate(name="collect", init=list, add=add, merge=merge, state=kept, gives=lists, origin=here())
+    return Aggregate(name="collect", init=list, add=add, merge=merge, state=kept, gives=kept, origin=here())
 
 
 def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
@@ -200,9 +197,7 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
     def optional(value: Any) -> Any:
         return UNKNOWN if value is UNKNOWN else value | None
 
-    return Aggregate(
-        name="reduce", init=_none, add=add, merge=fn, state=optional, gives=lambda value: value, origin=here()
-    )
+    return Aggregate(name="reduce", init=_none, add=add, merge=fn, state=optional, gives=optional, origin=here())
 
 
 def aggregate(
