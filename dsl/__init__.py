@@ -17,13 +17,15 @@ from .errors import (
 from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
 from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
-from .serde import Serde
+from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
 from .stream import KeyedStream, MessageStream
 from .triggers import Trigger, after, after_count, any_of, repeat
 from .windows import hopping, session, tumbling, unbounded
 
 __all__ = [
+    "FLOAT64",
+    "INT64",
     "Aggregate",
     "ContainerFailed",
     "ErrorPolicy",
@@ -60,6 +62,7 @@ __all__ = [
     "maximum",
     "mean",
     "minimum",
+    "msgpack",
     "reduce",
     "repeat",
     "session",
