@@ -1,65 +1,20 @@
 """Pipelines whose messages name their schemas: from Avro to Protobuf, through outages of the registry."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fluvial.dsl import MessageError, Pane, Pipeline, Serde, SystemProblem, count, dead_letter, fail, msgpack, tumbling
-from fluvial.dsl.policy import ErrorPolicy
+from fluvial.dsl import MessageError, Pipeline, SystemProblem, dead_letter
 from fluvial.runtime import Report, run
 from fluvial.runtime.serdes import Registry, avro, protobuf
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.contract import System
 from fluvial.runtime.systems.memory import MemorySystem
 from schema_registry import SchemaRegistry
-from shop import CLICK, MESSAGES, REFERRED_CLICK, Click, ReferredClick, record
-
-Total = MESSAGES["shop.Order"]
-HOUR = timedelta(hours=1)
-CLICKS = [Click(user, "/", 1_700_000_000_000 + number) for number, user in enumerate(["ada", "bob", "ada"])]
-
-
-def counts(registry: Registry, on_error: ErrorPolicy | None = None) -> Pipeline:
-    """Clicks of an hour by user: Avro comes in, Protobuf goes out, and MessagePack lies between."""
-    clicks = avro(REFERRED_CLICK, type=ReferredClick, registry=registry, subject="clicks-value")
-    totals: Serde[Any] = protobuf(Total, registry=registry, subject="totals-value")
-
-    def to_total(pane: Pane[str, int]) -> Any:
-        return Total(id=pane.key, price={"cents": pane.value})
-
-    pipeline = Pipeline("counts", on_error=on_error or fail())
-    (
-        pipeline.stream("clicks", value=clicks, timestamp=lambda click: click.at)
-        .partition_by(lambda click: click.user, id="by-user", key_type=str, value=msgpack(ReferredClick))
-        .window(tumbling(HOUR), count(), id="count")
-        .map(to_total)
-        .send_to("totals", value=totals)
-    )
-    return pipeline
-
-
-def append(system: System, stream: str, values: Iterable[bytes]) -> None:
-    system.admin().create(stream, 1)
-    transaction = system.producer().begin()
-    transaction.append(stream, 0, [(None, value, 0, ()) for value in values])
-    transaction.commit()
-
-
-def read(system: System, stream: str) -> list[bytes | None]:
-    consumer = system.consumer()
-    consumer.assign({(stream, 0): 0})
-    found = [record[1] for batch in consumer.poll(0.1) for record in batch.records]
-    consumer.close()
-    return found
-
-
-def encoded(registry: Registry, clicks: Iterable[Click] = CLICKS) -> list[bytes]:
-    """Clicks as an older program has written them."""
-    return [*map(avro(CLICK, type=Click, registry=registry, subject="clicks-value").encode, clicks)]
-
+from shop import CLICK, Click, record
+from shop_pipelines import Total, append, counts, encoded, impatient, read
 
 Start = Callable[[Pipeline], Report]
 
@@ -100,11 +55,11 @@ def test_what_is_no_message_is_set_aside(registry: Registry, system: System, sta
 
 
 def test_a_registry_that_is_away_is_no_fault_of_a_message(server: SchemaRegistry, system: System, start: Start) -> None:
-    registry = Registry(server.url, give_up_after=timedelta(milliseconds=200))
+    registry = impatient(server)
     append(system, "clicks", encoded(registry))
     server.unwell = 1000
     with pytest.raises(SystemProblem, match=f"the schema registry at {server.url} is out of reach") as raised:
-        start(counts(Registry(server.url, give_up_after=timedelta(milliseconds=200)), dead_letter()))
+        start(counts(impatient(server), dead_letter()))
     assert raised.value.exit_code == 4
     assert read(system, "counts-dead-letters") == []
     server.unwell = 0
@@ -113,7 +68,7 @@ def test_a_registry_that_is_away_is_no_fault_of_a_message(server: SchemaRegistry
 
 def test_a_registry_that_goes_away_is_missed_where_it_is_needed(server: SchemaRegistry, system: System) -> None:
     pipeline = Pipeline("copy", on_error=dead_letter())
-    registry = Registry(server.url, give_up_after=timedelta(milliseconds=200))
+    registry = impatient(server)
     clicks = avro(CLICK, type=Click, registry=registry, subject="clicks-value")
     copies = avro(CLICK, type=Click, registry=registry, subject="copies")
     pipeline.stream("clicks", value=clicks).send_to("copies", value=copies)
@@ -134,7 +89,7 @@ def test_a_registry_that_comes_back_is_waited_for(server: SchemaRegistry, regist
 
 
 def test_a_pipeline_goes_on_without_a_registry_that_it_needs_no_more(server: SchemaRegistry, system: System) -> None:
-    registry = Registry(server.url, give_up_after=timedelta(milliseconds=200))
+    registry = impatient(server)
     pipeline, messages = counts(registry), encoded(registry)
     append(system, "clicks", messages)
     assert run(pipeline, system=system, until="end").written["totals"] == 2
