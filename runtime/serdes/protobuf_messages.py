@@ -2,7 +2,7 @@
 
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from google.protobuf import descriptor_pool, message_factory
@@ -14,7 +14,7 @@ from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde
 from .framing import path_bytes, split_path
-from .registered import Read, registered
+from .registered import Keep, Read, registered
 from .schemas import Kind, Reference, Schema
 
 if TYPE_CHECKING:
@@ -101,9 +101,8 @@ class ProtobufFormat:
         """A message, behind its path in the schema."""
         return self._path + self.encode(value)
 
-    def schema(self, registry: "Registry", keep: Callable[[str, Schema], int | None]) -> Schema | None:
-        """The file of the class. What it imports must be kept before, under the names of its files."""
-        del registry
+    def schema(self, keep: Keep) -> Schema | None:
+        """The file of the class. What it imports is kept under the names of its files."""
         return _schema_of(self._descriptor.file, keep)
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
@@ -159,7 +158,7 @@ def _with_imports(file: FileDescriptor) -> Iterator[FileDescriptor]:
     yield file
 
 
-def _schema_of(file: FileDescriptor, keep: Callable[[str, Schema], int | None]) -> Schema | None:
+def _schema_of(file: FileDescriptor, keep: Keep) -> Schema | None:
     references: list[Reference] = []
     for imported in file.dependencies:
         if imported.name.startswith(_EVERYWHERE):

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Read = Callable[[bytes], Any]
 """What reads values that were written with one schema."""
 
+Keep = Callable[[str, Schema], int | None]
+"""What version a subject has of a schema, if it has it."""
+
 
 class Format(Protocol):
     """How values of one type are written with one schema, and read whatever schema they were written with."""
@@ -25,9 +28,9 @@ class Format(Protocol):
         """A value as bytes; raises ValueError for one that the schema does not describe."""
         ...
 
-    def schema(self, registry: "Registry", keep: Callable[[str, Schema], int | None]) -> Schema | None:
-        """The schema that values are written with. `keep` is given those that it uses, each with its subject, and
-        tells the version; None where that subject does not have it, and then there is no schema yet."""
+    def schema(self, keep: Keep) -> Schema | None:
+        """The schema that values are written with. `keep` is given those that it uses; where it knows no version of
+        one there is no schema yet."""
         ...
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
@@ -76,7 +79,7 @@ class Registered:
             return f"{self._where} " + (f"has version {latest.version}" if latest else "has no schema yet")
         if not self._register:
             return f"{self._where} has the schema, with id {self._id()}"
-        schema = self._format.schema(self._registry, self._version)
+        schema = self._format.schema(self._version)
         if latest is None or schema is None:
             return f"{self._where} will be given {'its first' if latest is None else 'the'} schema"
         if not self._registry.fits(self._subject, schema, normalize=self._normalize):
@@ -90,7 +93,7 @@ class Registered:
         return f"subject {self._subject!r} of {self._registry.url}"
 
     def _id(self) -> int:
-        schema = self._format.schema(self._registry, self._kept if self._register else self._version)
+        schema = self._format.schema(self._kept if self._register else self._version)
         if self._register and schema is not None:
             return self._registry.register(self._subject, schema, normalize=self._normalize)
         found = schema and self._registry.find(self._subject, schema, normalize=self._normalize)

@@ -20,8 +20,8 @@ _EITHER = {frozenset({"string", "bytes"})}
 class SchemaRegistry:
     """What it holds. `requests` are the methods and paths that were asked; the next `unwell` of them get a 503.
 
-    With `login`, `USER:PASSWORD`, others are refused. Avro alone is judged: a subject whose level is `BACKWARD`, the
-    default, takes schemas that can read what its newest one has written.
+    With `login`, `USER:PASSWORD`, others are refused. Avro alone is judged: a subject takes schemas that can read what
+    its newest one has written, or any if its level is NONE.
     """
 
     url: str
@@ -59,9 +59,8 @@ class SchemaRegistry:
                 return self._version(subject, version)
             case "POST", ["compatibility", "subjects", subject, "versions", "latest"]:
                 return 200, {"is_compatible": self._fits(subject, body)}
-            case "GET", ["config", subject]:
-                return 200, {"compatibilityLevel": self.levels.get(subject, "BACKWARD")}
-        return _error(404, 404, "HTTP 404 Not Found")
+            case _:
+                return _error(404, 404, "HTTP 404 Not Found")
 
     def _register(self, subject: str, body: dict[str, Any]) -> Answer:
         if not self._fits(subject, body):
@@ -122,55 +121,51 @@ def can_read(reader: Any, writer: Any) -> bool:
 @contextmanager
 def schema_registry(login: str = "") -> Iterator[SchemaRegistry]:
     """A registry that answers, until the block ends."""
-    server = _Server(("127.0.0.1", 0), _Handler)
-    server.registry = SchemaRegistry(f"http://127.0.0.1:{server.server_port}", login)
+    registry = SchemaRegistry("", login)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(registry))
+    registry.url = f"http://127.0.0.1:{server.server_port}"
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield server.registry
+        yield registry
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    registry: SchemaRegistry
-    daemon_threads = True
+def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer()
 
+        def do_POST(self) -> None:
+            self._answer()
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+        def _answer(self) -> None:
+            registry.requests.append(f"{self.command} {self.path}")
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, told = self._judged(json.loads(body or b"{}"))
+            data = json.dumps(told).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
 
-    def do_GET(self) -> None:
-        self._answer()
+        def _judged(self, body: dict[str, Any]) -> Answer:
+            if registry.unwell:
+                registry.unwell -= 1
+                return _error(503, 50301, "Service Unavailable")
+            wanted = f"Basic {b64encode(registry.login.encode()).decode()}"
+            if registry.login and self.headers.get("Authorization") != wanted:
+                return _error(401, 40101, "Unauthorized")
+            return registry.answer(self.command, self.path, body)
 
-    def do_POST(self) -> None:
-        self._answer()
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is printed."""
 
-    def _answer(self) -> None:
-        registry = self.server.registry
-        registry.requests.append(f"{self.command} {self.path}")
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        status, told = self._judged(registry, json.loads(body or b"{}"))
-        data = json.dumps(told).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _judged(self, registry: SchemaRegistry, body: dict[str, Any]) -> Answer:
-        if registry.unwell:
-            registry.unwell -= 1
-            return _error(503, 50301, "Service Unavailable")
-        wanted = f"Basic {b64encode(registry.login.encode()).decode()}"
-        if registry.login and self.headers.get("Authorization") != wanted:
-            return _error(401, 40101, "Unauthorized")
-        return registry.answer(self.command, self.path, body)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
+    return Handler
 
 
 def _error(status: int, code: int, text: str) -> Answer:

@@ -6,6 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from explained import assert_explains, error_of
 from fluvial.dsl import PipelineError, Serde, SystemProblem
@@ -115,6 +119,26 @@ def test_it_travels_to_other_processes(clicks: Serde[Click]) -> None:
 def test_it_shows_no_settings(server: SchemaRegistry) -> None:
     told = Registry(server.url, conf={"basic.auth.user.info": "ada:s3cret"})
     assert "s3cret" not in repr(avro(CLICK, registry=told, subject="s"))
+
+
+CLICKS_VALUE = SerializationContext("clicks", MessageField.VALUE)
+
+
+def test_confluents_own_serdes_write_and_read_the_same(clicks: Serde[Click], server: SchemaRegistry) -> None:
+    client, place = SchemaRegistryClient({"url": server.url}), CLICKS_VALUE
+    value = {"user": "ada", "url": "/", "at": 5}
+    theirs = AvroSerializer(client, json.dumps(CLICK))(value, place)
+    assert theirs is not None
+    assert (clicks.decode(theirs), AvroDeserializer(client)(clicks.encode(CLICKED), place)) == (CLICKED, value)
+
+
+@pytest.mark.parametrize("name", ["shop.Click", "shop.Order", "shop.Order.Line"])
+def test_confluents_own_serdes_of_protobuf_do_so_too(name: str, registry: Registry, server: SchemaRegistry) -> None:
+    client, conf, kind = SchemaRegistryClient({"url": server.url}), {"use.deprecated.format": False}, MESSAGES[name]
+    ours, value = protobuf(kind, registry=registry, subject="clicks-value"), kind()
+    theirs = ProtobufSerializer(kind, client, conf)(value, CLICKS_VALUE)
+    assert ours.encode(value) == theirs
+    assert ProtobufDeserializer(kind, conf, client)(theirs, CLICKS_VALUE) == ours.decode(theirs) == value
 
 
 # What `fluvial check` says.
