@@ -86,7 +86,7 @@ def value_serde(kind: Any) -> Serde[Any]:
 
 
 def msgpack(kind: type[T]) -> Serde[T]:
-    """The serde of a type as MessagePack: what JSON through msgspec can hold, in fewer bytes and less time.
+    """The serde of a type as MessagePack: what JSON through msgspec can hold, in fewer bytes.
 
     Raises PipelineError for a type that msgspec cannot decode.
 

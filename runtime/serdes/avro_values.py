@@ -134,13 +134,13 @@ class AvroFormat:
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
         """What reads records written with a schema."""
-        if written.text == self._told[0]:
-            return self.decode
+        used = registry.referenced(written)
         known: dict[str, Any] = {}
-        for used in registry.referenced(written):
-            _parsed(used.text, known)
-        parsed = _parsed(written.text, known)
-        return partial(self._read, parsed, self._schema)
+        try:
+            *_, parsed = [_parsed(schema.text, known) for schema in (*used, written)]
+        except Exception as error:  # as many kinds as there are mistakes
+            raise ValueError(f"the schema that the message names is none of Avro's: {_told(error)}") from error
+        return self.decode if parsed == self._schema else partial(self._read, parsed, self._schema)
 
     def _read(self, written: Any, wanted: Any, data: bytes) -> Any:
         with io.BytesIO(data) as file:

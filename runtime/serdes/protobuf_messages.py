@@ -108,22 +108,15 @@ class ProtobufFormat:
     def reader(self, written: Schema, registry: "Registry") -> Read:
         """What reads messages that were written with a schema, and refuses those that are others of its messages."""
         del registry
-        file = _file_of(written.text)
-        known: set[Path] = set()
+        file, ours = _file_of(written.text), self._descriptor.full_name
 
         def read(data: bytes) -> Any:
             path, rest = split_path(data)
-            if path not in known:
-                self._check(file, path)
-                known.add(path)
+            if file is not None and (found := _name_at(file, path)) != ours:
+                raise ValueError(f"the message is a {found}, where {ours} was expected")
             return self.decode(rest)
 
         return read
-
-    def _check(self, file: FileDescriptorProto | None, path: Path) -> None:
-        found = None if file is None else _name_at(file, path)
-        if found is not None and found != self._descriptor.full_name:
-            raise ValueError(f"the message is a {found}, where {self._descriptor.full_name} was expected")
 
 
 def path_of(descriptor: Descriptor) -> Path:

@@ -144,7 +144,7 @@ class Registry:
 
     def _ask(self, request: Callable[[SchemaRegistryClient], T]) -> T:
         """What the request returns; a SchemaRegistryError is an answer, too."""
-        connected, patience = self._connected(), self._patience.total_seconds()
+        connected, patience = self._connected_here(), self._patience.total_seconds()
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:
@@ -159,6 +159,12 @@ class Registry:
                 raise self._out_of_reach(patience, why) from None
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _connected_here(self) -> SchemaRegistryClient:
+        try:
+            return self._connected()
+        except UsageError as error:  # such as a certificate that another machine has; no message is to blame
+            raise SystemProblem(str(error)) from None
 
     def _connected(self) -> SchemaRegistryClient:
         with self._lock:

@@ -257,3 +257,13 @@ def test_a_first_record_is_decoded_with_its_schema_and_not_encoded(fluvial: Fluv
         ended = fluvial("check", "copy.py", "--system", "log:.fluvial")
     assert ended.code == 4
     assert f"✗ value: the schema registry at {server.url} is out of reach" in ended.out
+
+
+def test_a_run_without_its_registry_ends_as_check_has_said(fluvial: Fluvial, folder: Path) -> None:
+    write(folder, "clicks", head(1) + b"\x06ada")
+    with schema_registry() as server:
+        server.unwell = 1000
+        (folder / "copy.py").write_text(REGISTERED.format(url=server.url))
+        ended = fluvial("run", "copy.py", "--system", "log:.fluvial", "--until", "end")
+    assert ended.code == 4
+    assert f"the schema registry at {server.url} is out of reach: it has not answered for 0.2 s" in ended.err

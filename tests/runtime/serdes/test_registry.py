@@ -2,10 +2,13 @@
 
 import json
 import pickle
+import shutil
 import socket
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 
 from explained import assert_explains, error_of
@@ -138,6 +141,15 @@ def test_it_travels_to_other_processes_with_its_settings() -> None:
         known = Registry(server.url, conf={"basic.auth.user.info": "ada:s3cret"}, give_up_after=SHORT)
         assert known.schema(id) == CLICKS  # and now it has a client
         assert pickle.loads(pickle.dumps(known)).schema(id) == CLICKS
+
+
+def test_a_file_that_another_machine_has_is_no_fault_of_a_message(server: SchemaRegistry, tmp_path: Path) -> None:
+    certificates = tmp_path / "ca.pem"
+    shutil.copy(certifi.where(), certificates)
+    sent = pickle.dumps(Registry(server.url, conf={"ssl.ca.location": str(certificates)}))
+    certificates.unlink()
+    with pytest.raises(SystemProblem, match="refuses its settings"):
+        pickle.loads(sent).schema(1)
 
 
 made: Any = Registry
