@@ -80,6 +80,21 @@ def test_a_registry_that_goes_away_is_missed_where_it_is_needed(server: SchemaRe
     assert read(system, "copy-dead-letters") == []
 
 
+def test_it_is_missed_behind_asynchronous_calls_too(server: SchemaRegistry, registry: Registry, system: System) -> None:
+    async def same(click: Click) -> list[Click]:
+        return [click]
+
+    pipeline = Pipeline("copy", on_error=dead_letter())
+    copies = avro(CLICK, type=Click, registry=impatient(server), subject="copies")
+    plain = avro(CLICK, type=Click)
+    pipeline.stream("clicks", value=plain).async_flat_map(same, id="same").send_to("copies", value=copies)
+    append(system, "clicks", [message[5:] for message in encoded(registry)])
+    server.unwell = 1000
+    with pytest.raises(SystemProblem, match="out of reach"):
+        run(pipeline, system=system, until="end")
+    assert read(system, "copy-dead-letters") == []
+
+
 def test_a_registry_that_comes_back_is_waited_for(server: SchemaRegistry, registry: Registry) -> None:
     system = MemorySystem()
     append(system, "clicks", encoded(registry))

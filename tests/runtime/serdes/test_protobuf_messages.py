@@ -5,7 +5,7 @@ from base64 import b64decode
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from explained import assert_explains, error_of
@@ -43,6 +43,14 @@ def test_bytes_that_are_no_message() -> None:
 def test_values_that_are_none_of_the_class(value: Any) -> None:
     with pytest.raises(ValueError, match=r"is no message shop.Click"):
         protobuf(Click).encode(value)
+
+
+def test_a_message_that_lacks_what_it_must_have() -> None:
+    file = proto("v/needy.proto", message("Needy", user="string"))
+    file.syntax, file.message_type[0].field[0].label = "proto2", FieldDescriptorProto.LABEL_REQUIRED
+    needy = classes(file)["shop.Needy"]
+    with pytest.raises(ValueError, match=r"the message shop.Needy cannot be encoded: .*user"):
+        protobuf(needy).encode(needy())
 
 
 def test_a_message_names_its_schema_and_its_place_there(registry: Registry) -> None:

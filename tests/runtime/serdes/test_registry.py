@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 import socket
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,22 @@ def test_a_password_opens_and_is_never_shown() -> None:
         assert repr(known) == f"Registry({server.url!r})"
         with pytest.raises(SystemProblem, match=r"(?s)would not give schema 1: Unauthorized.*basic.auth.user.info"):
             Registry(server.url, give_up_after=SHORT).schema(id)
+
+
+REQUESTS: list[tuple[Callable[[Registry], object], str]] = [
+    (lambda asked: asked.schema(1), "give schema 1"),
+    (lambda asked: asked.register("s", CLICKS, normalize=False), "take the schema for subject 's'"),
+    (lambda asked: asked.find("s", CLICKS, normalize=False), "look for the schema of subject 's'"),
+    (lambda asked: asked.latest("s"), "give the newest version of subject 's'"),
+    (lambda asked: asked.fits("s", CLICKS, normalize=False), "judge the schema for subject 's'"),
+    (lambda asked: asked.referenced(Schema("AVRO", "", (Reference("r", "s", 2),))), "give version 2 of subject 's'"),
+]
+
+
+@pytest.mark.parametrize(("call", "what"), REQUESTS, ids=[case[1] for case in REQUESTS])
+def test_a_callthat_is_refused_says_what_was_wanted(call: Callable[[Registry], object], what: str) -> None:
+    with schema_registry(login="ada:s3cret") as server, pytest.raises(SystemProblem, match=f"would not {what}: Unauth"):
+        call(Registry(server.url, give_up_after=SHORT))
 
 
 def test_it_travels_to_other_processes_with_its_settings() -> None:
