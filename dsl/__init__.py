@@ -18,7 +18,7 @@ from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
 from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .remote import Batch, Cache, RemoteTable
-from .serde import Serde
+from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
 from .stream import KeyedStream, MessageStream
 from .table import Table
@@ -26,6 +26,8 @@ from .triggers import Trigger, after, after_count, any_of, repeat
 from .windows import hopping, session, tumbling, unbounded
 
 __all__ = [
+    "FLOAT64",
+    "INT64",
     "Aggregate",
     "Batch",
     "Cache",
@@ -66,6 +68,7 @@ __all__ = [
     "maximum",
     "mean",
     "minimum",
+    "msgpack",
     "reduce",
     "repeat",
     "session",

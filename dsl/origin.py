@@ -36,5 +36,5 @@ def here() -> Origin:
 
 
 def _is_ours(module: str) -> bool:
-    """Whether it is no module of a user; ours call one another through `contextlib`, too."""
-    return module.startswith("fluvial.") or module == "contextlib"
+    """Whether it is no module of a user; ours call one another through `contextlib` and `import`, too."""
+    return module.startswith("fluvial.") or module in ("contextlib", "importlib._bootstrap")

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-CLIENTS = {"confluent_kafka", "pandas", "pyarrow", "pyspark", "rocksdict"}
+CLIENTS = {"confluent_kafka", "fastavro", "google", "pandas", "pyarrow", "pyspark", "rocksdict"}
+EXTRAS = {"authlib", "fastavro", "google", "httpx2", "pandas", "pyarrow", "pyspark"}
 
 
 def loaded_by(module: str) -> set[str]:
@@ -20,9 +21,9 @@ def test_words_and_plan_load_no_client(module: str) -> None:
     assert loaded_by(module) & CLIENTS == set()
 
 
-@pytest.mark.parametrize("module", ["fluvial.runtime", "fluvial.runtime.testing"])
-def test_runtime_loads_no_spark_before_it_is_asked_for(module: str) -> None:
-    assert loaded_by(module) & {"pandas", "pyarrow", "pyspark"} == set()
+@pytest.mark.parametrize("module", ["fluvial.runtime", "fluvial.runtime.serdes", "fluvial.runtime.testing"])
+def test_runtime_loads_no_extra_before_it_is_asked_for(module: str) -> None:
+    assert loaded_by(module) & EXTRAS == set()
 
 
 def test_words_load_neither_plan_nor_runtime() -> None:

@@ -60,6 +60,7 @@ def check(pipeline: Pipeline, engine: EngineName, system: System | None) -> Iter
         yield from _sources(made, streams, existing)
         yield from _outputs(made, existing)
     yield from _types(pipeline)
+    yield from _serdes(pipeline)
     yield from _engine(made, engine, system.url if system else "")
     if engine == "spark":
         yield from _functions(pipeline)
@@ -87,9 +88,10 @@ def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
     serde = value_serde(source.value)
     try:
         first = serde.decode(value)
-        data = serde.encode(first)
-        again = serde.decode(data)
-        same = again == first or serde.encode(again) == data
+        same = serde.check is not None or _comes_back(first, serde)
+    except SystemProblem as error:
+        yield Finding(f"value: {error}", OUT_OF_REACH)
+        return
     except Exception as error:  # a Serde may be the user's, and raise anything
         remedy = f"correct value= at {source.origin}, or see what is there: fluvial consume {source.stream} --limit 1"
         yield Finding(f"value: the first record of {source.stream} is no {_name(source.value)}: {error}", WRONG, remedy)
@@ -101,6 +103,12 @@ def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
         yield Finding(
             f"value: the first record of {source.stream} is another after encoding and decoding", WRONG, remedy
         )
+
+
+def _comes_back(value: Any, serde: Serde[Any]) -> bool:
+    data = serde.encode(value)
+    again = serde.decode(data)
+    return bool(again == value) or serde.encode(again) == data
 
 
 def _first_value(stream: str, system: System) -> bytes | None:
@@ -144,6 +152,30 @@ def _types(pipeline: Pipeline) -> Iterator[Finding]:
             )
         else:
             yield Finding(f"type: {operator.id} {does} {_name(kind)}")
+
+
+def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether what serdes need, such as a registry, is there, and takes what is to be written."""
+    for serde, writes in _checkable(pipeline):
+        assert serde.check is not None
+        try:
+            yield Finding(f"serde: {serde.name}: {serde.check(writes)}")
+        except FluvialError as error:
+            yield Finding(f"serde: {serde.name}: {error}", error.exit_code)
+
+
+def _checkable(pipeline: Pipeline) -> list[tuple[Serde[Any], bool]]:
+    """The serdes that can be checked, each once for reading and once for writing, as far as it does so."""
+    known = flows(pipeline)
+    found: list[tuple[Serde[Any], bool]] = []
+    for operator in pipeline.operators:
+        if not isinstance(operator, ops.Source | ops.PartitionBy | ops.SendTo):
+            continue
+        value = operator.value if operator.value is not None else known[operator.id].value
+        keys = [] if isinstance(operator, ops.SendTo) else [operator.key]
+        writes = not isinstance(operator, ops.Source)
+        found += [(kind, writes) for kind in (value, *keys) if isinstance(kind, Serde) and kind.check is not None]
+    return [one for number, one in enumerate(found) if one not in found[:number]]
 
 
 def _name(kind: Any) -> str:

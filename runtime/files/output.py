@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +18,16 @@ ShownAs = Literal["auto", "json", "text", "base64"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # what no text holds, and small integers as keys do
 
-_encode = msgspec.json.Encoder().encode
+
+def _fields(value: Any) -> Any:
+    """The fields of a message of Protobuf, which JSON does not know; TypeError for other classes."""
+    if not hasattr(getattr(value, "DESCRIPTOR", None), "full_name"):
+        raise TypeError(f"JSON cannot hold a {type(value).__name__}")
+    told = import_module("google.protobuf.json_format")  # by name, for it is an extra, and only who has it comes here
+    return told.MessageToDict(value, preserving_proto_field_name=True)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_fields).encode
 
 
 def json_of_kind(kind: Any, *, raw: bool = False) -> Render:

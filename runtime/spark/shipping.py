@@ -128,7 +128,8 @@ def program(shipment: Shipment, stage: str) -> Program:
 
 
 def _own_modules(pipeline: Pipeline) -> Iterator[ModuleType]:
-    """The user's modules that the pipeline's functions come from: not installed, not part of Python."""
+    """The user's modules that the pipeline's functions come from: not installed, not part of Python. What protoc has
+    made is left out, for its classes go along as what they are made of."""
     names = {
         name
         for operator in pipeline.operators
@@ -137,7 +138,7 @@ def _own_modules(pipeline: Pipeline) -> Iterator[ModuleType]:
     }
     for name in sorted(names):
         module = sys.modules.get(name)
-        if module is not None and not _installed(module):
+        if module is not None and not _installed(module) and not structs.is_generated(module):
             yield module
 
 

@@ -14,7 +14,7 @@ from fluvial.dsl import MessageStream
 from pages import ROOT, blocks
 
 PACKAGES = ("fluvial.dsl", "fluvial.planner", "fluvial.runtime")
-PUBLIC = (*PACKAGES, "fluvial.runtime.testing", "fluvial.runtime.testing.strategies")
+PUBLIC = (*PACKAGES, "fluvial.runtime.serdes", "fluvial.runtime.testing", "fluvial.runtime.testing.strategies")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

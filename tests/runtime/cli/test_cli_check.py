@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from command_line import Fluvial
+from fluvial.runtime.serdes.framing import head
+from fluvial.runtime.systems import LogSystem
+from schema_registry import schema_registry
+from shop import record
 
 needs_pyspark = pytest.mark.skipif(
     find_spec("pyspark") is None, reason="pyspark is missing: pip install 'fluvial[spark]'"
@@ -188,3 +192,78 @@ def test_spark_and_the_memory(fluvial: Fluvial) -> None:
         "✗ engine: spark cannot run the system memory:; Spark's workers are other processes and cannot see it\n"
         "  to do: choose another engine or system\n"
     ) in ended.out
+
+
+REGISTERED = """
+from datetime import timedelta
+from fluvial.dsl import Pipeline
+from fluvial.runtime.serdes import Registry, avro
+
+CLICK = {{"type": "record", "name": "Click", "fields": [{{"name": "user", "type": "string"}}]}}
+registry = Registry("{url}", give_up_after=timedelta(milliseconds=200))
+clicks = avro(CLICK, registry=registry, subject="clicks-value")
+pipeline = Pipeline("copy")
+pipeline.stream("clicks", value=clicks).send_to("copies", value=avro(CLICK, registry=registry, subject="copies-value"))
+"""
+
+
+def test_a_registry_is_asked_and_nothing_is_registered(fluvial: Fluvial, folder: Path) -> None:
+    with schema_registry() as server:
+        (folder / "copy.py").write_text(REGISTERED.format(url=server.url))
+        ended = fluvial("check", "copy.py")
+        assert (ended.code, server.subjects) == (0, {})
+    assert ended.out.splitlines()[-3:-1] == [
+        f"✓ serde: avro:Click: subject 'clicks-value' of {server.url} has no schema yet",
+        f"✓ serde: avro:Click: subject 'copies-value' of {server.url} will be given its first schema",
+    ]
+
+
+def test_a_schema_that_a_registry_would_not_take(fluvial: Fluvial, folder: Path) -> None:
+    with schema_registry() as server:
+        server.add("copies-value", record("Click", agent="string"))
+        (folder / "copy.py").write_text(REGISTERED.format(url=server.url))
+        ended = fluvial("check", "copy.py")
+    assert ended.code == 3
+    assert f"✗ serde: avro:Click: subject 'copies-value' of {server.url} does not take the schema" in ended.out
+    assert "at copy.py:10" in ended.out
+
+
+def test_a_registry_out_of_reach(fluvial: Fluvial, folder: Path) -> None:
+    with schema_registry() as server:
+        server.unwell = 1000
+        (folder / "copy.py").write_text(REGISTERED.format(url=server.url))
+        ended = fluvial("check", "copy.py")
+    assert ended.code == 4
+    assert f"✗ serde: avro:Click: the schema registry at {server.url} is out of reach" in ended.out
+
+
+def write(folder: Path, stream: str, value: bytes) -> None:
+    system = LogSystem(folder / ".fluvial")
+    system.admin().create(stream, 1)
+    writing = system.producer().begin()
+    writing.append(stream, 0, [(None, value, 0, ())])
+    writing.commit()
+
+
+def test_a_first_record_is_decoded_with_its_schema_and_not_encoded(fluvial: Fluvial, folder: Path) -> None:
+    with schema_registry() as server:
+        (folder / "copy.py").write_text(REGISTERED.format(url=server.url))
+        id = server.add("clicks-value", record("Click", user="string"))
+        write(folder, "clicks", head(id) + b"\x06ada")
+        ended = fluvial("check", "copy.py", "--system", "log:.fluvial")
+        assert "✓ value: the first record of clicks is a avro:Click\n" in ended.out
+        assert (ended.code, server.subjects) == (0, {"clicks-value": [1]})
+        server.unwell = 1000
+        ended = fluvial("check", "copy.py", "--system", "log:.fluvial")
+    assert ended.code == 4
+    assert f"✗ value: the schema registry at {server.url} is out of reach" in ended.out
+
+
+def test_a_run_without_its_registry_ends_as_check_has_said(fluvial: Fluvial, folder: Path) -> None:
+    write(folder, "clicks", head(1) + b"\x06ada")
+    with schema_registry() as server:
+        server.unwell = 1000
+        (folder / "copy.py").write_text(REGISTERED.format(url=server.url))
+        ended = fluvial("run", "copy.py", "--system", "log:.fluvial", "--until", "end")
+    assert ended.code == 4
+    assert f"the schema registry at {server.url} is out of reach: it has not answered for 0.2 s" in ended.err

@@ -9,6 +9,8 @@ from fluvial.dsl import Serde
 from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.serde import value_serde
 from fluvial.runtime.files import json_of_bytes, json_of_kind, shown
+from fluvial.runtime.serdes import protobuf
+from shop import MESSAGES
 
 HEX = Serde("hex", int, lambda number: b"%x" % number, lambda data: int(data, 16))
 
@@ -27,6 +29,18 @@ HEX = Serde("hex", int, lambda number: b"%x" % number, lambda data: int(data, 16
 )
 def test_a_value_by_its_type(kind: object, value: bytes | None, line: bytes) -> None:
     assert json_of_kind(kind)(value) == line
+
+
+def test_a_message_of_protobuf_is_shown_as_its_fields() -> None:
+    order = MESSAGES["shop.Order"](id="a", price={"cents": 5})
+    serde = protobuf(MESSAGES["shop.Order"])
+    assert json_of_kind(serde)(serde.encode(order)) == b'{"id":"a","price":{"cents":"5"}}'
+
+
+def test_what_json_cannot_hold_is_not_shown() -> None:
+    numbers = Serde("complex", complex, lambda number: str(number).encode(), lambda data: complex(data.decode()))
+    with pytest.raises(TypeError, match="complex"):
+        json_of_kind(numbers)(b"1j")
 
 
 @pytest.mark.parametrize(("kind", "line"), [(str, b"a\x00"), (bytes, b"a\x00")])

@@ -1,5 +1,9 @@
 """How a plan comes to Spark's workers."""
 
+import os
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,8 @@ from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import plan
 from fluvial.runtime.spark.lowering import levels
 from fluvial.runtime.spark.shipping import Cargo, Shipment, laid_down, pack, unpack
+from fluvial.runtime.target import load_pipeline
+from shop import generated, message, proto
 
 
 def shipment(folder: Path) -> Shipment:
@@ -37,3 +43,41 @@ def test_a_plan_that_another_run_has_put_in_its_place_is_refused(tmp_path: Path)
     Path(sent.file).write_bytes(b"another")
     with pytest.raises(SystemProblem, match="has changed since the run began"):
         unpack(sent)
+
+
+SENT = """
+from datetime import timedelta
+from fluvial.dsl import Pipeline
+from fluvial.runtime.serdes import Registry, protobuf
+from sent_pb2 import Sent
+
+registry = Registry("http://localhost:1", give_up_after=timedelta(milliseconds=200))
+pipeline = Pipeline("sent")
+(
+    pipeline.stream("in", value=protobuf(Sent))
+    .map(lambda sent: Sent(text=sent.text.upper()))
+    .send_to("out", value=protobuf(Sent, registry=registry, subject="out-value"))
+)
+"""
+RECEIVED = """
+import pickle, sys
+cargo = pickle.loads(sys.stdin.buffer.read())
+source, mapped, out = cargo.plan.pipeline.operators
+value = mapped.fn(source.value.decode(b"\\x0a\\x03tea"))
+print(value.text, isinstance(value, out.value.type), "sent_pb2" in sys.modules)
+"""
+
+
+def test_what_protoc_has_generated_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "sent_pb2.py").write_text(generated(proto("sent.proto", message("Sent", text="string")), "sent_pb2"))
+    (tmp_path / "sent.py").write_text(SENT)
+    made = plan(load_pipeline(str(tmp_path / "sent.py")))
+    assert import_module("sent_pb2").Sent.DESCRIPTOR.full_name == "shop.Sent"
+    data = pack(Cargo(made, levels(made, list(made.stages), 1), 1)).data
+    path = os.pathsep.join(entry for entry in sys.path if entry != str(tmp_path))
+    command = [sys.executable, "-c", RECEIVED]
+    done = subprocess.run(
+        command, input=data, capture_output=True, check=True, cwd="/", env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.stdout.decode() == "TEA True False\n"

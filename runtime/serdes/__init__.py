@@ -1,0 +1,36 @@
+"""Serdes that other tools write and read, too: Avro and Protobuf, alone or with a schema registry."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ...dsl.checks import explain
+from ...dsl.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from .avro_values import avro
+    from .protobuf_messages import protobuf
+    from .registry import Registry
+
+__all__ = ["Registry", "avro", "protobuf"]
+
+# Each needs an extra, and loads it when it is first asked for. No module may have one of these names: it would take
+# the name's place once it is imported.
+_HOMES = {
+    "Registry": (".registry", "registry"),
+    "avro": (".avro_values", "avro"),
+    "protobuf": (".protobuf_messages", "protobuf"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home, extra = _HOMES[name]
+    try:
+        found = getattr(import_module(home, __name__), name)
+    except ModuleNotFoundError as error:
+        wrong = f"{name} needs {error.name}, which is not installed"
+        remedy = f"pip install 'fluvial[{extra}]'"
+        raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
+    globals()[name] = found
+    return found

@@ -1,0 +1,228 @@
+"""Values in Avro's binary encoding, one record a message."""
+
+import io
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+from uuid import UUID
+
+import fastavro
+import msgspec
+from fastavro.read import LOGICAL_READERS
+from fastavro.schema import parse_schema
+
+from ...dsl.checks import explain
+from ...dsl.errors import PipelineError
+from ...dsl.serde import Serde, type_name
+from .registered import Keep, Read, registered
+from .schemas import Kind, Schema
+
+if TYPE_CHECKING:
+    from .registry import Registry
+
+T = TypeVar("T")
+
+SchemaSource = str | Path | Mapping[str, Any] | list[Any]
+"""A schema: its JSON, the file that holds it, or what the JSON stands for."""
+
+_EXPECTED = "a schema of Avro: its JSON, the Path of a file with it, a dict or a list"
+_NATIVE = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
+"""What logical types stand for in Python."""
+
+
+@overload
+def avro(
+    schema: SchemaSource,
+    *,
+    type: type[T],
+    registry: "Registry | None" = None,
+    subject: str | None = None,
+    register: bool = True,
+    normalize: bool = False,
+) -> Serde[T]: ...
+@overload
+def avro(
+    schema: SchemaSource,
+    *,
+    type: None = None,
+    registry: "Registry | None" = None,
+    subject: str | None = None,
+    register: bool = True,
+    normalize: bool = False,
+) -> Serde[Any]: ...
+def avro(
+    schema: SchemaSource,
+    *,
+    type: Any = None,
+    registry: "Registry | None" = None,
+    subject: str | None = None,
+    register: bool = True,
+    normalize: bool = False,
+) -> Serde[Any]:
+    """The serde of values in Avro's binary encoding, with a schema of yours.
+
+    `type` is the dataclass, Struct or TypedDict that a record becomes, its fields named as the schema's; without it
+    records are dicts. Logical types are `datetime`, `date`, `time`, `Decimal` and `UUID`.
+
+    Without `registry` a message is the bare record, and must have been written with this very schema. With it a
+    message names its schema by id: what was written with another one is brought to this one by Avro's rules. Values
+    are written under `subject`: its schema is registered with the first of them, `normalize`d if you wish, or under
+    `register=False` must have been before.
+
+    Raises PipelineError for a schema that is none, and for a type with fields that the schema lacks.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Click:
+    ...     url: str
+    >>> fields = [{"name": "url", "type": "string"}]
+    >>> clicks = avro({"type": "record", "name": "Click", "fields": fields}, type=Click)
+    >>> clicks.encode(Click("/"))
+    b'\\x02/'
+    >>> clicks.decode(b"\\x02/")
+    Click(url='/')
+    """
+    text = _text_of(schema)
+    format = AvroFormat(text, type)
+    made = registered(f"avro {format.name}", format, registry, subject, register, normalize) or format
+    check = getattr(made, "check", None)
+    return Serde(f"avro:{format.name}", format.type, made.encode, made.decode, check)
+
+
+class AvroFormat:
+    """How values of a type are written with a schema, and read."""
+
+    kind: Kind = "AVRO"
+    form: str | None = None
+
+    def __init__(self, text: str, type: Any) -> None:
+        self._told = (text, type)
+        self._schema = _checked(text)
+        record = isinstance(self._schema, dict) and self._schema.get("type") in ("record", "error")
+        self.name: str = self._schema["name"] if isinstance(self._schema, dict) and "name" in self._schema else "value"
+        self.type: Any = type if type is not None else dict[str, Any] if record else Any
+        if type is not None and record:
+            _check_fields(self.name, self._schema, type)
+        self._native = _same if type is None else partial(msgspec.to_builtins, builtin_types=_NATIVE, str_keys=True)
+        self._typed = _same if type is None else partial(msgspec.convert, type=type)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AvroFormat, self._told
+
+    def write(self, value: Any) -> bytes:
+        """A value as a record; raises ValueError for one that the schema does not describe."""
+        with io.BytesIO() as file:
+            try:
+                fastavro.schemaless_writer(file, self._schema, self._native(value), strict_allow_default=True)
+            except Exception as error:  # as many kinds as there are mistakes
+                raise ValueError(f"the value is none of Avro's {self.name}: {_told(error)}") from error
+            return file.getvalue()
+
+    encode = write
+
+    def decode(self, data: bytes) -> Any:
+        """The value of a record that was written with this schema; raises ValueError for other bytes."""
+        return self._read(self._schema, None, data)
+
+    def schema(self, keep: Keep) -> Schema:
+        """The schema, which uses no others."""
+        del keep
+        return Schema(self.kind, self._told[0])
+
+    def reader(self, written: Schema, registry: "Registry") -> Read:
+        """What reads records written with a schema."""
+        used = registry.referenced(written)
+        known: dict[str, Any] = {}
+        try:
+            *_, parsed = [_parsed(schema.text, known) for schema in (*used, written)]
+        except Exception as error:  # as many kinds as there are mistakes
+            raise ValueError(f"the schema that the message names is none of Avro's: {_told(error)}") from error
+        return self.decode if parsed == self._schema else partial(self._read, parsed, self._schema)
+
+    def _read(self, written: Any, wanted: Any, data: bytes) -> Any:
+        with io.BytesIO(data) as file:
+            try:
+                value = self._typed(fastavro.schemaless_reader(file, written, wanted))
+            except Exception as error:  # as many kinds as there are mistakes
+                raise ValueError(f"the message is none of Avro's {self.name}: {_told(error)}") from error
+            if (rest := len(data) - file.tell()) > 0:
+                raise ValueError(f"the message is none of Avro's {self.name}: it goes on for {rest} bytes behind it")
+            return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _text_of(schema: SchemaSource) -> str:
+    try:
+        if isinstance(schema, Path):
+            return schema.read_text(encoding="utf-8")
+        return schema if isinstance(schema, str) else msgspec.json.encode(schema).decode()
+    except (OSError, ValueError, TypeError) as error:
+        raise PipelineError(explain(f"avro: the schema cannot be read: {error}", _EXPECTED)) from None
+
+
+def _parsed(text: str, known: dict[str, Any]) -> Any:
+    """A schema as fastavro wants it; `known` are types that it may use, and is given those that it defines."""
+    schema = parse_schema(msgspec.json.decode(text), known)
+    _make_defaults_native(schema)
+    return schema
+
+
+def _make_defaults_native(schema: Any) -> None:
+    """fastavro hands out defaults as the schema's JSON has them, where a reader expects what it reads elsewhere."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _make_defaults_native(branch)
+    if not isinstance(schema, dict):
+        return
+    for inner in (schema.get("items"), schema.get("values")):
+        _make_defaults_native(inner)
+    for field in schema.get("fields", ()):
+        _make_defaults_native(field["type"])
+        if "default" in field:
+            field["default"] = _native(field["type"], field["default"])
+
+
+def _native(kind: Any, value: Any) -> Any:
+    if isinstance(kind, list):  # a default is one of the first type
+        return _native(kind[0], value)
+    name, logical = (kind["type"], kind.get("logicalType")) if isinstance(kind, dict) else (kind, None)
+    if name in ("bytes", "fixed") and isinstance(value, str):
+        value = value.encode("latin-1")  # as Avro writes bytes in JSON
+    convert = LOGICAL_READERS.get(f"{name}-{logical}")
+    return value if convert is None else convert(value, kind, None)
+
+
+def _checked(text: str) -> Any:
+    try:
+        return _parsed(text, {})
+    except Exception as error:  # as many kinds as there are mistakes
+        wrong = f"avro: the schema is none: {_told(error)}"
+        remedy = 'write such as {"type": "record", "name": "Click", "fields": [{"name": "url", "type": "string"}]}'
+        raise PipelineError(explain(wrong, _EXPECTED, remedy)) from None
+
+
+def _check_fields(name: str, schema: Any, type: Any) -> None:
+    """Refuse a type that needs fields which the schema does not have."""
+    try:
+        found = msgspec.inspect.type_info(type)
+    except (TypeError, NotImplementedError) as error:
+        wrong = f"avro {name}: type={type_name(type)} cannot be made of records: {error}"
+        raise PipelineError(explain(wrong, "a dataclass, Struct or TypedDict")) from None
+    has = {field["name"] for field in schema["fields"]}
+    lacking = [
+        field.encode_name for field in getattr(found, "fields", ()) if field.required and field.encode_name not in has
+    ]
+    if lacking:
+        wrong = f"avro {name}: type={type_name(type)} needs {', '.join(lacking)}, of which the schema knows nothing"
+        remedy = "give the schema these fields, or the type defaults for them"
+        raise PipelineError(explain(wrong, f"fields among {', '.join(sorted(has)) or 'none'}", remedy))

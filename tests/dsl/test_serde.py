@@ -1,0 +1,91 @@
+"""Serdes that the language brings along."""
+
+import pickle
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explained import assert_explains, error_of
+from fluvial.dsl import FLOAT64, INT64, Pipeline, PipelineError, Serde, msgpack
+from fluvial.dsl.serde import encode_key
+
+
+@dataclass(frozen=True)
+class Reading:
+    sensor: str
+    celsius: float
+    raw: bytes = b""
+
+
+@dataclass(frozen=True)
+class OlderReading:
+    sensor: str
+
+
+anything: Any = msgpack
+
+
+@given(st.builds(Reading, st.text(), st.floats(allow_nan=False), st.binary()))
+def test_message_pack_gives_back_what_it_was_given(reading: Reading) -> None:
+    serde = msgpack(Reading)
+    assert serde.decode(serde.encode(reading)) == reading
+
+
+def test_message_pack_leaves_out_what_a_type_does_not_know() -> None:
+    data = msgpack(Reading).encode(Reading("attic", 21.5))
+    assert msgpack(OlderReading).decode(data) == OlderReading("attic")
+
+
+def test_message_pack_names_its_type() -> None:
+    assert msgpack(Reading).name == "msgpack:Reading"
+
+
+def test_a_type_that_cannot_be_decoded_is_refused_where_it_is_written() -> None:
+    place: Any = lambda: anything(int | list[int] | tuple[int])  # noqa: E731
+    raised = error_of(place, PipelineError)
+    assert_explains(raised, "values of it cannot be decoded", place, "a dataclass, Struct")
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_whole_numbers_are_those_of_keys_and_of_java(number: int) -> None:
+    assert INT64.encode(number) == struct.pack(">q", number) == encode_key(number)
+    assert INT64.decode(INT64.encode(number)) == number
+
+
+@given(st.floats(allow_nan=False))
+def test_numbers_are_those_of_java(number: float) -> None:
+    assert FLOAT64.encode(number) == struct.pack(">d", number)
+    assert FLOAT64.decode(FLOAT64.encode(number)) == number
+
+
+@pytest.mark.parametrize("serde", [INT64, FLOAT64])
+@pytest.mark.parametrize("size", [0, 4, 9])
+def test_bytes_that_are_not_eight_are_no_number(serde: Serde[Any], size: int) -> None:
+    with pytest.raises(ValueError, match=f"expected 8 bytes, got {size}"):
+        serde.decode(bytes(size))
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_a_whole_number_that_does_not_fit_is_refused(number: int) -> None:
+    with pytest.raises(OverflowError):
+        INT64.encode(number)
+
+
+@pytest.mark.parametrize("serde", [INT64, FLOAT64])
+def test_numbers_travel_to_other_processes(serde: Serde[Any]) -> None:
+    assert pickle.loads(pickle.dumps(serde)) == serde
+
+
+def test_numbers_can_be_keys() -> None:
+    stream = Pipeline("p").stream("counts", value=INT64, key=INT64)
+    assert repr(stream) == "KeyedStream(stream-1)"
+
+
+def test_what_checks_is_a_function() -> None:
+    made: Any = Serde
+    raised = error_of(lambda: made("x", int, bytes, int, 3), PipelineError)
+    assert_explains(raised, "Serde 'x': check got 3", None, "a function", "not its result")
