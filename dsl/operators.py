@@ -127,14 +127,27 @@ class Merge(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionBy(Operator):
-    """Writes each message to an intermediate stream under the key that `fn` gives; the next stage reads it."""
+class Border(Operator):
+    """Writes each message to an intermediate stream, which the next stage reads as values of type `value`."""
+
+    value: Any
+    role: ClassVar[Role] = "terminal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionBy(Border):
+    """A border that gives each message the key that `fn` says, and brings equal keys together."""
 
     fn: Callable[[Any], Any]
     key: Any
-    value: Any
     kind: ClassVar[str] = "partition_by"
-    role: ClassVar[Role] = "terminal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broadcast(Border):
+    """A border behind which every task has every message."""
+
+    kind: ClassVar[str] = "broadcast"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,6 +179,24 @@ class MessageStream(Generic[V]):
         kind = None if value is None else checked_value(f"partition_by {id!r}", value)
         return KeyedStream(self._pipeline, self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
 
+    def broadcast(self, *, id: str, value: type[V] | Serde[V] | None = None) -> "MessageStream[V]":
+        """Let every task of the next stage have every message, through an intermediate stream.
+
+        The stream is named `{pipeline}-{id}`. Keys, timestamps and headers stay, but the result is not keyed, for equal
+        keys are everywhere. There are as many tasks as partitions of the other streams that the next stage reads, or
+        one if it reads no other; on Spark as many as `spark_buckets`. `value` is as for `partition_by`.
+
+        >>> pipeline = Pipeline("known")
+        >>> rules = pipeline.stream("rules", value=str).broadcast(id="rules")
+        >>> pipeline.stream("words", value=str).merge(rules).send_to("seen")
+        >>> with PipelineDriver(pipeline, partitions={"words": 2, "rules": 1}) as driver:
+        ...     driver.send("rules", "no tea")
+        ...     [message.value for message in driver.read("seen")]
+        ['no tea', 'no tea']
+        """
+        kind = None if value is None else checked_value(f"broadcast {id!r}", value)
+        return MessageStream(self._pipeline, self._add(ops.Broadcast, id=id, value=kind))
+
     def send_to(
         self,
         name: str | Table[Any, Any] | RemoteTable[Any, Any],

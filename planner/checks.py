@@ -61,7 +61,7 @@ def check_streams(pipeline: Pipeline) -> None:
                 remedy = "write another stream, or hand messages on with partition_by"
                 raise PlanError(explain(wrong, "streams that are read or written", remedy, operator.origin))
             other = written.setdefault(name, operator)
-            if other is not operator and isinstance(operator, ops.PartitionBy) != isinstance(other, ops.PartitionBy):
+            if other is not operator and isinstance(operator, ops.Border) != isinstance(other, ops.Border):
                 wrong = f"the stream {name!r} is also an intermediate stream of {other.kind} at {other.origin}"
                 raise PlanError(explain(wrong, "a name of its own", "rename one of the two", operator.origin))
 
@@ -69,8 +69,8 @@ def check_streams(pipeline: Pipeline) -> None:
 def check_types(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
     """Refuse a border or a store whose values nobody could decode."""
     for operator in pipeline.operators:
-        if isinstance(operator, ops.PartitionBy) and flows[operator.id].value is UNKNOWN:
-            wrong = f"partition_by {operator.id!r}: the type of its values is not known"
+        if isinstance(operator, ops.Border) and flows[operator.id].value is UNKNOWN:
+            wrong = f"{operator.kind} {operator.id!r}: the type of its values is not known"
             remedy = "pass value=YourType, or annotate what the last map before it returns"
             raise PlanError(explain(wrong, "a value type at the border", remedy, operator.origin))
         if isinstance(operator, ops.WindowBy):
@@ -120,7 +120,7 @@ def written_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[str, ...]:
     """The streams an operator writes."""
     if isinstance(operator, ops.SendTo):
         return (operator.stream,)
-    if isinstance(operator, ops.PartitionBy):
+    if isinstance(operator, ops.Border):
         return (intermediate(pipeline.name, operator.id),)
     if isinstance(operator, ops.WindowBy) and operator.late_to is not None:
         return (operator.late_to,)

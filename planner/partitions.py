@@ -13,7 +13,7 @@ from ..dsl.pipeline import Pipeline
 from .checks import written_by
 from .names import intermediate
 from .settings import Settings
-from .stages import border
+from .stages import border, cut, inputs_of
 
 
 def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> dict[str, int]:
@@ -31,9 +31,31 @@ def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> 
         if isinstance(operator, ops.PartitionBy):
             known.setdefault(intermediate(pipeline.name, operator.id), default)
             _spread(known, list(met.values()))
+    known.update(_broadcast(pipeline, known))
     for id, streams in met.items():
         _check(pipeline.operator(id), {name: known[name] for name in streams})
     return known
+
+
+def _broadcast(pipeline: Pipeline, known: Mapping[str, int]) -> dict[str, int]:
+    """The counts of streams that every task behind them reads whole: a copy for each of those tasks."""
+    streams = {intermediate(pipeline.name, op.id): op for op in pipeline.operators if isinstance(op, ops.Broadcast)}
+    found: dict[str, int] = {}
+    for stage in cut(pipeline) if streams else []:
+        names = inputs_of(pipeline, stage)
+        tasks = max((known[name] for name in names if name not in streams), default=1)
+        for name in names:
+            if name in streams:
+                found[name] = tasks
+                _check_copies(streams[name], name, known.get(name, tasks), tasks)
+    return found
+
+
+def _check_copies(operator: ops.Operator, name: str, count: int, tasks: int) -> None:
+    if count != tasks:
+        wrong = f"broadcast {operator.id!r}: the stream {name!r} has {count} partitions, and {tasks} tasks read it"
+        remedy = "remove that stream, to have it made anew, or give the operator another id"
+        raise PlanError(explain(wrong, "a partition for each task of the next stage", remedy, operator.origin))
 
 
 def _meetings(pipeline: Pipeline) -> dict[str, list[str]]:

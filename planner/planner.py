@@ -90,8 +90,9 @@ def _operators(
 
 
 def _kind(operator: ops.Operator) -> StreamKind:
-    kinds: dict[type[ops.Operator], StreamKind] = {ops.PartitionBy: "intermediate", ops.WindowBy: "late"}
-    return kinds.get(type(operator), "output")
+    if isinstance(operator, ops.Border):
+        return "intermediate"
+    return "late" if isinstance(operator, ops.WindowBy) else "output"
 
 
 def _streams(
@@ -130,7 +131,7 @@ def _streams(
                 key=shown(flow.key),
                 value=shown(value) or "json",
                 written_by=(*(other.written_by if other else ()), operator.id),
-                read_by=tuple(readers.get(operator.id, ())) if isinstance(operator, ops.PartitionBy) else (),
+                read_by=tuple(readers.get(operator.id, ())) if isinstance(operator, ops.Border) else (),
             )
     if pipeline.on_error.action == "dead_letter":
         name = dead_letters(pipeline.name)

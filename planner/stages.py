@@ -34,7 +34,7 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
 
 def border(pipeline: Pipeline, id: str) -> bool:
     """Whether what this operator emits crosses an intermediate stream."""
-    return isinstance(pipeline.operator(id), ops.PartitionBy)
+    return isinstance(pipeline.operator(id), ops.Border)
 
 
 def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:

@@ -81,6 +81,7 @@ _FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
     ops.MapMessages: lambda op, _: Flow(None, message_value(returned(op.fn))),
     ops.Merge: _merge,
     ops.PartitionBy: _partition_by,
+    ops.Broadcast: lambda op, inputs: Flow(None, inputs[0].value if op.value is None else op.value),
     ops.WindowBy: _window,
     ops.JoinStreams: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
     ops.TableOf: lambda op, _: Flow(op.key, op.value),

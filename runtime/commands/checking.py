@@ -139,7 +139,7 @@ def _types(pipeline: Pipeline) -> Iterator[Finding]:
     """Whether what comes in, crosses a border or leaves can be read back by its type."""
     known = flows(pipeline)
     for operator in pipeline.operators:
-        if not isinstance(operator, ops.Source | ops.PartitionBy | ops.SendTo):
+        if not isinstance(operator, ops.Source | ops.Border | ops.SendTo):
             continue
         does = "reads" if isinstance(operator, ops.Source) else "writes"
         kind = operator.value if operator.value is not None else known[operator.id].value

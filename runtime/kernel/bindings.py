@@ -242,6 +242,10 @@ def _key_alone(task: "StageTask", operator: ops.Operator, _: int) -> dict[str, A
 
 
 def _partition_by(task: "StageTask", operator: ops.PartitionBy, producer: int) -> dict[str, Any]:
+    return {**_border(task, operator, producer), "f": operator.fn, "key": key_encoder(operator.key)}
+
+
+def _border(task: "StageTask", operator: ops.Border, producer: int) -> dict[str, Any]:
     records = task.outputs.setdefault(operator.id, [])
     line, now = task.program.shape.line_in[operator.id], task.timeline.now
 
@@ -250,7 +254,7 @@ def _partition_by(task: "StageTask", operator: ops.PartitionBy, producer: int) -
 
     encode = value_serde(task.program.flows[operator.id].value).encode
     bound = {"out": records.append, "list": records, "release": release if task.program.stamped else records.append}
-    return {**bound, "f": operator.fn, "key": key_encoder(operator.key), "encode": encode}
+    return {**bound, "encode": encode}
 
 
 def _send_to(task: "StageTask", operator: ops.SendTo, _: int) -> dict[str, Any]:
@@ -275,6 +279,7 @@ _BINDERS: Mapping[type[ops.Operator], Callable[["StageTask", Any, int], dict[str
     ops.JoinRemote: _key_alone,
     ops.PutRemote: _key_alone,
     ops.PartitionBy: _partition_by,
+    ops.Broadcast: _border,
     ops.SendTo: _send_to,
     ops.SinkTo: _sink,
     ops.JoinTable: _function,

@@ -251,7 +251,7 @@ class Compiler:
 
     def _outputs(self, start: str) -> list[str]:
         found = dict.fromkeys(self.shape.parts(start))
-        kinds = ops.PartitionBy | ops.SendTo | ops.SinkTo
+        kinds = ops.Border | ops.SendTo | ops.SinkTo
         return [id for id in found if isinstance(self.shape.operators[id], kinds)]
 
     def _operator(self, part: Part, id: str, names: Names, depth: int) -> None:

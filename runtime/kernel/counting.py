@@ -12,7 +12,7 @@ from .shape import Shape
 _TABLES = ops.TableOf | ops.JoinTable | ops.JoinTables
 _COUNTED = ops.Filter | ops.FlatMap | ops.WindowBy | ops.JoinStreams | ops.AsyncFlatMap | _TABLES
 """What these pass on is counted where they do."""
-_BORDERS = ops.PartitionBy
+_BORDERS = ops.Border
 """What these pass on is what the reading stage is fed."""
 
 

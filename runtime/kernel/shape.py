@@ -104,7 +104,7 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
 
 def ends_part(operator: ops.Operator) -> bool:
     """Whether messages do not come out of an operator as they go in: what follows it starts anew."""
-    return operator.role == "both" or isinstance(operator, ops.AsyncFlatMap | ops.PartitionBy)
+    return operator.role == "both" or isinstance(operator, ops.AsyncFlatMap | ops.Border)
 
 
 def lateness_of(operator: ops.Operator) -> int:
@@ -151,5 +151,5 @@ def _draw_lines(shape: Shape) -> None:
             shape.lines.append(Line("stateful", (line,), id, behind=_behind(operator)))
             shape.line_out[id] = len(shape.lines) - 1
             line = out(id, shape.line_out[id])
-        if not isinstance(operator, ops.PartitionBy):
+        if not isinstance(operator, ops.Border):
             behind[id] = line

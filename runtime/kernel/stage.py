@@ -9,7 +9,7 @@ from typing import Any
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Record
-from ...dsl.operators import PartitionBy
+from ...dsl.operators import Border
 from .bindings import bind
 from .cells import Cell, Cells
 from .counting import taken_in
@@ -77,7 +77,7 @@ class StageTask:
         self._fired: list[tuple[Any, ...]] | None = None
         self._batch = _Batch("", 0, (), (), 0, bytearray())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
-        timed = any(op.role == "both" or isinstance(op, PartitionBy) for op in program.shape.operators.values())
+        timed = any(op.role == "both" or isinstance(op, Border) for op in program.shape.operators.values())
         self.timeline = Timeline(program.shape.lines, self.cells.floor, eager=timed)
         opened = self.cells.opened
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)

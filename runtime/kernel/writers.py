@@ -132,6 +132,15 @@ def _encoded(compiler: "Compiler", operator: Operator, names: Names) -> str:
 def _border_record(compiler: "Compiler", part: Part, operator: ops.PartitionBy, names: Names) -> str:
     n = compiler.number[operator.id]
     key, rest = f"key_{n}(f_{n}({names.value}))", f"{names.timestamp}, {names.headers}"
+    return _crossing(compiler, part, operator, names, key, rest)
+
+
+def _broadcast_record(compiler: "Compiler", part: Part, operator: ops.Broadcast, names: Names) -> str:
+    return _crossing(compiler, part, operator, names, names.key, f"{names.timestamp}, {names.headers}")
+
+
+def _crossing(compiler: "Compiler", part: Part, operator: Operator, names: Names, key: str, rest: str) -> str:
+    n = compiler.number[operator.id]
     if not compiler.stamped or part.cell:
         return f"({key}, {_encoded(compiler, operator, names)}, {rest})"
     stamp = f"pack_stamp(producer, {_watermark(compiler, part, operator)})"
@@ -166,6 +175,7 @@ WRITERS: Mapping[type[Operator], Callable[..., None]] = {
     ops.JoinRemote: _call_with_key,
     ops.PutRemote: _call_with_key,
     ops.PartitionBy: _output(_border_record),
+    ops.Broadcast: _output(_broadcast_record),
     ops.SendTo: _output(_sent_record),
     ops.SinkTo: _output(_sunk_message),
 }

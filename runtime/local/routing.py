@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...dsl.message import Message, Record
-from ...dsl.operators import SinkTo
+from ...dsl.operators import Broadcast, SinkTo
 from ...dsl.sink import Sink
 from ...planner.plan import Plan
 from ..kernel.stage import DEAD_LETTERS
@@ -32,6 +32,7 @@ class Router:
             operator = plan.pipeline.operator(op.id)
             if isinstance(operator, SinkTo):
                 self.sinks[op.id] = operator.sink
+        self._to_all = {op.id for op in members if isinstance(plan.pipeline.operator(op.id), Broadcast)}
         self.written: dict[str, int] = {}
         self.unflushed = False
 
@@ -45,6 +46,10 @@ class Router:
             return
         stream, partitions = self._streams[id]
         self._count(stream, len(made))
+        if id in self._to_all:
+            for partition in range(partitions):
+                outbox.append(stream, partition, made)
+            return
         for partition, records in self._split(made, partitions, self._keyless[id] % partitions).items():
             outbox.append(stream, partition, records)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ...dsl.operators import Border
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ..kernel.pool import Gate, Sleep
@@ -95,7 +96,7 @@ class LocalTask:
         self.commits = 0
 
     def _is_border(self, id: str) -> bool:
-        return self._run.plan.operator(id).kind == "partition_by"
+        return isinstance(self._run.plan.pipeline.operator(id), Border)
 
     def _writers(self, stream: str) -> int:
         """How many tasks write an intermediate stream."""

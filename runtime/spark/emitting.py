@@ -5,13 +5,13 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...dsl.message import Record
-from ...dsl.operators import SinkTo
+from ...dsl.operators import Border, Broadcast, SinkTo
 from ...dsl.sink import Sink
 from ...planner.names import dead_letters
 from ..kernel.stage import DEAD_LETTERS, StageTask
 from ..kernel.times import START
 from .outputs import Output
-from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, messages_of
+from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, message_blocks, messages_of
 from .shipping import Cargo
 from .tally import Tally
 
@@ -33,7 +33,9 @@ class Emitter:
         members = plan.stage(stage).operators
         self._streams = {id: plan.operator(id).writes[0] for id in members if plan.operator(id).writes}
         self._streams[DEAD_LETTERS] = dead_letters(plan.name)
-        self._borders = [id for id in members if plan.operator(id).kind == "partition_by"]
+        operators = {id: plan.pipeline.operator(id) for id in members}
+        self._borders = [id for id, operator in operators.items() if isinstance(operator, Border)]
+        self._to_all = {self._streams[id] for id, operator in operators.items() if isinstance(operator, Broadcast)}
         self._stack = stack
         self._open: dict[str, Sink[Any]] = {}
         self._sinks: dict[str, SinkTo] = {}
@@ -60,6 +62,9 @@ class Emitter:
         level = cargo.levels.of_stream.get(stream)
         if level is None:
             rows.extend(self._output(found, self._bucket))
+        elif stream in self._to_all:
+            blocks = list(message_blocks(found))
+            rows.extend((level, bucket, block) for bucket in range(cargo.buckets) for block in blocks)
         else:
             rows.extend(by_bucket(level, cargo.buckets, found))
 

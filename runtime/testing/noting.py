@@ -24,9 +24,9 @@ def readers(plan: Plan) -> dict[str, Reader]:
     for operator in plan.pipeline.operators:
         if isinstance(operator, ops.Source):
             found[operator.stream] = _input(operator)
-        if isinstance(operator, ops.PartitionBy):
+        if isinstance(operator, ops.Border):
             flow = known[operator.id]
-            decode = key_serde(flow.key).decode, value_serde(flow.value).decode
+            decode = bytes if flow.key is None else key_serde(flow.key).decode, value_serde(flow.value).decode
             found[intermediate(plan.name, operator.id)] = _border(*decode)
     outputs = Decoder(plan)
     untold: dict[str, Reader] = {"source": _raw, "intermediate": _border(bytes, bytes)}

@@ -251,6 +251,28 @@ def test_e01_a_stream_ends_when_all_its_producers_have() -> None:
     assert found == [False, False, True]
 
 
+def test_e05_a_broadcast_of_a_bounded_input_ends() -> None:
+    system, pipeline = MemorySystem(), Pipeline("broadcast")
+    everywhere = pipeline.stream("in", value=int).broadcast(id="all")
+    pipeline.stream("other", value=int).merge(everywhere).send_to("out")
+    write(system, {"in": [[(None, b"1", 0, ())], []], "other": [[], []]})
+    report = run(pipeline, system=system, until="end")
+    assert report.written == {"broadcast-all": 1, "out": 2}
+
+
+def test_p16_every_task_reads_all_that_is_broadcast() -> None:
+    # EL02 and EL03 besides: what is broadcast reaches the tasks that others' partitions make, and makes none itself.
+    pipeline = Pipeline("broadcast")
+    everywhere = pipeline.stream("input1", value=int).broadcast(id="all")
+    pipeline.stream("input2", value=int).merge(everywhere).send_to("out")
+    with PipelineDriver(pipeline, partitions={"input1": 64, "input2": 3}) as driver:
+        assert driver.plan.stage("input2").tasks == 3
+        for partition in range(64):
+            driver.send("input1", partition, partition=partition)
+        driver.end()
+        assert sorted(values(driver)) == sorted([*range(64)] * 3)
+
+
 def test_r14_the_end_of_another_run_ends_nothing() -> None:
     inputs, _ = inputs_of_two_producers()
     for producer in (0, 1):
