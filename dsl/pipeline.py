@@ -223,8 +223,8 @@ class Pipeline:
 
     def _check_new(self, name: str) -> None:
         """Refuse to read a stream a second time."""
-        kinds = ops.Source | ops.TableOf
-        same = next((op for op in self._operators.values() if isinstance(op, kinds) and op.stream == name), None)
+        read = [op for op in self._operators.values() if isinstance(op, ops.Source | ops.TableOf)]
+        same = next((op for op in read if op.stream == name), None)
         if same is not None:
             wrong = f"stream {name!r} is read twice, first at {same.origin}"
             remedy = "keep the handle and use it in both places; a table has .changes()"

@@ -37,7 +37,7 @@ def driver_for(case: Case, guarantee: Guarantee, data: st.DataObject) -> Pipelin
 
 def feed(driver: PipelineDriver, case: Case, data: st.DataObject, steps: tuple[str, ...]) -> None:
     """Send the inputs in random pieces, with random steps between them."""
-    for (stream, partition), records in data.draw(pieces_of(case.inputs), label="pieces"):
+    for (stream, partition), records in data.draw(pieces_of(case.inputs, case.first), label="pieces"):
         driver.send_records(stream, records, partition=partition)
         take(driver, data.draw(st.sampled_from(steps), label="step"))
 
@@ -56,7 +56,7 @@ def take(driver: PipelineDriver, step: str) -> None:
 
 
 @MANY
-@given(cases(max_records=12), st.data())
+@given(cases(max_records=12, tables=True), st.data())
 def test_batches_and_their_order_mean_nothing(case: Case, data: st.DataObject) -> None:
     with driver_for(case, "at_least_once", data) as driver:
         feed(driver, case, data, ("go on", "advance", "commit"))
@@ -65,7 +65,7 @@ def test_batches_and_their_order_mean_nothing(case: Case, data: st.DataObject) -
 
 
 @MANY
-@given(cases(max_records=12), st.data())
+@given(cases(max_records=12, tables=True), st.data())
 def test_crashes_do_not_show_under_exactly_once(case: Case, data: st.DataObject) -> None:
     with driver_for(case, "exactly_once", data) as driver:
         feed(driver, case, data, ("go on", "advance", "commit", "crash"))
@@ -74,7 +74,7 @@ def test_crashes_do_not_show_under_exactly_once(case: Case, data: st.DataObject)
 
 
 @MANY
-@given(cases(max_records=12), st.data())
+@given(cases(max_records=12, tables=True), st.data())
 def test_nothing_is_missing_after_crashes_under_at_least_once(case: Case, data: st.DataObject) -> None:
     # Counts behind asynchronous work may be higher, for its results may come twice.
     kinds = [type(step) for step in case.description.steps]
@@ -90,7 +90,7 @@ def test_nothing_is_missing_after_crashes_under_at_least_once(case: Case, data: 
 
 
 @MANY
-@given(cases(max_records=12), st.lists(st.integers(0, 12), max_size=3))
+@given(cases(max_records=12, tables=True), st.lists(st.integers(0, 12), max_size=3))
 def test_a_death_in_the_middle_of_a_commit_does_not_show(case: Case, deaths: list[int]) -> None:
     settings = Settings(guarantee="exactly_once")
     with PipelineDriver(build(case.description), partitions=case.partitions, settings=settings) as driver:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from broker import Broker
 from cases import Case, cases, cases_of, expected
 from comparing import assert_same
+from described_tables import TableSource
 from descriptions import (
     Border,
     Description,
@@ -19,7 +20,6 @@ from descriptions import (
     Mode,
     Put,
     Source,
-    TableSource,
     WindowStep,
 )
 from pipelines import Windows

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from comparing import difference
+from described_tables import TablePair, TableSource
 from descriptions import (
     Description,
     Filter,
@@ -18,8 +19,6 @@ from descriptions import (
     Merge,
     Put,
     Source,
-    TablePair,
-    TableSource,
     When,
     WindowStep,
 )

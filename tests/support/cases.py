@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from case_functions import Event
 from comparing import assert_same
-from descriptions import Compact, Description, Mode, OnError, Source, WindowStep, build
+from described_tables import Compact
+from descriptions import Description, Mode, OnError, Source, WindowStep, build
 from fluvial.dsl import PlanError
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key

@@ -1,12 +1,12 @@
 """Descriptions of pipelines: frozen and printable, and what they are built into."""
 
-import dataclasses
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
 import case_functions as given
 from case_functions import KeyType
+from described_tables import Compact, TablePair, TableSource
 from fluvial.dsl import (
     Pipeline,
     Trigger,
@@ -26,18 +26,6 @@ from fluvial.dsl.operators import How, Retain
 
 Mode = Literal["on_time", "late"]
 OnError = Literal["fail", "skip", "dead_letter"]
-
-
-class Compact:
-    """Prints as the call that makes it, without the fields that have their defaults."""
-
-    def __repr__(self) -> str:
-        parts: list[str] = []
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            value = getattr(self, field.name)
-            if field.default is dataclasses.MISSING or value != field.default:
-                parts.append(f"{field.name}={value!r}")
-        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,26 +140,6 @@ class Join(Step):
     within: int
     how: How
     retain: Retain
-    fn: str
-    number: int
-
-
-@dataclass(frozen=True, repr=False)
-class TableSource(Compact):
-    """A table of events, by their word or their number; `filled` by the pipeline, or read from its stream."""
-
-    stream: str
-    key: Literal["str", "int"]
-    filled: bool = False
-
-
-@dataclass(frozen=True, repr=False)
-class TablePair(Compact):
-    """A table of the rows that two tables before it have together."""
-
-    left: int
-    right: int
-    how: How
     fn: str
     number: int
 

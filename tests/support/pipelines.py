@@ -23,17 +23,14 @@ from descriptions import (
     Send,
     Source,
     Step,
-    TablePair,
-    TableSource,
     When,
     WindowStep,
 )
 from fluvial.dsl.operators import How, Order
+from table_drafts import Choice, Table, TableDrafts
 
 MOST_COPIES = 12
 """No more messages than this leave a pipeline's node for one that enters, so that small inputs stay small."""
-
-MOST_TABLES = 4
 
 Windows = Literal["plain", "counts", "triggers"]
 """Which windows there are: those of one size and sessions, which fire at their ends; with "counts" also the others, and
@@ -70,7 +67,7 @@ def pipelines(
     draft = _Draft(draw, chosen, policy != "fail", max_borders, sources, windows, joins, tables)
     for _ in range(draw(st.integers(1, max_steps))):
         draft.add_step()
-    return Description(sources, tuple(draft.steps), policy, chosen, tuple(draft.tables))
+    return Description(sources, tuple(draft.steps), policy, chosen, draft.tables)
 
 
 @st.composite
@@ -115,8 +112,7 @@ class _Draft:
     ) -> None:
         self._draw = draw
         self._with_tables = tables
-        self._table_stages: list[int] = []
-        self.tables: list[TableSource | TablePair] = []
+        self._drafts = TableDrafts(self._pick, self._small)
         self._windows = windows
         self._joins = joins
         self._late = mode == "late"
@@ -127,6 +123,10 @@ class _Draft:
         self._nodes = [_Node(source.key, stage) for stage, source in enumerate(sources)]
         self._closed: set[int] = set()  # nodes that no further step may read
         self.steps: list[Step] = []
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(self._drafts.tables)
 
     def add_step(self) -> None:
         """Add one step that is possible here."""
@@ -385,43 +385,13 @@ class _Draft:
         )
         self._add(step, joined)
 
-    def _tables_for(self, node: _Node) -> list[int | Literal["new", "pair"]]:
+    def _tables_for(self, node: _Node) -> list[Choice]:
         """The tables that a node may look rows up in, and those that may be made for it."""
-        if node.key not in ("str", "int"):
-            return []
-        room = MOST_TABLES - len(self.tables)
-        found: list[int | Literal["new", "pair"]] = []
-        found += [number for number in range(len(self.tables)) if self._may_look_up(node, number)]
-        if room > 0:
-            found.append("new")
-        if room > 2:
-            found.append("pair")
-        return found
-
-    def _may_look_up(self, node: _Node, number: int) -> bool:
-        return self._key_of_table(number) == node.key and self._may_meet(node.stage, self._table_stages[number])
-
-    def _key_of_table(self, number: int) -> KeyType:
-        table = self.tables[number]
-        return table.key if isinstance(table, TableSource) else self._key_of_table(table.left)
-
-    def _new_table(self, node: _Node) -> int:
-        assert node.key in ("str", "int")
-        self.tables.append(TableSource(f"rows-{len(self.tables)}", node.key))
-        self._table_stages.append(node.stage)
-        return len(self.tables) - 1
-
-    def _new_pair(self, node: _Node) -> int:
-        left, right = self._new_table(node), self._new_table(node)
-        self.tables.append(TablePair(left, right, self._pick(get_args(How)), self._pick(given.JOINS), self._small()))
-        self._table_stages.append(node.stage)
-        return len(self.tables) - 1
+        return self._drafts.choices(node.key, lambda stage: self._may_meet(node.stage, stage))
 
     def _lookup(self, of: int, node: _Node) -> None:
-        chosen = self._pick(self._tables_for(node))
-        if isinstance(chosen, str):
-            chosen = self._new_table(node) if chosen == "new" else self._new_pair(node)
-        self._unite(node.stage, self._table_stages[chosen])
+        chosen = self._drafts.chosen(self._pick(self._tables_for(node)), node.key, node.stage)
+        self._unite(node.stage, self._drafts.stages[chosen])
         how: Literal["inner", "left"] = self._pick(("left", "inner"))
         step = Lookup(of, chosen, how, self._name(node, given.JOINS, given.FAILING_JOINS), self._small())
         self._add(step, self._nodes[of])
@@ -434,7 +404,7 @@ class _Draft:
     def _unite(self, one: int, other: int) -> None:
         self._edges = _united(self._edges, one, other)
         self._nodes = [replace(node, stage=one) if node.stage == other else node for node in self._nodes]
-        self._table_stages = [one if stage == other else stage for stage in self._table_stages]
+        self._drafts.stages = [one if stage == other else stage for stage in self._drafts.stages]
 
     def _send(self, of: int, node: _Node) -> None:
         key = self._pick((None, *given.KEYS))

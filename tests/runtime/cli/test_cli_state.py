@@ -118,4 +118,5 @@ def test_of_several_containers_the_latest_store_of_a_task_counts(
 
 
 def _touch(file: Path, age: int) -> None:
-    os.utime(file, (time.time() - age,) * 2)
+    then = time.time() - age
+    os.utime(file, (then, then))
