@@ -32,6 +32,16 @@ def partitioned() -> str:
     return draw_run(recorder.recording, by="stream", streams=("clicks", "visits-by-user"))
 
 
+def broadcast() -> str:
+    """Every task of the next stage has every rule."""
+    pipeline = Pipeline("known")
+    rules = pipeline.stream("rules", value=str).broadcast(id="rules")
+    pipeline.stream("words", key=str, value=str).merge(rules).send_to("seen")
+    told: list[Sent] = [("rules", None, "no tea", 2 * SECOND), ("rules", None, "no milk", 6 * SECOND)]
+    recording = played(pipeline, told, partitions={"rules": 1, "words": 3})
+    return draw_run(recording, by="stream", streams=("rules", "known-rules"))
+
+
 def sent() -> str:
     """Each price goes to the partition of its key."""
     pipeline = Pipeline("prices")
@@ -83,6 +93,7 @@ def sunk() -> str:
 SCENES: Mapping[str, Callable[[], str]] = {
     "merge": merged,
     "partition_by": partitioned,
+    "broadcast": broadcast,
     "send_to": sent,
     "sink": sunk,
 }

@@ -99,7 +99,7 @@ class Recorder:
         self._readers = readers(driver.plan)
         self._lanes = (*_lanes(driver.plan), *(Lane(name, "sink") for name in self._sinks))
         self._taken = dict.fromkeys(self._lanes, 0)
-        self._keeps = next((operator.id for operator in driver.plan.operators if operator.role == "both"), None)
+        self._keeps = next((operator.id for operator in driver.plan.pipeline.operators if _waits(operator)), None)
         kept = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
         self._clocked = isinstance(kept, ops.WindowBy | ops.JoinStreams) and kept.time == "processing"
         self._late: Mapping[str, int] = {}
@@ -179,6 +179,11 @@ class Recorder:
         records = self._driver.written(lane.stream, lane.partition, start)
         self._taken[lane] += len(records)
         return list(self._readers[lane.stream](records))
+
+
+def _waits(operator: ops.Operator) -> bool:
+    """Whether an operator keeps messages until time has come for them; a table keeps its rows whatever the time."""
+    return operator.role == "both" and not isinstance(operator, ops.TableOf | ops.JoinTables)
 
 
 def _lanes(plan: Plan) -> Iterator[Lane]:
