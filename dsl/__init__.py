@@ -17,8 +17,11 @@ from .errors import (
 from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
 from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
+from .processed import ProcessedStream
+from .processing import Context, KeyedProcessor, Tag, Tagged, Timer
 from .serde import Serde
 from .sink import Sink
+from .states import ListState, MapState, ValueState
 from .stream import KeyedStream, MessageStream
 from .triggers import Trigger, after, after_count, any_of, repeat
 from .windows import hopping, session, tumbling, unbounded
@@ -26,10 +29,14 @@ from .windows import hopping, session, tumbling, unbounded
 __all__ = [
     "Aggregate",
     "ContainerFailed",
+    "Context",
     "ErrorPolicy",
     "FluvialError",
     "Headers",
+    "KeyedProcessor",
     "KeyedStream",
+    "ListState",
+    "MapState",
     "Message",
     "MessageError",
     "MessageStream",
@@ -39,14 +46,19 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "PlanError",
+    "ProcessedStream",
     "Retry",
     "Serde",
     "Sink",
     "SystemProblem",
+    "Tag",
+    "Tagged",
     "TakenOver",
+    "Timer",
     "Trigger",
     "UnsupportedError",
     "UsageError",
+    "ValueState",
     "Window",
     "after",
     "after_count",

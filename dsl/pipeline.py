@@ -10,6 +10,7 @@ from .declared import checked_key, checked_value
 from .errors import PipelineError
 from .origin import here
 from .policy import ErrorPolicy, fail
+from .processed import ProcessedStream
 from .serde import Serde
 from .stream import KeyedStream, MessageStream
 
@@ -135,6 +136,9 @@ class Pipeline:
             raise PipelineError(explain(f"{wrong} at {known[name].origin}", "a unique id", remedy))
         self._operators[name] = make(id=name, origin=here(), **fields)
         return name
+
+    def _processed(self, tail: str) -> ProcessedStream[Any, Any]:
+        return ProcessedStream(self, tail)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self._operators)} operators)"

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from .checks import require
+from .errors import PipelineError
 from .message import Message
 
 V_contra = TypeVar("V_contra", contravariant=True)
@@ -46,3 +48,10 @@ class Sink(Protocol[V_contra]):
     def close(self) -> None:
         """Called once in each process, after the last `flush`, also where the run failed."""
         ...
+
+
+def check_sink(id: str, sink: object) -> None:
+    """Refuse what lacks a method of a sink."""
+    missing = [name for name in ("open", "write", "flush", "close") if not callable(getattr(sink, name, None))]
+    wrong = f"sink {id!r}: {type(sink).__name__} has no {', '.join(missing)}"
+    require(not missing, PipelineError, wrong, "an object with open, write, flush and close")

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from . import operators as ops
 from .aggregates import Aggregate
 from .annotations import UNKNOWN, returned
-from .checks import explain, function, millis, require, stream_name
+from .calling import checked_call
+from .checks import explain, function, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
 from .joining import checked_join
 from .message import Message, Pane
 from .policy import Retry
+from .processing import KeyedProcessor, checked_processor
 from .serde import Serde
-from .sink import Sink
+from .sink import Sink, check_sink
 from .triggers import Trigger
 from .windowing import WindowRules, checked_window
 from .windows import Assigner
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline
+    from .processed import ProcessedStream
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -28,9 +31,6 @@ V = TypeVar("V")
 U = TypeVar("U")
 W = TypeVar("W")
 A = TypeVar("A")
-
-_MINUTE = timedelta(minutes=1)
-_ORDERS = ("key", "input", "none")
 
 
 class MessageStream(Generic[V]):
@@ -85,6 +85,26 @@ class MessageStream(Generic[V]):
         """
         function("filter", fn)
         return type(self)(self._pipeline, self._add(ops.Filter, fn=fn))
+
+    def split(self, *predicates: Callable[[V], Any]) -> tuple[Self, ...]:
+        """A stream for each predicate and one for the rest: a message goes to the first whose predicate holds.
+
+        >>> pipeline = Pipeline("sizes")
+        >>> small, large = pipeline.stream("numbers", value=int).split(lambda number: number < 10)
+        >>> small.send_to("small")
+        >>> large.send_to("large")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for number in (7, 12):
+        ...         driver.send("numbers", number)
+        ...     [[message.value for message in driver.read(name)] for name in ("small", "large")]
+        [[7], [12]]
+        """
+        require(bool(predicates), PipelineError, "split got no predicates", "one function or more", "use filter")
+        for predicate in predicates:
+            function("split", predicate)
+        places, split = range(len(predicates) + 1), self._add(ops.Split, predicates=predicates)
+        tails = [self._pipeline._add(ops.Branch, inputs=(split,), place=place) for place in places]
+        return tuple(type(self)(self._pipeline, tail) for tail in tails)
 
     def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "MessageStream[U]":
         """Turn each value into the values that `fn(value)` gives, in that order; there may be none.
@@ -214,9 +234,7 @@ class MessageStream(Generic[V]):
         ...     driver.send("words", "tea")
         tea
         """
-        missing = [name for name in ("open", "write", "flush", "close") if not callable(getattr(sink, name, None))]
-        wrong = f"sink {id!r}: {type(sink).__name__} has no {', '.join(missing)}"
-        require(not missing, PipelineError, wrong, "an object with open, write, flush and close")
+        check_sink(id, sink)
         self._add(ops.SinkTo, id=id, sink=sink)
 
     def _add(self, make: type[ops.Operator], *, id: str | None = None, **fields: Any) -> str:
@@ -225,16 +243,7 @@ class MessageStream(Generic[V]):
     def _async(
         self, fn: Any, id: str, max_in_flight: int | None, order: ops.Order, timeout: timedelta | None, retry: Any
     ) -> str:
-        what = f"async_flat_map {id!r}"
-        function(what, fn)
-        limit = 100 if max_in_flight is None else max_in_flight
-        good = isinstance(limit, int) and limit >= 1
-        require(good, PipelineError, f"{what}: max_in_flight={max_in_flight!r}", "a number of messages, 1 or more")
-        require(order in _ORDERS, PipelineError, f"{what}: order={order!r}", '"key", "input" or "none"')
-        good = retry is None or isinstance(retry, Retry)
-        require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
-        wait = millis(f"{what}: timeout", _MINUTE if timeout is None else timeout, least=1)
-        fields = {"fn": fn, "max_in_flight": limit, "order": order, "timeout": wait, "retry": retry}
+        fields = checked_call(f"async_flat_map {id!r}", fn, max_in_flight, order, timeout, retry)
         return self._add(ops.AsyncFlatMap, id=id, **fields)
 
     def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:
@@ -248,7 +257,7 @@ class MessageStream(Generic[V]):
         return f"{type(self).__name__}({self._tail})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("window", "join"):
+        if name in ("window", "join", "process"):
             remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
             raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
         wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -379,6 +388,11 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         fields = checked_join(what, fn, within, how, retain)
         tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=(self._tail, other._tail), **fields)
         return KeyedStream(self._pipeline, tail)
+
+    def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
+        """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""
+        found = checked_processor(f"process {id!r}", processor)
+        return self._pipeline._processed(self._add(ops.Process, id=id, processor=found))
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

@@ -1,0 +1,29 @@
+"""What an asynchronous operator may be told, checked where it is written."""
+
+from datetime import timedelta
+from typing import Any, get_args
+
+from .checks import function, millis, require
+from .errors import PipelineError
+from .operators import Order
+from .policy import Retry
+
+MOST_IN_FLIGHT = 100
+"""Calls of a task at once, if nothing else is said."""
+TIMEOUT = timedelta(minutes=1)
+"""How long a call may take, if nothing else is said."""
+
+
+def checked_call(
+    what: str, fn: Any, max_in_flight: int | None, order: Order, timeout: timedelta | None, retry: Any
+) -> dict[str, Any]:
+    """The fields of the operator but its input; raises PipelineError for arguments that make none."""
+    function(what, fn)
+    limit = MOST_IN_FLIGHT if max_in_flight is None else max_in_flight
+    good = isinstance(limit, int) and limit >= 1
+    require(good, PipelineError, f"{what}: max_in_flight={max_in_flight!r}", "a number of messages, 1 or more")
+    require(order in get_args(Order), PipelineError, f"{what}: order={order!r}", '"key", "input" or "none"')
+    good = retry is None or isinstance(retry, Retry)
+    require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
+    wait = millis(f"{what}: timeout", TIMEOUT if timeout is None else timeout, least=1)
+    return {"fn": fn, "max_in_flight": limit, "order": order, "timeout": wait, "retry": retry}
