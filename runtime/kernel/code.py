@@ -59,7 +59,9 @@ class Compiler:
         return Part(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
 
     def _branches(self, id: str) -> bool:
-        return not ends_part(self.shape.operators[id]) and len(self.shape.followers[id]) > 1
+        operator = self.shape.operators[id]
+        one_way = ends_part(operator) or isinstance(operator, ops.Split)
+        return not one_way and len(self.shape.followers[id]) > 1
 
     def _read(self, entry: Entry) -> None:
         """The loop over a batch of an input's records."""
@@ -115,7 +117,7 @@ class Compiler:
         while rest:
             id = rest.pop()
             operator = self.shape.operators[id]
-            if isinstance(operator, ops.Filter | ops.FlatMap):
+            if isinstance(operator, ops.Filter | ops.Branch | ops.FlatMap):
                 found[id] = None
             if not isinstance(operator, ops.Merge) and not ends_part(operator):
                 rest.extend(self.shape.followers[id])
@@ -164,14 +166,16 @@ class Compiler:
         text.add(6, f"advance_{number}(w)")
 
     def _after_firing(self, id: str) -> None:
-        """What follows a pane or a joined row: a dispatch of its own."""
+        """What follows a pane, a joined row, or what a processor emits: a dispatch of its own."""
         number = self.number[id]
         part = self._part(id, f"now[{self.shape.line_out[id]}]")
         self.text.add(1, f"def after_{number}(k, v, t, h):")
         self.text.add(2, f"made[{number}] += 1", id)
         followers = list(self.shape.followers[id])
-        opened = f"cell = open_firing({id!r}, k, v, t, now[{self.shape.line_out[id]}])"
-        self._dispatch(part, followers, Names(of=id), 2, f"failed_firing({id!r}, k, v, t, error)", opened)
+        # Time waits for what is under way behind a processor, whichever output it took.
+        origin = operator.inputs[0] if isinstance(operator := self.shape.operators[id], ops.Side) else id
+        opened = f"cell = open_firing({origin!r}, k, v, t, now[{self.shape.line_out[id]}])"
+        self._dispatch(part, followers, Names(of=id), 2, f"failed_firing({origin!r}, k, v, t, error)", opened)
 
     def _after_call(self, id: str) -> None:
         """What follows an asynchronous call that has ended."""
@@ -221,6 +225,8 @@ class Compiler:
         text.add(depth, "try:")
         for reader in readers:
             self._operator(part, reader, names, depth + 1)
+        if not readers:  # of a processor, side outputs may be all that is read
+            text.add(depth + 1, "pass")
         for id in stateful:
             number = self.number[id]
             text.add(depth + 1, f"for message in later_{number}:", id)
@@ -265,5 +271,7 @@ _FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
     ops.Merge: Compiler._merge,
     ops.WindowBy: Compiler._after_firing,
     ops.JoinStreams: Compiler._after_firing,
+    ops.Process: Compiler._after_firing,
+    ops.Side: Compiler._after_firing,
     ops.AsyncFlatMap: Compiler._after_call,
 }
