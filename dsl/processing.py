@@ -88,16 +88,24 @@ class Context(Protocol[K_co]):
     """
 
     @property
-    def key(self) -> K_co: ...
+    def key(self) -> K_co:
+        """The key at hand."""
+        ...
 
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """The time of the message or timer, in ms since epoch."""
+        ...
 
     @property
-    def watermark(self) -> int: ...
+    def watermark(self) -> int:
+        """How far event time has come, in ms since epoch."""
+        ...
 
     @property
-    def timers(self) -> KeyTimers: ...
+    def timers(self) -> KeyTimers:
+        """The timers of the key."""
+        ...
 
 
 class KeyedProcessor(Generic[K_contra, V_contra, U_co]):

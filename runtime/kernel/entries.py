@@ -202,9 +202,8 @@ class Ageing:
 
     def put(self, key: bytes, kept: Any) -> None:
         entry, now = self._entries.get(key), self._turn.time
-        written = now if entry is None else max(entry[0], now)
-        self._entries.put(key, (written, kept))
-        if entry is None:  # else there is an alarm, not after the time that it is over
+        self._entries.put(key, (now, kept))
+        if entry is None or now < entry[0]:  # else there is an alarm, not after the time that it is over
             self._alarms.set(now + self._ttl, now, key)
 
     def delete(self, key: bytes) -> None:

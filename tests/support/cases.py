@@ -64,12 +64,13 @@ def cases(
     negative: bool = True,
     windows: Windows = "plain",
     joins: bool = False,
+    processors: bool = False,
 ) -> Case:
     """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store.
 
-    `windows` and `joins` are as in `pipelines`: with triggers, each source has one partition.
+    `windows`, `joins` and `processors` are as in `pipelines`: with triggers, each source has one partition.
     """
-    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins))
+    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins, processors))
     return draw(cases_of(description, max_records, negative))
 
 
