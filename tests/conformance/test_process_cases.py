@@ -109,8 +109,10 @@ def out(*lines: str) -> dict[str, Sequence[bytes]]:
     return {"out": [line.encode() for line in lines]}
 
 
+ROW = rows(("k", "", 0))
+
 CASES = [
-    Conformance("T11-in-the-order-of-their-times", numbered, {"in": [rows(("k", "", 0))]}, out("1: 1", "2: 2", "3: 3"), {}),
+    Conformance("T11-in-the-order-of-their-times", numbered, {"in": [ROW]}, out("1: 1", "2: 2", "3: 3"), {}),
     Conformance(
         "T11-the-second-of-two-of-one-name",
         scheduled,

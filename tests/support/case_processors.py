@@ -1,4 +1,4 @@
-"""The processors of random pipelines, by name: what they emit tells of all that they keep; some fail for some events."""
+"""The processors of random pipelines, by name: what they emit tells of all that they keep; some fail for some."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -111,7 +111,7 @@ class Watching(KeyedProcessor[Any, Event | None, Event]):
         yield event if timer.name == "quiet" else self.aside(event)
 
 
-PROCESSORS: dict[str, Callable[[int, bool], KeyedProcessor[Any, Event | None, Event]]] = {
+PROCESSORS: dict[str, Callable[[int, bool], Running | Sorting | Watching]] = {
     "running": Running,
     "sorting": Sorting,
     "watching": Watching,

@@ -159,7 +159,7 @@ class Join(Step):
 
 @dataclass(frozen=True, repr=False)
 class Split(Step):
-    """A split by filters; what none of them holds of is sent to `rest-{node}`, what the second does to `second-{node}`."""
+    """A split by filters; the rest is sent to `rest-{node}`, the branch of a second one to `second-{node}`."""
 
     fns: tuple[str, ...]
     number: int
@@ -316,9 +316,10 @@ def _build(description: Description, nodes: list[Any], step: Step, number: int) 
         case Split():
             return _split(node, step, number)
         case Process():
-            made = node.process(case_processors.PROCESSORS[step.processor](step.number, step.fails), id=f"process-{number}")
+            processor = case_processors.PROCESSORS[step.processor](step.number, step.fails)
+            made = node.process(processor, id=f"process-{number}")
             if step.aside is not None:
-                made.tagged(type(made.operator.processor).aside).send_to(step.aside)
+                made.tagged(processor.aside).send_to(step.aside)
             return made
         case _:
             raise TypeError(f"{step!r} is nothing to build")

@@ -210,20 +210,23 @@ class _Map(MutableMapping[Any, Any]):
     def __init__(self, kept: KeptProcess, state: MapState[Any, Any]) -> None:
         self._kept, self._state = kept, state
 
+    def _all(self) -> dict[Any, Any]:
+        """What is over for this reader may not be for one of an earlier time."""
+        return dict(self._kept.kept_of(self._state.name) or {})
+
     def _entries(self) -> dict[Any, Any]:
-        found: dict[Any, Any] = self._kept.kept_of(self._state.name) or {}
-        return {name: entry for name, entry in found.items() if _is_there(entry, self._state, self._kept)}
+        return {name: entry for name, entry in self._all().items() if _is_there(entry, self._state, self._kept)}
 
     def __getitem__(self, name: Any) -> Any:
         return copy.deepcopy(self._entries()[name][1])
 
     def __setitem__(self, name: Any, value: Any) -> None:
-        entries = self._entries()
-        entries[name] = (self._kept.time, copy.deepcopy(value))
-        self._kept.keep(self._state.name, entries)
+        self._kept.keep(self._state.name, {**self._all(), name: (self._kept.time, copy.deepcopy(value))})
 
     def __delitem__(self, name: Any) -> None:
-        entries = self._entries()
+        if name not in self._entries():
+            raise KeyError(name)
+        entries = self._all()
         del entries[name]
         self._kept.keep(self._state.name, entries)
 
