@@ -13,7 +13,7 @@ from .entries import Lasting, Shelf, Turn, parts, under
 from .kept import StateAtWork, at_work
 from .state import Bytes, Change, Codec
 from .stateful import keyless
-from .times import EARLIEST, END, LATEST, START, wrong_time
+from .times import EARLIEST, END, LATEST, START
 
 Emit = Callable[[bytes, Any, int, Headers], None]
 """Hands a value on: key bytes, value, timestamp, headers."""
@@ -65,8 +65,12 @@ class TimersAtWork:
         """What has passed for the call at hand, and how far time has come meanwhile."""
 
     def set(self, name: str, time: int) -> None:
-        if time.__class__ is not int or not EARLIEST <= time <= LATEST:
-            raise wrong_time(time)
+        if time.__class__ is not int:
+            raise TypeError(
+                f"the time of timer {name!r} is an int, ms since epoch, not {type(time).__name__}: {time!r}"
+            )
+        if not EARLIEST <= time <= LATEST:
+            raise ValueError(f"the time of timer {name!r} is {time}, not in ms since epoch, {EARLIEST} to {LATEST}")
         self._change(name, time)
 
     def delete(self, name: str) -> None:
