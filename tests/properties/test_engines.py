@@ -59,10 +59,23 @@ def test_joins_join_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
     check()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "examples"), [("on_time", 100), ("late", 200)])
+def test_processors_do_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
+    @settings(MANY, max_examples=examples)
+    @given(cases(mode, processors=True))
+    def check(case: Case) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
+        assert_same(on_local_memory(case), wanted)
+
+    check()
+
+
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
     @FEW
-    @given(cases(mode, negative=False, joins=True))
+    @given(cases(mode, negative=False, joins=True, processors=True))
     def check(case: Case) -> None:
         assert_same(on_local_log(case), expected(case))
 
@@ -74,7 +87,7 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, broker: Broker) -> None:
     @settings(FEW, max_examples=8)
-    @given(cases(mode, max_steps=5, joins=True))
+    @given(cases(mode, max_steps=5, joins=True, processors=True))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
 
@@ -99,7 +112,7 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @pytest.mark.slow
 def test_spark_writes_what_the_oracle_does(spark: "SparkSession") -> None:
     @FEW
-    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True))
+    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True, processors=True))
     def check(case: Case) -> None:
         assert_same(on_spark(case, spark), expected(case))
 
