@@ -60,7 +60,7 @@ class State:
         self.ttl = None if ttl is None else millis(f"{type(self).__name__}: ttl", ttl, least=1)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+        self.name = self.name or name
 
     def declared(self, owner: object) -> Any:
         """The declaration itself, of a class. A processor that runs has its states as attributes of its own, which come

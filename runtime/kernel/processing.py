@@ -50,15 +50,16 @@ class Here:
 
 
 class TimersAtWork:
-    """The timers of a processor. State: key and name -> time; and alarms: for each there is one that rings not after
-    its time, or when time next moves on if that has passed.
+    """The timers of a processor. State: key and name -> when it is due, and the time that it is set to; and alarms: for
+    each there is one that rings no later than it is due.
 
-    So a timer that is put off, again and again, costs an entry each time and an alarm now and then.
+    Due it is at its time, or when time next moves on if that has passed. So a timer that is put off, again and again,
+    costs an entry each time and an alarm now and then.
     """
 
     def __init__(self, shelf: Shelf) -> None:
         self._turn = shelf.turn
-        self.times: Lasting = shelf.lasting("w", "", Codec(int))
+        self.times: Lasting = shelf.lasting("w", "", Codec(tuple[int, int]))
         self.alarms = shelf.alarms("a")
         self._changes: dict[str, int | None] = {}
         self.now = self.reached = shelf.watermark
@@ -93,15 +94,12 @@ class TimersAtWork:
             entry = under(key, name.encode())
             before = self.times.get(entry)
             if time is not None:
-                self.times.put(entry, time)
-                if before is None or time < before:
-                    self.ring_at(time, entry)
+                due = time if time > self.now else self.reached + 1
+                self.times.put(entry, (due, time))
+                if before is None or due < before[0]:
+                    self.alarms.set(due, self.now, entry)
             elif before is not None:
                 self.times.delete(entry)
-
-    def ring_at(self, time: int, entry: bytes) -> None:
-        """Set the alarm of a timer."""
-        self.alarms.set(time if time > self.now else self.reached + 1, self.now, entry)
 
     def close(self) -> None:
         self._changes = {}
@@ -199,34 +197,32 @@ class ProcessOperator:
         timers = self._timers
         timers.reached = watermark
         for now, entries in timers.alarms.ring(watermark):
-            for time, entry in self._due(entries):
-                self._ring(entry, time, now)
+            for time, entry in self._set_to(entries):
+                due, left = timers.times.get(entry) or (END, None)
+                if left == time and due <= now:
+                    self._fire(entry, time, now)
+                elif left is not None:  # it was put off, perhaps just now
+                    timers.alarms.set(due, now, entry)
         self._passed = max(self._passed, watermark)
         for state, ages in self._ages:
             for entry in ages.over(watermark):
                 state.drop(entry)
 
-    def _due(self, entries: list[bytes]) -> list[tuple[int, bytes]]:
-        """The timers behind alarms with their times, in order."""
+    def _set_to(self, entries: list[bytes]) -> list[tuple[int, bytes]]:
+        """The timers behind alarms with the times that they are set to, in order."""
         times = self._timers.times
-        return sorted((time, entry) for entry in entries if (time := times.get(entry)) is not None)
+        return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
 
     def _end(self) -> None:
         """At the end of input all timers that are set are due; those that are set meanwhile wait for more input."""
         timers = self._timers
         timers.reached = self._passed
-        for time, entry in self._due([entry for _, entries in timers.alarms.ring(END) for entry in entries]):
-            self._ring(entry, time, max(time, self._passed))
-
-    def _ring(self, entry: bytes, time: int, now: int) -> None:
-        """An alarm rings for a timer that is set to a time, unless another timer before it has changed that."""
-        timers = self._timers
-        left = timers.times.get(entry)
-        if left == time <= now:
-            self._fire(entry, time, now)
-        elif left is not None:
-            timers.now = now
-            timers.ring_at(left, entry)
+        for time, entry in self._set_to([entry for _, entries in timers.alarms.ring(END) for entry in entries]):
+            due, left = timers.times.get(entry) or (END, None)
+            if left == time:
+                self._fire(entry, time, max(time, self._passed))
+            elif left is not None:
+                timers.alarms.set(due, self._passed, entry)
 
     def _fire(self, entry: bytes, time: int, now: int) -> None:
         key, name = parts(entry)

@@ -213,11 +213,11 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(ProcessOperator, "_run", "timestamp if timestamp > watermark else watermark", "watermark"),
         Mutant(ProcessOperator, "undo", "self._turn.journal = journal", "pass"),
         # Timers that fire when they were put off, in the wrong order, or twice.
-        Mutant(ProcessOperator, "_ring", "left == time <= now", "left == time"),
-        Mutant(ProcessOperator, "_due", "sorted(", "list("),
+        Mutant(ProcessOperator, "advance", "left == time and due <= now", "left == time"),
+        Mutant(ProcessOperator, "_set_to", "sorted(", "list("),
         Mutant(ProcessOperator, "_fire", "self._timers.times.delete(entry)", "pass"),
-        Mutant(TimersAtWork, "flush", "time < before", "False"),
-        Mutant(TimersAtWork, "ring_at", "self.reached + 1", "self.now + 1"),
+        Mutant(TimersAtWork, "flush", "due < before[0]", "False"),
+        Mutant(TimersAtWork, "flush", "self.reached + 1", "self.now + 1"),
     ],
     ("processors", RESTARTING): [
         Mutant(ProcessOperator, "changes", "self._kept)", "self._kept[1:])"),
