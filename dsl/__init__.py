@@ -17,9 +17,12 @@ from .errors import (
 from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
 from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
+from .processed import ProcessedStream
+from .processing import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote import Batch, Cache, RemoteTable
 from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
+from .states import ListState, MapState, ValueState
 from .stream import KeyedStream, MessageStream
 from .table import Table
 from .triggers import Trigger, after, after_count, any_of, repeat
@@ -32,10 +35,14 @@ __all__ = [
     "Batch",
     "Cache",
     "ContainerFailed",
+    "Context",
     "ErrorPolicy",
     "FluvialError",
     "Headers",
+    "KeyedProcessor",
     "KeyedStream",
+    "ListState",
+    "MapState",
     "Message",
     "MessageError",
     "MessageStream",
@@ -45,16 +52,21 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "PlanError",
+    "ProcessedStream",
     "RemoteTable",
     "Retry",
     "Serde",
     "Sink",
     "SystemProblem",
     "Table",
+    "Tag",
+    "Tagged",
     "TakenOver",
+    "Timer",
     "Trigger",
     "UnsupportedError",
     "UsageError",
+    "ValueState",
     "Window",
     "after",
     "after_count",

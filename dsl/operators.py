@@ -8,6 +8,7 @@ from .aggregates import Aggregate
 from .message import Message
 from .origin import Origin
 from .policy import Retry
+from .processing import KeyedProcessor, Tag
 from .remote import RemoteTable
 from .sink import Sink
 from .triggers import Trigger
@@ -78,6 +79,22 @@ class Filter(Operator):
 
     fn: Callable[[Any], Any]
     kind: ClassVar[str] = "filter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split(Operator):
+    """Sends each message to one of its branches: that of the first predicate that holds, else the last one."""
+
+    predicates: tuple[Callable[[Any], Any], ...]
+    kind: ClassVar[str] = "split"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch(Operator):
+    """The messages of one branch of a split; `place` counts from 0."""
+
+    place: int
+    kind: ClassVar[str] = "branch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +205,23 @@ class TableOf(Operator):
     value: Any
     kind: ClassVar[str] = "table"
     role: ClassVar[Role] = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process(Operator):
+    """Hands the messages of each key to a processor of the user's, which keeps state and sets timers."""
+
+    processor: KeyedProcessor[Any, Any, Any]
+    kind: ClassVar[str] = "process"
+    role: ClassVar[Role] = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side(Operator):
+    """What a processor emits under a tag."""
+
+    tag: Tag[Any]
+    kind: ClassVar[str] = "side"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from .declared import checked_key, checked_value
 from .errors import PipelineError
 from .origin import here
 from .policy import ErrorPolicy, Retry, fail
+from .processed import ProcessedStream
 from .remote import Batch, Cache, RemoteTable, checked_remote
 from .serde import Serde
 from .stream import KeyedStream, MessageStream
@@ -271,6 +272,9 @@ class Pipeline:
             raise PipelineError(explain(f"{wrong} at {known[name].origin}", "a unique id", remedy))
         self._operators[name] = make(id=name, origin=here(), **fields)
         return name
+
+    def _processed(self, tail: str) -> ProcessedStream[Any, Any]:
+        return ProcessedStream(self, tail)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self._operators)} operators)"

@@ -14,6 +14,7 @@ from .errors import PipelineError
 from .joining import check_sides, checked_join, checked_lookup
 from .message import Message, Pane
 from .policy import Retry
+from .processing import KeyedProcessor, checked_processor
 from .remote import RemoteTable, check_write, remote_call
 from .serde import Serde
 from .sink import Sink, check_sink
@@ -24,6 +25,7 @@ from .windows import Assigner
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline
+    from .processed import ProcessedStream
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -85,6 +87,26 @@ class MessageStream(Generic[V]):
         """
         function("filter", fn)
         return type(self)(self._pipeline, self._add(ops.Filter, fn=fn))
+
+    def split(self, *predicates: Callable[[V], Any]) -> tuple[Self, ...]:
+        """A stream for each predicate and one for the rest: a message goes to the first whose predicate holds.
+
+        >>> pipeline = Pipeline("sizes")
+        >>> small, large = pipeline.stream("numbers", value=int).split(lambda number: number < 10)
+        >>> small.send_to("small")
+        >>> large.send_to("large")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for number in (7, 12):
+        ...         driver.send("numbers", number)
+        ...     [[message.value for message in driver.read(name)] for name in ("small", "large")]
+        [[7], [12]]
+        """
+        require(bool(predicates), PipelineError, "split got no predicates", "one function or more", "use filter")
+        for predicate in predicates:
+            function("split", predicate)
+        places, split = range(len(predicates) + 1), self._add(ops.Split, predicates=predicates)
+        tails = [self._pipeline._add(ops.Branch, inputs=(split,), place=place) for place in places]
+        return tuple(type(self)(self._pipeline, tail) for tail in tails)
 
     def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "MessageStream[U]":
         """Turn each value into the values that `fn(value)` gives, in that order; there may be none.
@@ -269,7 +291,7 @@ class MessageStream(Generic[V]):
         return f"{type(self).__name__}({self._tail})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("window", "join"):
+        if name in ("window", "join", "process"):
             remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
             raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
         wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -433,6 +455,11 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         fields = checked_join(what, fn, within, how, retain, time)
         tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=inputs, **fields)
         return KeyedStream(self._pipeline, tail)
+
+    def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
+        """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""
+        found = checked_processor(f"process {id!r}", processor)
+        return self._pipeline._processed(self._add(ops.Process, id=id, processor=found))
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

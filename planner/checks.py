@@ -42,10 +42,16 @@ def check_ends(pipeline: Pipeline) -> None:
         # That a table is of use to somebody is looked at with all else of tables.
         if operator.id in read or isinstance(operator, ends | ops.TableOf | ops.JoinTables):
             continue
+        if isinstance(operator, ops.Branch) and any(other in read for other in _branches(pipeline, operator)):
+            continue  # what nobody wants of a split is left out
         wrong = f"nothing reads what {operator.kind} {operator.id!r} emits"
         raise PlanError(
             explain(wrong, "a terminal operator", "end it with .send_to(...) or .sink(...)", operator.origin)
         )
+
+
+def _branches(pipeline: Pipeline, branch: ops.Branch) -> list[str]:
+    return [one.id for one in pipeline.operators if isinstance(one, ops.Branch) and one.inputs == branch.inputs]
 
 
 def check_streams(pipeline: Pipeline) -> None:
@@ -75,6 +81,10 @@ def check_types(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
             raise PlanError(explain(wrong, "a value type at the border", remedy, operator.origin))
         if isinstance(operator, ops.WindowBy):
             _check_state(operator, flows[operator.inputs[0]])
+        if isinstance(operator, ops.Process) and flows[operator.inputs[0]].key is None:
+            wrong = f"process {operator.id!r} on messages without one key type"
+            remedy = "call .partition_by(...) before .process"
+            raise PlanError(explain(wrong, "a keyed stream", remedy, operator.origin))
         if isinstance(operator, ops.JoinStreams):
             check_keys(operator, flows, "streams")
             _check_sides(operator, *(flows[source] for source in operator.inputs))

@@ -5,7 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
+from ..dsl.processing import states_of, tags_of
 from ..dsl.remote import RemoteTable
+from ..dsl.serde import Serde, type_name
+from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
 
@@ -46,6 +49,18 @@ def trigger_text(trigger: Trigger) -> str:
     return f"{'each time' if trigger.repeats else 'once'} after {told}"
 
 
+def state_text(state: State) -> str:
+    """The type of a state as people write it: `map[str, int]`."""
+    kind = _named(state.kind)
+    if isinstance(state, MapState):
+        return f"map[{_named(state.key)}, {kind}]"
+    return f"list[{kind}]" if isinstance(state, ListState) else kind
+
+
+def _named(kind: Any) -> str:
+    return kind.name if isinstance(kind, Serde) else type_name(kind)
+
+
 def label(operator: ops.Operator) -> str:
     """One line that tells the operator from its neighbours: `filter is_page`."""
     return _LABELS.get(type(operator), lambda op: f"{op.kind} {name_of(op.fn)}")(operator)
@@ -65,6 +80,10 @@ _LABELS: Mapping[type[ops.Operator], Callable[[Any], str]] = {
     ops.PutTo: lambda op: f"send_to table {op.table}",
     ops.JoinRemote: lambda op: f"join {op.id}",
     ops.PutRemote: lambda op: f"send_to remote table {op.table.name}",
+    ops.Split: lambda _: "split",
+    ops.Branch: lambda op: f"branch {op.place + 1}",
+    ops.Process: lambda op: f"process {op.id}",
+    ops.Side: lambda op: f"side {op.tag.name}",
     ops.SendTo: lambda op: f"send_to {op.stream}",
     ops.SinkTo: lambda op: f"sink {op.id}",
 }
@@ -126,6 +145,15 @@ def _time(op: ops.WindowBy | ops.JoinStreams) -> dict[str, str]:
     return {} if op.time == "event" else {"time": op.time}
 
 
+def _process(op: ops.Process) -> dict[str, str]:
+    found = {"processor": type(op.processor).__name__}
+    for name, state in states_of(op.processor).items():
+        found[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
+    if tags := tags_of(op.processor):
+        found["side outputs"] = ", ".join(tags)
+    return found
+
+
 _DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
     ops.Source: _source,
     ops.Merge: lambda _: {},
@@ -140,6 +168,10 @@ _DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
     ops.PutTo: lambda _: {},
     ops.JoinRemote: lambda op: {"function": name_of(op.joined), "how": op.how} | _remote(op.table),
     ops.PutRemote: lambda op: _remote(op.table),
+    ops.Split: lambda op: {"predicates": ", ".join(map(name_of, op.predicates))},
+    ops.Branch: lambda op: {"place": str(op.place + 1)},
+    ops.Process: _process,
+    ops.Side: lambda op: {"tag": op.tag.name},
     ops.SendTo: lambda op: {"key": name_of(op.key)} if op.key else {},
     ops.SinkTo: lambda op: {"sink": type(op.sink).__name__},
 }

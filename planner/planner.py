@@ -6,8 +6,9 @@ from typing import Any
 from ..dsl import operators as ops
 from ..dsl.annotations import returned
 from ..dsl.pipeline import Pipeline
+from ..dsl.processing import states_of
 from . import checks
-from .labels import details, label
+from .labels import details, label, state_text
 from .names import changelog, dead_letters
 from .partitions import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
@@ -156,10 +157,17 @@ def _stores(
     )
 
 
+def _states(operator: ops.Process) -> str:
+    found = states_of(operator.processor).items()
+    # How long entries are kept may change; that they say when they were written may not.
+    return ", ".join(f"{name}: {state_text(state)}{' with ttl' if state.ttl else ''}" for name, state in found)
+
+
 _KEPT: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], str]] = {
     ops.WindowBy: lambda op, inputs: shown(op.aggregate.state(plain(inputs[0].value))) or "json",
     ops.JoinStreams: lambda _, inputs: " and ".join(shown(flow.value) or "json" for flow in inputs),
     ops.TableOf: lambda op, _: shown(op.value) or "json",
     ops.JoinTables: lambda op, _: shown(without_none(returned(op.fn))) or "json",
+    ops.Process: lambda op, _: _states(op) or "timers",
 }
 """The type of what an operator keeps, as text."""

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN, element, message_value, returned
 from ..dsl.message import Pane
 from ..dsl.pipeline import Pipeline
+from ..dsl.processing import KeyedProcessor, Tagged
 from ..dsl.serde import Serde, type_name
 
 
@@ -72,6 +73,37 @@ def _partition_by(operator: ops.PartitionBy, inputs: list[Flow]) -> Flow:
     return Flow(operator.key, inputs[0].value if operator.value is None else operator.value)
 
 
+def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
+    """The type of what a processor emits without a tag: as its class says, else as its method is annotated."""
+    told = _arguments(type(processor), KeyedProcessor)
+    if len(told) == 3 and not isinstance(told[2], TypeVar):
+        return UNKNOWN if told[2] is Any else told[2]
+    kinds = [kind for kind in _choices(returned(processor.on_message)) if kind is not NoneType]
+    return _untagged(element(kinds[0])) if len(kinds) == 1 else UNKNOWN
+
+
+def _untagged(kind: Any) -> Any:
+    found = [one for one in _choices(kind) if (get_origin(one) or one) is not Tagged]
+    return Union[tuple(found)] if found else UNKNOWN  # noqa: UP007 - of as many as there are
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _arguments(kind: Any, base: type) -> tuple[Any, ...]:
+    """What a class, or one with arguments, gives for the parameters of a base; () if it does not say."""
+    origin = get_origin(kind) or kind
+    if origin is base:
+        return get_args(kind)
+    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(kind), strict=False))
+    bases = getattr(origin, "__orig_bases__", ()) if "__orig_bases__" in vars(origin) else origin.__bases__
+    for one in bases:
+        if issubclass(get_origin(one) or one, base):
+            return tuple(given.get(argument, argument) for argument in _arguments(one, base))
+    return ()
+
+
 _FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
     ops.Source: lambda op, _: Flow(op.key, op.value),
     ops.Map: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
@@ -90,6 +122,10 @@ _FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
     ops.PutTo: lambda _, inputs: inputs[0],
     ops.JoinRemote: lambda op, inputs: Flow(inputs[0].key, returned(op.joined)),
     ops.PutRemote: lambda _, inputs: inputs[0],
+    ops.Split: lambda _, inputs: inputs[0],
+    ops.Branch: lambda _, inputs: inputs[0],
+    ops.Process: lambda op, inputs: Flow(inputs[0].key, _emitted(op.processor)),
+    ops.Side: lambda op, inputs: Flow(inputs[0].key, op.tag.kind),
     ops.SendTo: lambda _, inputs: inputs[0],
     ops.SinkTo: lambda _, inputs: inputs[0],
 }

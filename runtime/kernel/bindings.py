@@ -14,6 +14,7 @@ from ...planner.types import plain
 from .by_clock import ByClock
 from .joins import JoinContext, JoinOperator, LatestJoinOperator
 from .pool import Call, Pool
+from .processing import ProcessContext, ProcessOperator
 from .remote import joined, put
 from .sessions import SessionOperator
 from .shape import by_clock
@@ -107,6 +108,7 @@ def _bind_stateful(
     task: "StageTask", env: dict[str, Any], below: Bytes, empty: bool, make_pool: Callable[..., Pool]
 ) -> None:
     """State and pools call compiled code, so they are made after it; the compiled code finds them by name."""
+    numbers = {id: number for number, id in enumerate(task.program.shape.operators)}
     for number, operator in enumerate(task.program.shape.operators.values()):
         make = _STATEFUL.get(type(operator))
         if make is not None:
@@ -114,6 +116,9 @@ def _bind_stateful(
             if by_clock(operator):
                 line = task.program.shape.line_in[operator.id]
                 stateful = ByClock(stateful, partial(task.timeline.now.__getitem__, line))
+            if isinstance(stateful, ProcessOperator):
+                sides = task.program.shape.sides.get(operator.id, {})
+                stateful.sides = {tag: task.emitter(env[f"after_{numbers[id]}"]) for tag, id in sides.items()}
             task.stateful[operator.id] = stateful
             task.timeline.attach(operator.id, stateful)
             env[f"add_{number}"] = stateful.add
@@ -212,11 +217,31 @@ def _join(
     return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
 
 
+def _process(
+    task: "StageTask", operator: ops.Process, emit: Callable[..., None], below: Bytes, empty: bool
+) -> StatefulOperator:
+    shape = task.program.shape
+    context = ProcessContext(
+        id=operator.id,
+        below=below,
+        empty=empty,
+        watermark=task.timeline.now[shape.line_in[operator.id]],
+        processor=operator.processor,
+        decode_key=key_serde(task.program.flows[operator.inputs[0]].key).decode,
+        emit=task.emitter(emit),
+        fail=task.emitter(partial(task.fail_firing, operator.id)),
+        rouse=task.timeline.rouse,
+        firing=partial(task.timeline.firing, shape.line_out[operator.id]),
+    )
+    return ProcessOperator(context)
+
+
 _STATEFUL: Mapping[type[ops.Operator], Callable[..., StatefulOperator]] = {
     ops.WindowBy: _window,
     ops.JoinStreams: _join,
     ops.TableOf: table_of,
     ops.JoinTables: join_tables,
+    ops.Process: _process,
 }
 
 
@@ -226,6 +251,10 @@ def _serde(kind: Any) -> Serde[Any]:
 
 def _function(_: "StageTask", operator: Any, __: int) -> dict[str, Any]:
     return {"f": operator.fn}
+
+
+def _split(_: "StageTask", operator: ops.Split, __: int) -> dict[str, Any]:
+    return {f"f{place}": predicate for place, predicate in enumerate(operator.predicates)}
 
 
 def _decode_key(task: "StageTask", operator: ops.Operator) -> Callable[[bytes], Any]:
@@ -274,6 +303,7 @@ def _sink(task: "StageTask", operator: ops.SinkTo, _: int) -> dict[str, Any]:
 _BINDERS: Mapping[type[ops.Operator], Callable[["StageTask", Any, int], dict[str, Any]]] = {
     ops.Map: _function,
     ops.Filter: _function,
+    ops.Split: _split,
     ops.FlatMap: _function,
     ops.MapMessages: _map_messages,
     ops.JoinRemote: _key_alone,

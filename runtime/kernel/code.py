@@ -59,7 +59,9 @@ class Compiler:
         return Part(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
 
     def _branches(self, id: str) -> bool:
-        return not ends_part(self.shape.operators[id]) and len(self.shape.followers[id]) > 1
+        operator = self.shape.operators[id]
+        one_way = ends_part(operator) or isinstance(operator, ops.Split)
+        return not one_way and len(self.shape.followers[id]) > 1
 
     def _read(self, entry: Entry) -> None:
         """The loop over a batch of an input's records."""
@@ -115,7 +117,7 @@ class Compiler:
         while rest:
             id = rest.pop()
             operator = self.shape.operators[id]
-            if isinstance(operator, ops.Filter | ops.FlatMap | ops.JoinTable):
+            if isinstance(operator, ops.Filter | ops.Branch | ops.FlatMap | ops.JoinTable):
                 found[id] = None
             if not isinstance(operator, ops.Merge) and not ends_part(operator):
                 rest.extend(self.shape.followers[id])
@@ -164,7 +166,7 @@ class Compiler:
         text.add(6, f"advance_{number}(w)")
 
     def _after_firing(self, id: str) -> None:
-        """What follows a pane, a joined row or a change of a table: a dispatch of its own."""
+        """What follows a pane, a joined row, a change of a table, or what a processor emits: a dispatch of its own."""
         if not self.shape.followers[id]:  # a table may be there to be looked up alone
             return
         number = self.number[id]
@@ -172,8 +174,10 @@ class Compiler:
         self.text.add(1, f"def after_{number}(k, v, t, h):")
         self.text.add(2, f"made[{number}] += 1", id)
         followers = list(self.shape.followers[id])
-        opened = f"cell = open_firing({id!r}, k, v, t, now[{self.shape.line_out[id]}])"
-        self._dispatch(part, followers, Names(of=id), 2, f"failed_firing({id!r}, k, v, t, error)", opened)
+        # Time waits for what is under way behind a processor, whichever output it took.
+        origin = operator.inputs[0] if isinstance(operator := self.shape.operators[id], ops.Side) else id
+        opened = f"cell = open_firing({origin!r}, k, v, t, now[{self.shape.line_out[id]}])"
+        self._dispatch(part, followers, Names(of=id), 2, f"failed_firing({origin!r}, k, v, t, error)", opened)
 
     def _after_call(self, id: str) -> None:
         """What follows an asynchronous call that has ended."""
@@ -225,6 +229,8 @@ class Compiler:
         text.add(depth, "try:")
         for reader in readers:
             self._operator(part, reader, names, depth + 1)
+        if not readers:  # of a processor, side outputs may be all that is read
+            text.add(depth + 1, "pass")
         for id in stateful:
             number = self.number[id]
             text.add(depth + 1, f"for message in later_{number}:", id)
@@ -275,6 +281,8 @@ _FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
     ops.JoinStreams: Compiler._after_firing,
     ops.TableOf: Compiler._after_firing,
     ops.JoinTables: Compiler._after_firing,
+    ops.Process: Compiler._after_firing,
+    ops.Side: Compiler._after_firing,
     ops.AsyncFlatMap: Compiler._after_call,
     ops.JoinRemote: Compiler._after_call,
     ops.PutRemote: Compiler._after_call,

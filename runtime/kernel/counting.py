@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from ...dsl import operators as ops
 from .shape import Shape
 
-_TABLES = ops.TableOf | ops.JoinTable | ops.JoinTables
-_COUNTED = ops.Filter | ops.FlatMap | ops.WindowBy | ops.JoinStreams | ops.AsyncFlatMap | _TABLES
+_COUNTED = (
+    *(ops.Filter, ops.Branch, ops.FlatMap, ops.AsyncFlatMap),
+    *(ops.WindowBy, ops.JoinStreams, ops.Process, ops.Side),
+    *(ops.TableOf, ops.JoinTable, ops.JoinTables),
+)
 """What these pass on is counted where they do."""
 _BORDERS = ops.Border
 """What these pass on is what the reading stage is fed."""
@@ -29,7 +32,10 @@ def taken_in(
     out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
     counts: dict[str, int] = {}
     for (id, operator), number in zip(shape.operators.items(), made, strict=True):
-        counts[id] = given[id] if isinstance(operator, ops.Source) else sum(out[of] for of in operator.fed_by)
+        if isinstance(operator, ops.Side):  # it is not what comes out of the processor otherwise
+            counts[id] = number
+        else:
+            counts[id] = given[id] if isinstance(operator, ops.Source) else sum(out[of] for of in operator.fed_by)
         if isinstance(operator, _COUNTED):
             out[id] = number
         elif not isinstance(operator, _BORDERS | ops.Source):

@@ -11,6 +11,7 @@ from ...dsl.message import Headers, Pane, Record
 from ...dsl.operators import JoinTables, Operator, Source, TableOf
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
+from ...dsl.processing import Timer
 from ...dsl.serde import type_name
 from .text import FILE_PREFIX, operator_at
 
@@ -45,16 +46,21 @@ class Failures:
         )
 
     def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: BaseException) -> None:
-        """What was to follow a pane, or a joined row, failed."""
+        """A timer, or what was to follow a pane, a joined row, or what a processor emitted, failed."""
         if isinstance(value, Pane):
             at = {"window": f"[{value.window.start}, {value.window.end})"}
             what = f"the pane of key {value.key!r}, window {at['window']}"
         elif isinstance(self.pipeline.operator(operator), TableOf | JoinTables):
             at = {"time": str(timestamp)}
             what = f"the change of key {_shown(key)} at time {timestamp}"
+        elif isinstance(value, Timer) and operator_of(error) is None:
+            at = {"time": str(timestamp), "timer": value.name}
+            what = f"timer {value.name!r} of key {_shown(key)}, set to {timestamp}"
         else:
             at = {"time": str(timestamp)}
-            what = f"the rows of key {_shown(key)}, joined at time {timestamp}"
+            emitted = self.pipeline.operator(operator).kind == "process"
+            rows = f"the rows of key {_shown(key)}, joined at time {timestamp}"
+            what = f"what {operator!r} emitted for key {_shown(key)} at time {timestamp}" if emitted else rows
         record = (key, None, timestamp, ())
         self._handle(error, operator_of(error) or operator, what, {**at, "firing": operator}, record)
 

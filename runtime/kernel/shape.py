@@ -32,7 +32,8 @@ class Shape:
     """A stage as its compiler sees it.
 
     `line_in[op]` is the line by which an operator's input is judged, `line_out[id]` the line of an entry or behind a
-    stateful operator. `cells` holds those of them whose messages wait in cells: all or none.
+    stateful operator. `cells` holds those of them whose messages wait in cells: all or none. `sides[op]` are the side
+    outputs of a processor by tag; they do not follow it.
     """
 
     plan: Plan
@@ -43,6 +44,7 @@ class Shape:
     lines: list[Line] = field(default_factory=list)
     line_in: dict[str, int] = field(default_factory=dict)
     line_out: dict[str, int] = field(default_factory=dict)
+    sides: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -53,14 +55,21 @@ class Shape:
         return behind_state or at_once or any(line.kind in ("held", "meeting") for line in self.lines)
 
     def _tells_at_once(self, operator: ops.Operator) -> bool:
-        tables = ops.TableOf | ops.JoinTables
-        told = isinstance(operator, tables) and not self.silent(operator.id)
-        return told or isinstance(operator, ops.JoinStreams)
+        if isinstance(operator, ops.TableOf | ops.JoinTables):
+            return not self.silent(operator.id)
+        if isinstance(operator, ops.Process):
+            return self._meets_time(operator.id)
+        return isinstance(operator, ops.JoinStreams)
 
     def silent(self, id: str) -> bool:
         """Whether this is a table whose changes nobody follows, so that no time is needed there."""
         table = isinstance(self.operators[id], ops.TableOf | ops.JoinTables)
         return table and all(map(self.silent, self.followers[id]))
+
+    def _meets_time(self, process: str) -> bool:
+        """Whether what a processor emits comes to a border, to state or to asynchronous work."""
+        starts = [process, *self.sides.get(process, {}).values()]
+        return any(ends_part(self.operators[id]) for start in starts for id in self.parts(start))
 
     def parts(self, start: str) -> list[str]:
         """The operators that a message from `start` may pass before it meets state or asynchronous work, those
@@ -84,10 +93,14 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
     entries: dict[str, Entry] = {}
     followers: dict[str, list[str]] = {id: [] for id in operators}
     readers: dict[str, list[str]] = {}
+    sides: dict[str, dict[str, str]] = {}
     for id, operator in operators.items():
         for source in operator.fed_by:
             crossing = border(pipeline, source)
-            (readers.setdefault(source, []) if crossing else followers[source]).append(id)
+            if isinstance(operator, ops.Side):
+                sides.setdefault(source, {})[operator.tag.name] = id
+            else:
+                (readers.setdefault(source, []) if crossing else followers[source]).append(id)
     for stream in stage.inputs:
         origin = next((op for op in operators.values() if isinstance(op, ops.Source) and op.stream == stream), None)
         writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
@@ -95,7 +108,9 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
         entries[stream] = Entry(stream, clocks[stream], origin, writer, tuple(found))
     made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
     if any(isinstance(op, ops.AsyncFlatMap) for op in operators.values()):
-        made.cells = frozenset([*entries, *(id for id, op in operators.items() if op.role == "both")])
+        starts = [id for id, op in operators.items() if op.role == "both" or isinstance(op, ops.Side)]
+        made.cells = frozenset([*entries, *starts])
+    made.sides = sides
     for stream, entry in entries.items():
         entries[stream] = replace(entry, silent=all(map(made.silent, entry.readers)))
     _draw_lines(made)
@@ -151,5 +166,7 @@ def _draw_lines(shape: Shape) -> None:
             shape.lines.append(Line("stateful", (line,), id, behind=_behind(operator)))
             shape.line_out[id] = len(shape.lines) - 1
             line = out(id, shape.line_out[id])
+        if isinstance(operator, ops.Side):
+            shape.line_out[id] = shape.line_out[operator.inputs[0]]
         if not isinstance(operator, ops.Border):
             behind[id] = line

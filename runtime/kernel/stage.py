@@ -203,7 +203,7 @@ class StageTask:
     def _unkept(self, id: str, error: Exception) -> PipelineError:
         operator = self.program.shape.operators[id]
         wrong = f"the state of {operator.kind} {id!r} cannot be encoded: {type(error).__name__}: {error}"
-        expected = "accumulators of the type that the aggregate declares, and whole numbers of 64 bits at most"
+        expected = "values of the type that is declared, and whole numbers of 64 bits at most"
         origin = operator.origin
         return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
 

@@ -5,6 +5,7 @@ that can also be walked time by time; its times are the operator's timers. Engin
 a dictionary, or Spark's state. Changes stay in memory until `changes` hands them over, to be written at one stroke.
 """
 
+import struct
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from heapq import heappop, heappush
@@ -41,14 +42,23 @@ class Bytes(Protocol):
         ...
 
 
-class Codec:
-    """MessagePack of one type."""
+class Coding:
+    """How values of one kind become bytes, and come back."""
 
     __slots__ = ("decode", "encode")
 
+    def __init__(self, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
+        self.encode = encode
+        self.decode = decode
+
+
+class Codec(Coding):
+    """MessagePack of one type."""
+
+    __slots__ = ()
+
     def __init__(self, kind: Any) -> None:
-        self.encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
-        self.decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
+        super().__init__(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(kind).decode)
 
 
 class _Fresh(dict[bytes, Any]):
@@ -73,7 +83,7 @@ class Layer:
 
     __slots__ = ("_below", "_codec", "_gone", "absent", "clean", "complete", "fresh", "prefix")
 
-    def __init__(self, prefix: bytes, below: Bytes, codec: Codec, absent: Callable[[], Any], complete: bool) -> None:
+    def __init__(self, prefix: bytes, below: Bytes, codec: Coding, absent: Callable[[], Any], complete: bool) -> None:
         self.prefix = prefix
         self.clean: dict[bytes, Any] = {}
         self.complete = complete
@@ -96,11 +106,8 @@ class Layer:
     def _decoded(self, data: bytes) -> Any:
         try:
             return self._codec.decode(data)
-        except msgspec.DecodeError as error:
-            name = self.prefix.partition(b"\0")[0].decode()
-            wrong = f"the state of {name!r} cannot be read: {error}"
-            remedy = "run the pipeline that wrote it, or give the operator another id to start over"
-            raise SystemProblem(explain(wrong, "state of the type that the operator keeps", remedy, name)) from error
+        except (msgspec.DecodeError, struct.error) as error:
+            raise unreadable(self.prefix.partition(b"\0")[0].decode(), error) from error
 
     def delete(self, key: bytes) -> None:
         self.fresh.pop(key, None)
@@ -108,19 +115,19 @@ class Layer:
         if written or not self.complete:
             self._gone.add(key)
 
-    def undo(self, key: bytes) -> Callable[[], None]:
-        """What takes back all changes to a value from now on, changes of the value itself included."""
-        fresh, clean, gone = self.fresh, self.clean, self._gone
-        place = fresh if key in fresh else clean
-        kept = deepcopy(place[key]) if key in place else _MISSING
+    def undo(self, key: bytes, copied: Callable[[Any], Any] = deepcopy) -> Callable[[], None]:
+        """What takes back all changes to a value from now on, changes of the value itself included, as far as it is
+        `copied`."""
+        fresh, gone = self.fresh, self._gone
+        kept = [(place, copied(place[key])) for place in (fresh, self.clean) if key in place]
         was_gone = key in gone
 
         def take_back() -> None:
             fresh.pop(key, None)
             if not was_gone:
                 gone.discard(key)
-            if kept is not _MISSING:
-                place[key] = kept
+            for place, value in kept:
+                place[key] = value
 
         return take_back
 
@@ -163,6 +170,13 @@ class Layer:
         self.fresh.clear()
         self._gone.clear()
         return len(self.clean)
+
+
+def unreadable(operator: str, error: Exception) -> SystemProblem:
+    """The error of state that is of another type than its operator keeps."""
+    wrong = f"the state of {operator!r} cannot be read: {error}"
+    remedy = "run the pipeline that wrote it, or give the operator another id to start over"
+    return SystemProblem(explain(wrong, "state of the type that the operator keeps", remedy, operator))
 
 
 class KeyedState:

@@ -29,6 +29,20 @@ def _transform(code: str) -> Callable[["Compiler", Part, Operator, Names, int], 
     return write
 
 
+def _split(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    assert isinstance(operator, ops.Split)
+    n = compiler.number[operator.id]
+    ways = [f"{place} if f{place}_{n}({names.value})" for place in range(len(operator.predicates))]
+    part.text.add(depth, f"b_{n} = {' else '.join(ways)} else {len(ways)}", operator.id)
+    compiler.follow(part, operator.id, names, depth)
+
+
+def _branch(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    assert isinstance(operator, ops.Branch)
+    way = f"b_{compiler.number[operator.inputs[0]]} == {operator.place}"
+    _transform(f"if {way}:")(compiler, part, operator, names, depth)
+
+
 def _map_messages(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
     n, text = compiler.number[operator.id], part.text
     out = Names(f"k_{n}", f"v_{n}", f"t_{n}", f"h_{n}")
@@ -162,6 +176,8 @@ def _sunk_message(compiler: "Compiler", _: Part, operator: ops.SinkTo, names: Na
 WRITERS: Mapping[type[Operator], Callable[..., None]] = {
     ops.Map: _transform("v_{n} = f_{n}({v})"),
     ops.Filter: _transform("if f_{n}({v}):"),
+    ops.Split: _split,
+    ops.Branch: _branch,
     ops.FlatMap: _transform("for v_{n} in f_{n}({v}):"),
     ops.MapMessages: _map_messages,
     ops.Merge: _to_merge,
@@ -171,6 +187,7 @@ WRITERS: Mapping[type[Operator], Callable[..., None]] = {
     ops.JoinTable: _look_up,
     ops.JoinTables: _keep,
     ops.PutTo: _put,
+    ops.Process: _keep,
     ops.AsyncFlatMap: _call,
     ops.JoinRemote: _call_with_key,
     ops.PutRemote: _call_with_key,

@@ -80,6 +80,19 @@ def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
     def check(case: Case) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
+        assert_same(lowered(case), wanted)
+
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "examples"), [("on_time", 100), ("late", 200)])
+def test_processors_do_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
+    @settings(MANY, max_examples=examples)
+    @given(cases(mode, processors=True))
+    def check(case: Case) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
         assert_same(on_local_memory(case), wanted)
 
     check()
@@ -108,10 +121,15 @@ def test_messages_see_the_rows_that_those_before_them_have_sent(case: Case) -> N
     assert_same(lowered(case), wanted)
 
 
+KINDS = pytest.mark.parametrize("kind", ["tables", "processors"])
+"""What random pipelines have besides joins."""
+
+
+@KINDS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
+def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: str) -> None:
     @FEW
-    @given(cases(mode, negative=False, joins=True, tables=True))
+    @given(cases(mode, negative=False, joins=True, tables=kind == "tables", processors=kind == "processors"))
     def check(case: Case) -> None:
         assert_same(on_local_log(case), expected(case))
 
@@ -120,10 +138,11 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@KINDS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, broker: Broker) -> None:
+def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: str, broker: Broker) -> None:
     @settings(FEW, max_examples=8)
-    @given(cases(mode, max_steps=5, joins=True, tables=True))
+    @given(cases(mode, max_steps=5, joins=True, tables=kind == "tables", processors=kind == "processors"))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
 
@@ -146,9 +165,10 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_spark_writes_what_the_oracle_does(spark: "SparkSession") -> None:
+@KINDS
+def test_spark_writes_what_the_oracle_does(kind: str, spark: "SparkSession") -> None:
     @FEW
-    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True, tables=True))
+    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True, tables=kind == "tables", processors=kind == "processors"))
     def check(case: Case) -> None:
         assert_same(on_spark(case, spark), expected(case))
 

@@ -17,18 +17,23 @@ from descriptions import (
     Join,
     Lookup,
     Merge,
+    Process,
     Put,
     Source,
     When,
     WindowStep,
 )
 from fluvial.runtime.kernel import table_bindings
+from fluvial.runtime.kernel.alarms import Alarms
 from fluvial.runtime.kernel.cells import Cells
 from fluvial.runtime.kernel.code import Compiler
+from fluvial.runtime.kernel.entries import Ageing
 from fluvial.runtime.kernel.failures import Failures
 from fluvial.runtime.kernel.inputs import Inputs
 from fluvial.runtime.kernel.joins import JoinOperator, LatestJoinOperator
+from fluvial.runtime.kernel.kept import ListAtWork, MapAtWork
 from fluvial.runtime.kernel.pool import Pool
+from fluvial.runtime.kernel.processing import ProcessOperator, TimersAtWork
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state import Layer, TimedState
@@ -92,8 +97,18 @@ WATCHED = Description(
     ),
     mode="late",
 )
+PROCESSED = Description(
+    (Source("a", key="str"),),
+    (
+        Process(0, "watching", 1, aside="aside"),
+        Process(0, "running", 2, fails=True, aside="aside"),
+        Process(0, "sorting", 3, aside="aside"),
+    ),
+    on_error="skip",
+    mode="late",
+)
 """What random pipelines seldom have: a window where two streams meet, windows that many late messages enter, joins of
-each kind, tables that are read and filled, and triggers of each kind."""
+each kind, tables that are read and filled, triggers of each kind, and processors that one message reaches together."""
 
 KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "late": cases("late", max_steps=5),
@@ -105,6 +120,7 @@ KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "triggers": cases_of(WATCHED),
     "tables": cases_of(LOOKED_UP, max_records=12),
     "filled": cases_of(FILLED, max_records=12),
+    "processors": cases_of(PROCESSED),
 }
 
 SEARCHES = 60
@@ -234,6 +250,24 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("tables", RESTARTING): [
         Mutant(TableOperator, "changes", "self._rows.changes()", "iter(())"),
         Mutant(TableOperator, "settle", "self._rows.settle(room)", "len(self._rows.layer.clean.clear() or '')"),
+    ],
+    ("processors", STRAIGHT): [
+        # Entries that are over too late or never, or that are not there again when a message fails.
+        Mutant(Ageing, "get", "self._ttl <= self._turn.time", "self._ttl < self._turn.time"),
+        Mutant(ProcessOperator, "_run", "timestamp if timestamp > watermark else watermark", "watermark"),
+        Mutant(ProcessOperator, "undo", "self._turn.journal = journal", "pass"),
+        # Timers that fire when they were put off, in the wrong order, or twice.
+        Mutant(ProcessOperator, "advance", "left == time and due <= now", "left == time"),
+        Mutant(ProcessOperator, "_set_to", "sorted(", "list("),
+        Mutant(ProcessOperator, "_fire", "self._timers.times.delete(entry)", "pass"),
+        Mutant(TimersAtWork, "flush", "due < before[0]", "False"),
+        Mutant(TimersAtWork, "flush", "self.reached + 1", "self.now + 1"),
+    ],
+    ("processors", RESTARTING): [
+        Mutant(ProcessOperator, "changes", "self._kept)", "self._kept[1:])"),
+        Mutant(ListAtWork, "_fill", "if pieces else []", "if False else []"),
+        Mutant(MapAtWork, "flush", "added or removed", "added"),
+        Mutant(Alarms, "changes", "self._tiers)", "self._tiers[1:])"),
     ],
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.

@@ -62,8 +62,8 @@ def test_the_levels_of_spark_give_each_bucket_each_message(rules: Records, words
         if found:
             query.batch([Batch(name, 0, range(len(found)), found)])
     query.batch([], end=True)
-    found = Counter(tuple(message) for message in query.written.get("seen", []))
-    assert found == expected(rules, words, BUCKETS)
+    seen: list[Record] = [tuple(message) for message in query.written.get("seen", [])]  # type: ignore[misc]
+    assert Counter(seen) == expected(rules, words, BUCKETS)
 
 
 def test_messages_of_one_broadcast_stay_in_order(tmp_path: Path) -> None:

@@ -71,12 +71,14 @@ def cases(
     windows: Windows = "plain",
     joins: bool = False,
     tables: bool = False,
+    processors: bool = False,
 ) -> Case:
     """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store.
 
-    `windows`, `joins` and `tables` are as in `pipelines`: with triggers, each source has one partition.
+    `windows`, `joins`, `tables` and `processors` are as in `pipelines`: with triggers, each source has one partition.
     """
-    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins, tables))
+    kinds = {"tables": tables, "processors": processors}
+    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins, **kinds))
     return draw(cases_of(description, max_records, negative))
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 import case_functions as given
+import case_processors
 from case_functions import KeyType
 from described_tables import Compact, TablePair, TableSource
 from fluvial.dsl import (
@@ -155,10 +156,28 @@ class Lookup(Step):
 
 
 @dataclass(frozen=True, repr=False)
+class Split(Step):
+    """A split by filters; the rest is sent to `rest-{node}`, the branch of a second one to `second-{node}`."""
+
+    fns: tuple[str, ...]
+    number: int
+
+
+@dataclass(frozen=True, repr=False)
 class Put(Step):
     """`send_to` a table, as an end of its own: no step may read it."""
 
     table: int
+
+
+@dataclass(frozen=True, repr=False)
+class Process(Step):
+    """A processor; its side output, if it is read, goes to the stream `aside`."""
+
+    processor: str
+    number: int
+    fails: bool = False
+    aside: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -321,8 +340,24 @@ def _build(description: Description, nodes: list[Any], step: Step, number: int) 
             return node.join(nodes[step.other], joining, within=timedelta(milliseconds=step.within), **options)
         case WindowStep():
             return _window(node, step, number, description.key_type(step.of))
+        case Split():
+            return _split(node, step, number)
+        case Process():
+            processor = case_processors.PROCESSORS[step.processor](step.number, step.fails)
+            made = node.process(processor, id=f"process-{number}")
+            if step.aside is not None:
+                made.tagged(processor.aside).send_to(step.aside)
+            return made
         case _:
             raise TypeError(f"{step!r} is nothing to build")
+
+
+def _split(node: Any, step: Split, number: int) -> Any:
+    first, *others, rest = node.split(*(_FILTERS[fn](step.number) for fn in step.fns))
+    rest.send_to(f"rest-{number}")
+    for other in others:
+        other.send_to(f"second-{number}")
+    return first
 
 
 def _window(node: Any, step: WindowStep, number: int, key: KeyType | None) -> Any:

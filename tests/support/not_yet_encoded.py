@@ -16,5 +16,4 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys(("EL02", "EL03"), GROUPING),
     **dict.fromkeys(("P15", "P17"), INTERNAL),
     **dict.fromkeys(("EL01", "EL04", "EL06", "EL07", "EL08", "EL09", "EL11", "EL12", "EL14", "EL20"), ELASTICITY),
-    **dict.fromkeys(("T11", "T12"), "process and its timers are a later feature"),
 }

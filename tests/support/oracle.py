@@ -15,6 +15,7 @@ from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
 from fluvial.planner.types import flows
 from oracle_joins import Joined, KeptRows
 from oracle_lines import Lines
+from oracle_processing import Due, Emitted, KeptProcess
 from oracle_tables import KeptTables
 from oracle_windows import Firing, KeptWindows
 
@@ -82,6 +83,7 @@ class _Run:
         self._readers: dict[str, list[tuple[ops.Operator, int]]] = {operator.id: [] for operator in pipeline.operators}
         self._windows: dict[str, KeptWindows] = {}
         self._joins: dict[str, KeptRows] = {}
+        self._processes: dict[str, KeptProcess] = {}
         for operator in pipeline.operators:
             for place, source in enumerate(operator.fed_by):  # a stream merged with itself is read twice
                 self._readers[source].append((operator, place))
@@ -90,7 +92,13 @@ class _Run:
             if isinstance(operator, ops.JoinStreams):
                 left, right = (self._serde(source) for source in operator.inputs)
                 self._joins[operator.id] = KeptRows(operator, (left, right))
-        self._stores: dict[str, KeptWindows | KeptRows] = {**self._windows, **self._joins}
+            if isinstance(operator, ops.Process):
+                self._processes[operator.id] = KeptProcess(operator)
+        self._stores: dict[str, KeptWindows | KeptRows | KeptProcess] = {
+            **self._windows,
+            **self._joins,
+            **self._processes,
+        }
         self._tables = KeptTables(pipeline)
         self._puts: list[tuple[str, bytes | None, Any]] = []
         self._lines = Lines(pipeline)
@@ -180,16 +188,25 @@ class _Run:
                 self._dispatch(*self._firing(operator, due))
             store.advance(watermark)
 
-    def _firing(self, operator: ops.Operator, due: Firing | Joined) -> Dispatch:
-        """How a pane or a joined result is emitted on its own: if it fails, it alone is lost."""
+    def _firing(self, operator: ops.Operator, due: Firing | Joined | Due | Emitted) -> Dispatch:
+        """How a pane, a joined result, or what a processor emits, is emitted on its own: if it fails, it alone is lost.
+        A timer is handled on its own, too."""
 
         def work() -> None:
-            self._emit(operator, self._message_of(operator, due))
+            if isinstance(due, Due):
+                found = self._processes[operator.id].fire(due)
+                self._following += [self._firing(operator, one) for one in found]
+            elif isinstance(due, Emitted) and due.tag is not None:
+                self._emit_aside(operator, due.tag, Message(due.key, due.value, due.timestamp, due.headers))
+            else:
+                self._emit(operator, self._message_of(operator, due))
 
         letter = OutputMessage(self._key_bytes(operator, due.key), None, due.timestamp, ())
         return work, letter, operator.id
 
-    def _message_of(self, operator: ops.Operator, due: Firing | Joined) -> Message[Any]:
+    def _message_of(self, operator: ops.Operator, due: Firing | Joined | Emitted) -> Message[Any]:
+        if isinstance(due, Emitted):
+            return Message(due.key, due.value, due.timestamp, due.headers)
         if isinstance(due, Joined):
             return Message(due.key, self._joins[operator.id].value_of(due), due.timestamp, due.headers)
         assert isinstance(operator, ops.WindowBy)
@@ -236,7 +253,13 @@ class _Run:
 
     def _emit(self, operator: ops.Operator, message: Message[Any]) -> None:
         for reader, place in self._readers[operator.id]:
-            self._apply(reader, message, place)
+            if not isinstance(reader, ops.Side):
+                self._apply(reader, message, place)
+
+    def _emit_aside(self, operator: ops.Operator, tag: str, message: Message[Any]) -> None:
+        for reader, _ in self._readers[operator.id]:
+            if isinstance(reader, ops.Side) and reader.tag.name == tag:
+                self._emit(reader, message)
 
     def _apply(self, operator: ops.Operator, message: Message[Any], place: int) -> None:
         value = message.value
@@ -256,7 +279,10 @@ class _Run:
                 self._emit(operator, operator.fn(message))
             case ops.Merge():
                 self._emit(operator, message)
-            case ops.WindowBy() | ops.JoinStreams():
+            case ops.Split():
+                holding = (place for place, holds in enumerate(operator.predicates) if holds(value))
+                self._emit_branch(operator, next(holding, len(operator.predicates)), message)
+            case ops.WindowBy() | ops.JoinStreams() | ops.Process():
                 self._keep(operator, message, place)
             case ops.TableOf():
                 key = self._key_bytes(operator, message.key)
@@ -287,13 +313,20 @@ class _Run:
             case _:
                 raise AssertionError(f"the oracle knows no {operator.kind}")
 
-    def _keep(self, operator: ops.WindowBy | ops.JoinStreams, message: Message[Any], place: int) -> None:
+    def _emit_branch(self, operator: ops.Split, place: int, message: Message[Any]) -> None:
+        for reader, _ in self._readers[operator.id]:
+            if isinstance(reader, ops.Branch) and reader.place == place:
+                self._emit(reader, message)
+
+    def _keep(self, operator: ops.WindowBy | ops.JoinStreams | ops.Process, message: Message[Any], place: int) -> None:
         before = self._pipeline.operator(operator.inputs[place])
         key = self._key_bytes(before, message.key)
         if key is None:
             raise ValueError("a message without key cannot be kept by key")
-        taken: Sequence[Firing | Joined] | Literal["late"]
-        if isinstance(operator, ops.WindowBy):
+        taken: Sequence[Firing | Joined | Emitted] | Literal["late"]
+        if isinstance(operator, ops.Process):
+            taken = self._processes[operator.id].take(key, message)
+        elif isinstance(operator, ops.WindowBy):
             taken = self._windows[operator.id].take(key, message.key, message.timestamp, message.value)
         else:
             taken = self._joins[operator.id].take(key, place, message)

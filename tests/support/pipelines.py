@@ -20,8 +20,10 @@ from descriptions import (
     Messages,
     Mode,
     OnError,
+    Process,
     Send,
     Source,
+    Split,
     Step,
     When,
     WindowStep,
@@ -47,6 +49,7 @@ def pipelines(
     windows: Windows = "plain",
     joins: bool = False,
     tables: bool = False,
+    processors: bool = False,
 ) -> Description:
     """Descriptions of one mode or either.
 
@@ -55,7 +58,8 @@ def pipelines(
 
     What triggers show depends on the order of arrival, so only "late" knows other `windows` than plain ones. With
     `joins` there are joins; so it is with those that retain the latest rows alone. With `tables` streams look rows up
-    in tables, and in joins of tables, whose inputs are to be there before all others.
+    in tables, and in joins of tables, whose inputs are to be there before all others. With `processors` there are
+    splits and processors, and so it is with all of these but those that sort.
     """
     assert windows == "plain" or mode != "on_time", "triggers need the one order of arrival that mode late has"
     modes: tuple[Mode, ...] = ("on_time", "late") if windows == "plain" else ("late",)
@@ -64,7 +68,7 @@ def pipelines(
     policy: OnError = draw(st.sampled_from(policies)) if on_error is None else on_error
     streams = ("a", "b")[: 1 if chosen == "late" else draw(st.integers(1, 2))]
     sources = tuple(draw(_sources(stream, policy != "fail", joins or tables)) for stream in streams)
-    draft = _Draft(draw, chosen, policy != "fail", max_borders, sources, windows, joins, tables)
+    draft = _Draft(draw, chosen, policy != "fail", max_borders, sources, windows, joins, tables, processors)
     for _ in range(draw(st.integers(1, max_steps))):
         draft.add_step()
     return Description(sources, tuple(draft.steps), policy, chosen, draft.tables)
@@ -109,10 +113,12 @@ class _Draft:
         windows: Windows = "plain",
         joins: bool = False,
         tables: bool = False,
+        processors: bool = False,
     ) -> None:
         self._draw = draw
         self._with_tables = tables
         self._drafts = TableDrafts(self._pick, self._small)
+        self._processors = processors
         self._windows = windows
         self._joins = joins
         self._late = mode == "late"
@@ -141,11 +147,13 @@ class _Draft:
             "merge": self._merge,
             "join": self._join,
             "lookup": self._lookup,
+            "split": self._split,
+            "process": self._process,
             "send": self._send,
         }
         possible = {name: found for name in makers if (found := self._possible(name))}
         # Windows, joins and borders are what there is most to get wrong in.
-        often = {"window": 5, "join": 15, "border": 3, "lookup": 10}
+        often = {"window": 5, "join": 15, "process": 15, "border": 3, "lookup": 10}
         names = [name for name in makers if name in possible for _ in range(often.get(name, 1))]
         name = self._pick(names)
         of = self._pick(possible[name])
@@ -173,6 +181,10 @@ class _Draft:
                 return self._joins and bool(self._partners(number, node))
             case "lookup":
                 return self._with_tables and bool(self._tables_for(node))
+            case "split":
+                return self._processors
+            case "process":
+                return self._processors and node.key is not None and not node.dated and node.copies <= MOST_COPIES // 4
             case _:
                 return True
 
@@ -395,6 +407,23 @@ class _Draft:
         how: Literal["inner", "left"] = self._pick(("left", "inner"))
         step = Lookup(of, chosen, how, self._name(node, given.JOINS, given.FAILING_JOINS), self._small())
         self._add(step, self._nodes[of])
+
+    def _split(self, of: int, node: _Node) -> None:
+        fns = tuple(self._name(node, given.FILTERS, given.FAILING_FILTERS) for _ in range(self._pick((1, 1, 2))))
+        self._add(Split(of, fns, self._small()), node)
+
+    def _process(self, of: int, node: _Node) -> None:
+        # What depends on the order of arrival, and what on the steps of time, wants the one order that mode late has.
+        processor = self._pick(("watching", "running", "sorting") if self._late and not node.timed else ("sorting",))
+        times = {"watching": 4, "running": 2, "sorting": 1}[processor]
+        timed = node.timed or processor != "running"
+        sorts = processor == "sorting"
+        # Which of those that are late are handled together, is a matter of the steps of time.
+        fails = self._may_fail(node) and not (sorts and self._late) and self._pick((False, False, True))
+        aside = self._pick((None, f"aside-{len(self._nodes)}"))
+        step = Process(of, processor, self._small(), fails, aside)
+        dated = node.dated or processor == "watching" or (sorts and self._late)
+        self._add(step, node, copies=node.copies * times, timed=timed, dated=dated, joined_here=True)
 
     def _may_meet(self, one: int, other: int) -> bool:
         if one == other:

@@ -40,7 +40,7 @@ SOME = settings(
 
 
 @SOME
-@given(cases() | cases(joins=True))
+@given(cases() | cases(joins=True) | cases(processors=True))
 def test_every_case_can_be_planned(case: Case) -> None:
     made = plan(build(case.description), partitions=case.partitions)
     assert made.pipeline.on_error.action == case.description.on_error
@@ -50,7 +50,7 @@ def test_every_case_can_be_planned(case: Case) -> None:
 
 
 @SOME
-@given(cases() | cases(joins=True))
+@given(cases() | cases(joins=True) | cases(processors=True))
 def test_a_case_prints_as_what_makes_it_again(case: Case) -> None:
     ast.parse(repr(case), mode="eval")
     names: dict[str, Any] = {**vars(descriptions), **vars(case_module)}
@@ -117,7 +117,7 @@ def test_joins_are_drawn_only_where_they_are_asked_for(description: Description)
 
 
 @SOME
-@given(pipelines() | pipelines(joins=True))
+@given(pipelines() | pipelines(joins=True) | pipelines(processors=True))
 def test_the_functions_of_a_pipeline_can_be_pickled(description: Description) -> None:
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     operators = build(description).operators

@@ -1,0 +1,253 @@
+"""Processors at work: the user's code over states and timers by key."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from ...dsl.message import Headers, Message
+from ...dsl.processing import KeyedProcessor, Tagged, Timer, states_of, tags_of
+from ...dsl.states import outside, put_to_work
+from .entries import Lasting, Shelf, Turn, parts, under
+from .kept import StateAtWork, at_work
+from .state import Bytes, Change, Codec
+from .stateful import keyless
+from .times import EARLIEST, END, LATEST, START
+
+Emit = Callable[[bytes, Any, int, Headers], None]
+"""Hands a value on: key bytes, value, timestamp, headers."""
+
+
+@dataclass(slots=True)
+class ProcessContext:
+    """What a processor is put to work with.
+
+    `emit` hands on what it emits; `fail` takes the error of a timer; for the rest see `windows.Context`.
+    """
+
+    id: str
+    below: Bytes
+    empty: bool
+    watermark: int
+    processor: KeyedProcessor[Any, Any, Any]
+    decode_key: Callable[[bytes], Any]
+    emit: Emit
+    fail: Callable[[bytes, Timer, int, Exception], None]
+    rouse: Callable[[int], None]
+    firing: Callable[[int], None]
+
+
+class Here:
+    """Where the processor is: what it is given as its context."""
+
+    __slots__ = ("key", "timers", "timestamp", "watermark")
+
+    def __init__(self, timers: "TimersAtWork") -> None:
+        self.key: Any = None
+        self.timers = timers
+        self.timestamp = self.watermark = START
+
+
+class TimersAtWork:
+    """The timers of a processor. State: key and name -> when it is due, and the time that it is set to; and alarms: for
+    each there is one that rings no later than it is due.
+
+    Due it is at its time, or when time next moves on if that has passed. So a timer that is put off, again and again,
+    costs an entry each time and an alarm now and then.
+    """
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._turn = shelf.turn
+        self.times: Lasting = shelf.lasting("w", "", Codec(tuple[int, int]))
+        self.alarms = shelf.alarms("a")
+        self._changes: dict[str, int | None] = {}
+        self.now = self.reached = shelf.watermark
+        """What has passed for the call at hand, and how far time has come meanwhile."""
+
+    def set(self, name: str, time: int) -> None:
+        if time.__class__ is not int:
+            raise TypeError(
+                f"the time of timer {name!r} is an int, ms since epoch, not {type(time).__name__}: {time!r}"
+            )
+        if not EARLIEST <= time <= LATEST:
+            raise ValueError(f"the time of timer {name!r} is {time}, not in ms since epoch, {EARLIEST} to {LATEST}")
+        self._change(name, time)
+
+    def delete(self, name: str) -> None:
+        self._change(name, None)
+
+    def _change(self, name: str, time: int | None) -> None:
+        if name.__class__ is not str:
+            raise TypeError(f"the name of a timer is a str, not {type(name).__name__}: {name!r}")
+        if self._turn.key is None:
+            raise outside(f"timer {name}")
+        if not self._changes:
+            self._turn.touched.append(self)
+        name.encode()
+        self._changes[name] = time
+
+    def flush(self) -> None:
+        key = self._turn.key
+        assert key is not None
+        for name, time in self._changes.items():
+            entry = under(key, name.encode())
+            before = self.times.get(entry)
+            if time is not None:
+                due = time if time > self.now else self.reached + 1
+                self.times.put(entry, (due, time))
+                if before is None or due < before[0]:
+                    self.alarms.set(due, self.now, entry)
+            elif before is not None:
+                self.times.delete(entry)
+
+    def close(self) -> None:
+        self._changes = {}
+
+
+class ProcessOperator:
+    """A processor in one task: a copy of the user's, with states and timers of its own.
+
+    `sides` hand on what it emits under tags; what nobody reads is dropped.
+    """
+
+    def __init__(self, context: ProcessContext) -> None:
+        self._context = context
+        self._passed = context.watermark
+        self.sides: dict[str, Emit] = {}
+        self._turn = Turn()
+        shelf = Shelf(context.id, context.below, context.empty, context.rouse, context.watermark, self._turn)
+        self._processor = copy.copy(context.processor)
+        self._states: dict[str, StateAtWork] = {
+            name: at_work(state, shelf) for name, state in states_of(self._processor).items()
+        }
+        put_to_work(self._processor, self._states)
+        self._tags = {*tags_of(self._processor)}
+        self._timers = TimersAtWork(shelf)
+        self._here = Here(self._timers)
+        self._ages = [(state, state.ages) for state in self._states.values() if state.ages is not None]
+        found = [entries for state in self._states.values() for entries in state.entries]
+        self._kept = [*found, self._timers.times, self._timers.alarms]
+
+    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+        if key is None:
+            self._turn.journal = None
+            raise keyless()
+        if watermark < self._passed:
+            watermark = self._passed
+        name = self._context.decode_key(key)
+        self._timers.reached = watermark
+        message = Message(name, value, timestamp, headers)
+        made = self._run(self._processor.on_message, message, key, name, timestamp, watermark)
+        self._emit(key, made, timestamp, headers)
+
+    def _run(
+        self, call: Callable[[Any, Any], Any], given: Any, key: bytes, name: Any, timestamp: int, watermark: int
+    ) -> Any:
+        """Let the processor handle what it is given; keeps all that it does, or nothing if it raises."""
+        here, turn = self._here, self._turn
+        here.key, here.timestamp, here.watermark = name, timestamp, watermark
+        self._timers.now = watermark
+        turn.key, turn.time = key, timestamp if timestamp > watermark else watermark
+        try:
+            found = call(given, here)
+            made = () if found is None else self._made(found)
+            for state in turn.touched:
+                state.flush()
+        finally:
+            for state in turn.touched:
+                state.close()
+            turn.touched.clear()
+            turn.key = turn.journal = None
+        return made
+
+    def _made(self, found: Any) -> Any:
+        """All that the processor emits, whose code may run on meanwhile."""
+        if found.__class__ is str or found.__class__ is bytes:
+            raise TypeError(f"a processor returns values to emit, such as [{found!r}], not {found!r}")
+        made = list(found)
+        for one in made:
+            if one.__class__ is Tagged and one.tag.name not in self._tags:
+                known = ", ".join(sorted(self._tags)) or "none"
+                raise TypeError(f"{one.tag!r} is no tag of {type(self._processor).__name__}, which has {known}")
+        return made
+
+    def _emit(self, key: bytes, made: Any, timestamp: int, headers: Headers) -> None:
+        for one in made:
+            if one.__class__ is not Tagged:
+                self._context.emit(key, one, timestamp, headers)
+            elif (emit := self.sides.get(one.tag.name)) is not None:
+                emit(key, one.value, timestamp, headers)
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
+        # An alarm that was set stays: it rings for nothing.
+        journal: list[Callable[[], None]] = []
+        self._turn.journal = journal
+
+        def take_back() -> None:
+            for restore in reversed(journal):
+                restore()
+
+        return take_back
+
+    def advance(self, watermark: int) -> None:
+        if watermark == END:
+            self._end()
+            return
+        timers = self._timers
+        timers.reached = watermark
+        for now, entries in timers.alarms.ring(watermark):
+            for time, entry in self._set_to(entries):
+                due, left = timers.times.get(entry) or (END, None)
+                if left == time and due <= now:
+                    self._fire(entry, time, now)
+                elif left is not None:  # it was put off, perhaps just now
+                    timers.alarms.set(due, now, entry)
+        self._passed = max(self._passed, watermark)
+        for state, ages in self._ages:
+            for entry in ages.over(watermark):
+                state.drop(entry)
+
+    def _set_to(self, entries: list[bytes]) -> list[tuple[int, bytes]]:
+        """The timers behind alarms with the times that they are set to, in order."""
+        times = self._timers.times
+        return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
+
+    def _end(self) -> None:
+        """At the end of input all timers that are set are due; those that are set meanwhile wait for more input."""
+        timers = self._timers
+        timers.reached = self._passed
+        for time, entry in self._set_to([entry for _, entries in timers.alarms.ring(END) for entry in entries]):
+            due, left = timers.times.get(entry) or (END, None)
+            if left == time:
+                self._fire(entry, time, max(time, self._passed))
+            elif left is not None:
+                timers.alarms.set(due, self._passed, entry)
+
+    def _fire(self, entry: bytes, time: int, now: int) -> None:
+        key, name = parts(entry)
+        timer = Timer(name.decode(), time)
+        self._timers.times.delete(entry)
+        self._context.firing(time)
+        try:
+            made = self._run(self._processor.on_timer, timer, key, self._context.decode_key(key), time, now)
+        except Exception as error:
+            self._context.fail(key, timer, time, error)
+        else:
+            self._emit(key, made, time, ())
+
+    def wake(self) -> int:
+        return min([self._timers.alarms.wake(), *(ages.wake() for _, ages in self._ages)])
+
+    @property
+    def changed(self) -> int:
+        return sum(kept.changed for kept in self._kept)
+
+    def changes(self) -> Iterator[Change]:
+        return chain.from_iterable(kept.changes() for kept in self._kept)
+
+    def settle(self, room: int) -> int:
+        held = 0
+        for kept in self._kept:
+            held += kept.settle(room - held)
+        return held
