@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -142,10 +142,12 @@ class KeyedProcessor(Generic[K_contra, V_contra, U_co]):
     Source: Flink's KeyedProcessFunction; Samza's low-level task.
     """
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(getattr(type(self), name, None), State):
-            raise assigned(self, name, value)
-        super().__setattr__(name, value)
+    if not TYPE_CHECKING:  # type checkers would take any attribute for known
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if isinstance(getattr(type(self), name, None), State):
+                raise assigned(self, name, value)
+            super().__setattr__(name, value)
 
     def on_message(self, message: Message[V_contra], context: Context[K_contra]) -> Iterable[U_co | Tagged[Any]] | None:
         """Handle a message; what it gives is emitted with the message's timestamp and headers."""

@@ -14,11 +14,11 @@ class Scheduler(KeyedProcessor[str, str, str]):
     """Does what a message says: `set NAME TIME` or `delete NAME`; tells which timers fire."""
 
     def on_message(self, message: Message[str], context: Context[str]) -> None:
-        match message.value.split():
-            case ["set", name, time]:
-                context.timers.set(name, int(time))
-            case ["delete", name]:
-                context.timers.delete(name)
+        verb, name, *times = message.value.split()
+        if verb == "set":
+            context.timers.set(name, int(times[0]))
+        else:
+            context.timers.delete(name)
 
     def on_timer(self, timer: Timer, context: Context[str]) -> Iterable[str]:
         yield f"{context.key} {timer.name} {timer.time} {context.timestamp}"

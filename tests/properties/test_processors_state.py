@@ -104,7 +104,8 @@ class StateMachine(RuleBasedStateMachine):
     @rule(key=KEYS, name=NAMES, numbers=NUMBERS)
     def take_back(self, key: bytes, name: bytes, numbers: list[int]) -> None:
         before = copy.deepcopy(self.models)
-        self.turn.journal = journal = []
+        journal: list[Any] = []
+        self.turn.journal = journal
         self.set_value(key, numbers, fails=False)
         self.extend(key, numbers, fails=False, first="keep")
         self.put(key, {name: numbers}, {b"a"}, fails=False)

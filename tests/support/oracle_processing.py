@@ -127,7 +127,8 @@ class KeptProcess:
         if watermark == math.inf:
             return self._next_at_the_end()
         self._reached = watermark
-        found = sorted((at, time, *place) for place, (_, time, at) in self._kept.timers.items() if at <= watermark)
+        timers = self._kept.timers.items()
+        found = sorted((at, time, key, name) for (key, name), (_, time, at) in timers if at <= watermark)
         for at, time, encoded, name in found[:1]:
             key, _, _ = self._kept.timers.pop((encoded, name))
             return Due(encoded, key, name, time, int(at))
@@ -137,7 +138,7 @@ class KeptProcess:
         """Those that are set when the input ends fire once, unless they are set anew meanwhile."""
         self._reached = self.watermark
         if self._closing is None:
-            found = sorted((time, *place) for place, (_, time, _) in self._kept.timers.items())
+            found = sorted((time, key, name) for (key, name), (_, time, _) in self._kept.timers.items())
             self._closing = [(encoded, name, time) for time, encoded, name in found]
         while self._closing:
             encoded, name, time = self._closing.pop(0)

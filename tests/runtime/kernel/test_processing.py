@@ -75,6 +75,8 @@ def test_a_list_grows_in_pieces_and_goes_as_a_whole(commits: bool) -> None:
                 it.items.assign(item for item in it.items if item in ("1", "149"))
             case "clear":
                 it.items.clear()
+            case _:
+                pass
         it.items.append(".")
         last = [*it.items][-2:]
         yield f"{len(it.items)} {len(list(it.items))} {[item[:3] for item in last]}"

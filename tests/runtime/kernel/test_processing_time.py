@@ -63,7 +63,7 @@ def ring_name(_: Everything, timer: Timer, context: Context[str]) -> list[str]:
 def set_them(_: Everything, message: Message[str], context: Context[str]) -> None:
     """Timers as the message says: a=5,b=7."""
     for word in filter(None, message.value.split(",")):
-        name, _, time = word.partition("=")
+        name, __, time = word.partition("=")
         if time:
             context.timers.set(name, int(time))
         else:
