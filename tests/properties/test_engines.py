@@ -168,7 +168,17 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @KINDS
 def test_spark_writes_what_the_oracle_does(kind: str, spark: "SparkSession") -> None:
     @FEW
-    @given(cases("on_time", negative=False, max_steps=5, max_borders=1, joins=True, tables=kind == "tables", processors=kind == "processors"))
+    @given(
+        cases(
+            "on_time",
+            negative=False,
+            max_steps=5,
+            max_borders=1,
+            joins=True,
+            tables=kind == "tables",
+            processors=kind == "processors",
+        )
+    )
     def check(case: Case) -> None:
         assert_same(on_spark(case, spark), expected(case))
 
