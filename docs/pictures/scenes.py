@@ -4,7 +4,7 @@ and its name in that file's `SCENES`."""
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.pictures import calls, joins, routes, tables, values, windows
+from docs.pictures import calls, joins, processors, routes, tables, values, windows
 
 FOLDER = Path(__file__).parents[1] / "images" / "operators"
 
@@ -15,6 +15,7 @@ SCENES: Mapping[str, Callable[[], str]] = {
     **windows.SCENES,
     **joins.SCENES,
     **tables.SCENES,
+    **processors.SCENES,
 }
 
 

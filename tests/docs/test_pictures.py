@@ -22,7 +22,10 @@ def _kinds(of: type[ops.Operator]) -> set[str]:
     )
 
 
-KINDS = sorted(_kinds(ops.Operator) - {ops.Source.kind})
+PARTS = {"branch": "split", "side": "process"}
+"""What an operator's page tells of another's."""
+
+KINDS = sorted(_kinds(ops.Operator) - {ops.Source.kind} - PARTS.keys())
 
 
 @pytest.mark.parametrize("name", SCENES)
