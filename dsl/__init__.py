@@ -14,6 +14,7 @@ from .errors import (
     UnsupportedError,
     UsageError,
 )
+from .keyed import KeyedStream
 from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
 from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
@@ -23,7 +24,7 @@ from .remote import Batch, Cache, RemoteTable
 from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
 from .states import ListState, MapState, ValueState
-from .stream import KeyedStream, MessageStream
+from .stream import MessageStream
 from .table import Table
 from .triggers import Trigger, after, after_count, any_of, repeat
 from .windows import hopping, session, tumbling, unbounded

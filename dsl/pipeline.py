@@ -9,12 +9,13 @@ from . import operators as ops
 from .checks import explain, function, millis, operator_id, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
+from .keyed import KeyedStream
 from .origin import here
 from .policy import ErrorPolicy, Retry, fail
 from .processed import ProcessedStream
 from .remote import Batch, Cache, RemoteTable, checked_remote
 from .serde import Serde
-from .stream import KeyedStream, MessageStream
+from .stream import MessageStream
 from .table import Table
 
 if TYPE_CHECKING:

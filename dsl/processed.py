@@ -5,8 +5,8 @@ from typing import Any, Generic, TypeVar
 from . import operators as ops
 from .checks import explain, require
 from .errors import PipelineError
+from .keyed import KeyedStream
 from .processing import Tag, tags_of
-from .stream import KeyedStream
 
 K = TypeVar("K")
 V = TypeVar("V")

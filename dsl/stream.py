@@ -1,31 +1,25 @@
-"""Streams of messages in a pipeline: the handles whose methods are the language."""
+"""Streams of messages in a pipeline: the handles whose methods are the language. Those with a key are in `keyed`."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from . import operators as ops
-from .aggregates import Aggregate
 from .annotations import UNKNOWN, returned
 from .calling import checked_call
 from .checks import explain, function, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
-from .joining import check_sides, checked_join, checked_lookup
-from .message import Message, Pane
+from .message import Message
 from .policy import Retry
-from .processing import KeyedProcessor, checked_processor
 from .remote import RemoteTable, check_write, remote_call
 from .serde import Serde
 from .sink import Sink, check_sink
 from .table import Table, check_put
-from .triggers import Trigger
-from .windowing import WindowRules, checked_window
-from .windows import Assigner
 
 if TYPE_CHECKING:
+    from .keyed import KeyedStream
     from .pipeline import Pipeline
-    from .processed import ProcessedStream
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -47,6 +41,7 @@ class MessageStream(Generic[V]):
     """
 
     __slots__ = ("_pipeline", "_tail")
+    _is_keyed: ClassVar[bool] = False
 
     def __init__(self, pipeline: "Pipeline", tail: str) -> None:
         self._pipeline = pipeline
@@ -199,7 +194,7 @@ class MessageStream(Generic[V]):
             )
         key = checked_key(f"partition_by {id!r}", found)
         kind = None if value is None else checked_value(f"partition_by {id!r}", value)
-        return KeyedStream(self._pipeline, self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
+        return self._pipeline._keyed(self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
 
     def broadcast(self, *, id: str, value: type[V] | Serde[V] | None = None) -> "MessageStream[V]":
         """Let every task of the next stage have every message, through an intermediate stream.
@@ -239,11 +234,11 @@ class MessageStream(Generic[V]):
         [(b't', 'tea')]
         """
         if isinstance(name, RemoteTable):
-            write = check_write(name, keyed=isinstance(self, KeyedStream), key=key, value=value)
+            write = check_write(name, keyed=self._is_keyed, key=key, value=value)
             self._add(ops.PutRemote, **remote_call(name, write))
             return
         if isinstance(name, Table):
-            check_put(name, self._pipeline, isinstance(self, KeyedStream), key, value)
+            check_put(name, self._pipeline, self._is_keyed, key, value)
             self._add(ops.PutTo, table=name._tail)
             self._pipeline._fill(name._tail)
             return
@@ -302,165 +297,3 @@ class MessageStream(Generic[V]):
     flatMap = flat_map
     partitionBy = partition_by
     sendTo = send_to
-
-
-class KeyedStream(MessageStream[V], Generic[K, V]):
-    """A stream whose messages have a key and are partitioned by it, so that state can be kept per key.
-
-    >>> clicks = Pipeline("p").stream("clicks", key=str, value=str)
-    >>> clicks.map(len).window(tumbling(timedelta(minutes=1)), count(), id="per-minute")
-    KeyedStream(per-minute)
-    """
-
-    __slots__ = ()
-
-    def map(self, fn: Callable[[V], U]) -> "KeyedStream[K, U]":
-        """Turn each value into `fn(value)`; the key stays."""
-        return KeyedStream(self._pipeline, super().map(fn)._tail)
-
-    def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "KeyedStream[K, U]":
-        """Turn each value into the values that `fn(value)` gives; the key stays."""
-        return KeyedStream(self._pipeline, super().flat_map(fn)._tail)
-
-    def async_flat_map(
-        self,
-        fn: Callable[[V], Awaitable[Iterable[U]]],
-        *,
-        id: str,
-        max_in_flight: int | None = None,
-        order: ops.Order = "key",
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-    ) -> "KeyedStream[K, U]":
-        """As on a `MessageStream`; the key stays."""
-        return KeyedStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
-
-    @overload
-    def merge(self, *others: "KeyedStream[K, V]") -> "KeyedStream[K, V]": ...
-    @overload
-    def merge(self, *others: MessageStream[V]) -> MessageStream[V]: ...
-    def merge(self, *others: MessageStream[V]) -> MessageStream[V]:
-        """The messages of this stream and the others; keyed if all of them are, with equal partition counts."""
-        tail = self._merge(others)
-        keyed = all(isinstance(other, KeyedStream) for other in others)
-        return KeyedStream[K, V](self._pipeline, tail) if keyed else MessageStream(self._pipeline, tail)
-
-    def window(
-        self,
-        assigner: Assigner,
-        aggregate: Aggregate[V, A],
-        *,
-        id: str,
-        trigger: Trigger | None = None,
-        late_trigger: Trigger | None = None,
-        accumulate: bool = True,
-        lateness: timedelta = timedelta(0),
-        late_to: str | None = None,
-        time: ops.Time = "event",
-    ) -> "KeyedStream[K, Pane[K, A]]":
-        """Aggregate the messages of each key and window; emit a pane when the watermark passes the window's end.
-
-        Before that, `trigger` emits panes of kind "early". Within `lateness` after it, `late_trigger` emits panes of
-        kind "late", and what it leaves is emitted when that time is over; without it each late message emits one. A
-        pane holds all messages of the window, or, with `accumulate=False`, those since its last pane. A message that
-        is later still goes to the stream `late_to`, else it is dropped and counted. A pane's timestamp is
-        `window.end - 1`, or under `unbounded()` that of its latest message; it has no headers. With `time="processing"`
-        a message's time is when it comes, and windows close by the clock: nothing is late.
-
-        >>> pipeline = Pipeline("busy")
-        >>> clicks = pipeline.stream("clicks", key=str, value=str)
-        >>> clicks.window(tumbling(timedelta(seconds=1)), count(), id="per-second").send_to("busy")
-        >>> with PipelineDriver(pipeline) as driver:
-        ...     for at in (0, 999, 1000):
-        ...         driver.send("clicks", "/home", key="ann", timestamp=at)
-        ...     [(pane.value.window.start, pane.value.value) for pane in driver.read("busy")]
-        [(0, 2)]
-
-        Source: Akidau et al., The Dataflow Model (VLDB 2015).
-        """
-        late = (late_trigger, lateness, late_to)
-        rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, *late, accumulate, time)
-        return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, **checked_window(rules)))
-
-    @overload
-    def join(
-        self,
-        other: "KeyedStream[K, W]",
-        fn: Callable[[Any, Any], U],
-        *,
-        id: str,
-        within: timedelta | None = None,
-        how: ops.How = "inner",
-        retain: ops.Retain = "all",
-        time: ops.Time = "event",
-    ) -> "KeyedStream[K, U]": ...
-    @overload
-    def join(
-        self, other: Table[K, W], fn: Callable[[V, Any], U], *, id: str, how: ops.Lookup = "inner"
-    ) -> "KeyedStream[K, U]": ...
-    @overload
-    def join(
-        self, other: RemoteTable[K, W], fn: Callable[[V, Any], U], *, id: str, how: ops.Lookup = "inner"
-    ) -> "KeyedStream[K, U]": ...
-    def join(
-        self,
-        other: "KeyedStream[K, W] | Table[K, W] | RemoteTable[K, W]",
-        fn: Callable[[Any, Any], U],
-        *,
-        id: str,
-        within: timedelta | None = None,
-        how: ops.How = "inner",
-        retain: ops.Retain = "all",
-        time: ops.Time = "event",
-    ) -> "KeyedStream[K, U]":
-        """Bring rows of this stream, the left one, and another together: `fn(left, right)` for each two of one key.
-
-        With `retain="all"` they join if their times are at most `within` apart; with "latest" each joins the row of the
-        other side that came last, if their times are less than `within` apart. `how="left"` also gives
-        `fn(left, None)` for each left row that has joined none when its time is over, "outer" `fn(None, right)` too;
-        behind those, time is `within` behind. The result has the later of both times and the left row's headers.
-        Rows behind the watermark of both sides are dropped and counted. With `time="processing"` a row's time is when
-        it comes.
-
-        With a table: `fn(value, row)` for the row that the table has for the message's key when it is processed. A
-        message without row is left out, or with `how="left"` `fn` gets None. Key, timestamp and headers stay. A remote
-        table is read with many calls under way; results of one key leave in order.
-
-        >>> pipeline = Pipeline("paid")
-        >>> orders = pipeline.stream("orders", key=str, value=str)
-        >>> payments = pipeline.stream("payments", key=str, value=int)
-        >>> def paid(order: str, amount: int) -> str:
-        ...     return f"{order} for {amount}"
-        >>> orders.join(payments, paid, id="paid", within=timedelta(minutes=10)).send_to("paid")
-        >>> with PipelineDriver(pipeline) as driver:
-        ...     driver.send("orders", "tea", key="ann", timestamp=0)
-        ...     driver.send("payments", 3, key="ann", timestamp=60_000)
-        ...     [message.value for message in driver.read("paid")]
-        ['tea for 3']
-
-        Source: Apache Samza's joins for `retain="latest"`; Flink's interval joins for "all".
-        """
-        what = f"join {id!r}"
-        if isinstance(other, RemoteTable):
-            found = checked_lookup(what, fn, within, how, retain, time)
-            call = {**remote_call(other, other.read), "joined": fn, "how": found["how"]}
-            return KeyedStream(self._pipeline, self._add(ops.JoinRemote, id=id, **call))
-        good = isinstance(other, MessageStream | Table) and other._pipeline is self._pipeline
-        require(good, PipelineError, f"{what} got {other!r}", "a stream or table of the same pipeline")
-        inputs = self._tail, other._tail
-        if isinstance(other, Table):
-            found = checked_lookup(what, fn, within, how, retain, time)
-            return KeyedStream(self._pipeline, self._pipeline._add(ops.JoinTable, id=id, inputs=inputs, **found))
-        check_sides(what, keyed=isinstance(other, KeyedStream), same=other._tail == self._tail)
-        fields = checked_join(what, fn, within, how, retain, time)
-        tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=inputs, **fields)
-        return KeyedStream(self._pipeline, tail)
-
-    def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
-        """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""
-        found = checked_processor(f"process {id!r}", processor)
-        return self._pipeline._processed(self._add(ops.Process, id=id, processor=found))
-
-    # Samza's spellings.
-    asyncFlatMap = async_flat_map
-    flatMap = flat_map

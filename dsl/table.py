@@ -9,8 +9,8 @@ from .errors import PipelineError
 from .joining import checked_tables
 
 if TYPE_CHECKING:
+    from .keyed import KeyedStream
     from .pipeline import Pipeline
-    from .stream import KeyedStream
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -25,8 +25,8 @@ from fluvial.dsl import (
     total,
     tumbling,
 )
+from fluvial.dsl.keyed import KeyedStream
 from fluvial.dsl.message import Record
-from fluvial.dsl.stream import KeyedStream
 from oracle import OracleFailure, OutputMessage, Outputs, run_oracle
 
 
