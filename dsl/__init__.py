@@ -23,7 +23,7 @@ from .processing import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote import Batch, Cache, RemoteTable
 from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
-from .states import ListState, MapState, ValueState
+from .states import ClockTimers, ListState, MapState, ValueState
 from .stream import MessageStream
 from .table import Table
 from .triggers import Trigger, after, after_count, any_of, repeat
@@ -35,6 +35,7 @@ __all__ = [
     "Aggregate",
     "Batch",
     "Cache",
+    "ClockTimers",
     "ContainerFailed",
     "Context",
     "ErrorPolicy",

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from .declared import checked_value
 from .errors import PipelineError
 from .message import Message
 from .serde import Serde
-from .states import State, assigned
+from .states import ClockTimers, State, assigned
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -54,14 +54,16 @@ class Tag(Generic[T]):
 
 
 class Timer(Struct, frozen=True, gc=False):
-    """A timer that is due: its name, and the time it was set to, in ms since epoch.
+    """A timer that is due: its name, and the time it was set to, in ms since epoch, which is event time, or
+    "processing" time where it was set by `ClockTimers`.
 
-    >>> Timer("quiet", 1_700_000_000_000).name
-    'quiet'
+    >>> Timer("quiet", 1_700_000_000_000).time_is
+    'event'
     """
 
     name: str
     time: int
+    time_is: Literal["event", "processing"] = "event"
 
 
 class KeyTimers(Protocol):
@@ -167,6 +169,11 @@ def states_of(processor: KeyedProcessor[Any, Any, Any]) -> dict[str, State]:
     return {name: found for name, found in _attributes(processor).items() if isinstance(found, State)}
 
 
+def clock_of(processor: KeyedProcessor[Any, Any, Any]) -> str | None:
+    """The attribute by which a processor sets timers by the clock, if it has one."""
+    return next((name for name, found in _attributes(processor).items() if isinstance(found, ClockTimers)), None)
+
+
 def tags_of(processor: KeyedProcessor[Any, Any, Any]) -> dict[str, Tag[Any]]:
     """The tags that a processor's class declares, by their own names."""
     return {found.name: found for found in _attributes(processor).values() if isinstance(found, Tag)}
@@ -195,10 +202,15 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
 def _check_attributes(what: str, processor: KeyedProcessor[Any, Any, Any]) -> None:
     owner = type(processor).__name__
     for name, found in vars(processor).items():
-        if isinstance(found, State | Tag):
+        if isinstance(found, State | Tag | ClockTimers):
             wrong = f"{what}: {owner}.{name} is a {type(found).__name__} of the instance"
             raise PipelineError(explain(wrong, "an attribute of the class", "declare it in the class, not in __init__"))
     tags: dict[str, str] = {}
+    clocks = [name for name, found in _attributes(processor).items() if isinstance(found, ClockTimers)]
+    wrong = f"{what}: {owner} has {' and '.join(clocks)}, which are all ClockTimers()"
+    require(
+        len(clocks) < 2, PipelineError, wrong, "one attribute of that kind", "give timers names, set by one of them"
+    )
     for name, found in _attributes(processor).items():
         if isinstance(found, State) and found.name != name:
             wrong = f"{what}: {owner}.{name} is the same state as {owner}.{found.name}"

@@ -173,6 +173,66 @@ class MapState(State, Generic[K, V]):
         return self.declared(owner)
 
 
+class ClockTimers:
+    """Timers of a key by the clock: `self.name.set("flush", self.name.now + 5000)`, in ms since epoch. `on_timer` is
+    called at that time, whether messages come or not, with a `Timer` whose `time_is` is "processing".
+
+    A class has one attribute of it at most; those that have none need no clock, which on Spark saves a batch a second.
+
+    >>> class Batch(KeyedProcessor[str, str, list[str]]):
+    ...     words = ListState(str)
+    ...     clock = ClockTimers()
+    ...     def on_message(self, message: Message[str], context: Context[str]) -> None:
+    ...         self.words.append(message.value)
+    ...         self.clock.set("send", self.clock.now + 5_000)
+    ...     def on_timer(self, timer: Timer, context: Context[str]) -> Iterable[list[str]]:
+    ...         found = list(self.words)
+    ...         self.words.clear()
+    ...         yield found
+    >>> pipeline = Pipeline("batches")
+    >>> pipeline.stream("words", key=str, value=str).process(Batch(), id="batch").send_to("batches")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     for word in ("tea", "milk"):
+    ...         driver.send("words", word, key="a")
+    ...     driver.advance(timedelta(seconds=5))
+    ...     [message.value for message in driver.read("batches")]
+    [['tea', 'milk']]
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self.name or name
+
+    @overload
+    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    @overload
+    def __get__(self, owner: object, kind: type, /) -> "KeptTimers": ...
+    def __get__(self, owner: object, kind: type, /) -> Any:
+        if owner is not None:
+            raise outside(self.name)
+        return self
+
+
+class KeptTimers(Protocol):
+    """The timers of the key at hand by the clock."""
+
+    @property
+    def now(self) -> int:
+        """The time, in ms since epoch."""
+        ...
+
+    def set(self, name: str, time: int) -> None:
+        """Let `on_timer` be called at `time`, in ms since epoch; a timer by the clock of the key and name that was set
+        before is no more. One that is set to a time that has passed is due at once after this call."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Take a timer back, if it is set."""
+        ...
+
+
 def put_to_work(processor: object, states: Mapping[str, Any]) -> None:
     """From now on a processor's states are these, by name."""
     vars(processor).update(states)

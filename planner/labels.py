@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
-from ..dsl.processing import states_of, tags_of
+from ..dsl.processing import clock_of, states_of, tags_of
 from ..dsl.remote import RemoteTable
 from ..dsl.serde import Serde, type_name
 from ..dsl.states import ListState, MapState, State
@@ -149,6 +149,8 @@ def _process(op: ops.Process) -> dict[str, str]:
     found = {"processor": type(op.processor).__name__}
     for name, state in states_of(op.processor).items():
         found[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
+    if clock_of(op.processor) is not None:
+        found["time"] = "event and processing"
     if tags := tags_of(op.processor):
         found["side outputs"] = ", ".join(tags)
     return found

@@ -57,7 +57,7 @@ def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
 
 
 def _by_clock(plan: Plan, _: str) -> Iterable[str]:
-    clocked = [operator.id for operator in plan.operators if operator.details.get("time") == "processing"]
+    clocked = [operator.id for operator in plan.operators if "processing" in operator.details.get("time", "")]
     return [*clocked, *(operator.id for operator in plan.operators if "idle_after" in operator.details)]
 
 

@@ -232,8 +232,12 @@ def _process(
         fail=task.emitter(partial(task.fail_firing, operator.id)),
         rouse=task.timeline.rouse,
         firing=partial(task.timeline.firing, shape.line_out[operator.id]),
+        clock=lambda: task.timeline.clock,
     )
-    return ProcessOperator(context)
+    made = ProcessOperator(context)
+    if made.ring is not None:
+        task.timeline.attach_clock(made.ring)
+    return made
 
 
 _STATEFUL: Mapping[type[ops.Operator], Callable[..., StatefulOperator]] = {

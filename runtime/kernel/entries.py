@@ -1,7 +1,7 @@
 """Entries of a processor's states: in which form values are kept, for how long, and how changes are taken back."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from struct import Struct as Layout
 from typing import Any, Protocol
@@ -264,6 +264,10 @@ class Shelf:
     def alarms(self, mark: str, state: str = "") -> Alarms:
         """Alarms under prefixes of their own."""
         return Alarms(f"{self.operator}\0{mark}{state}", self.below, self.empty, self.rouse, self.watermark)
+
+    def by_clock(self, now: int) -> "Shelf":
+        """The same, for what the clock rouses: it comes by anyway."""
+        return replace(self, rouse=lambda _: None, watermark=now)
 
 
 def _dated(coding: Coding) -> Coding:

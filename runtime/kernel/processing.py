@@ -3,11 +3,12 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from ...dsl.message import Headers, Message
-from ...dsl.processing import KeyedProcessor, Tagged, Timer, states_of, tags_of
+from ...dsl.processing import KeyedProcessor, Tagged, Timer, clock_of, states_of, tags_of
 from ...dsl.states import outside, put_to_work
 from .entries import Lasting, Shelf, Turn, parts, under
 from .kept import StateAtWork, at_work
@@ -23,7 +24,8 @@ Emit = Callable[[bytes, Any, int, Headers], None]
 class ProcessContext:
     """What a processor is put to work with.
 
-    `emit` hands on what it emits; `fail` takes the error of a timer; for the rest see `windows.Context`.
+    `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time; for the rest see
+    `windows.Context`.
     """
 
     id: str
@@ -36,6 +38,7 @@ class ProcessContext:
     fail: Callable[[bytes, Timer, int, Exception], None]
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
+    clock: Callable[[], int]
 
 
 class Here:
@@ -57,10 +60,10 @@ class TimersAtWork:
     costs an entry each time and an alarm now and then.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, marks: str) -> None:
         self._turn = shelf.turn
-        self.times: Lasting = shelf.lasting("w", "", Codec(tuple[int, int]))
-        self.alarms = shelf.alarms("a")
+        self.times: Lasting = shelf.lasting(marks[0], "", Codec(tuple[int, int]))
+        self.alarms = shelf.alarms(marks[1])
         self._changes: dict[str, int | None] = {}
         self.now = self.reached = shelf.watermark
         """What has passed for the call at hand, and how far time has come meanwhile."""
@@ -114,6 +117,7 @@ class ProcessOperator:
     def __init__(self, context: ProcessContext) -> None:
         self._context = context
         self._passed = context.watermark
+        self._ended = False
         self.sides: dict[str, Emit] = {}
         self._turn = Turn()
         shelf = Shelf(context.id, context.below, context.empty, context.rouse, context.watermark, self._turn)
@@ -123,11 +127,19 @@ class ProcessOperator:
         }
         put_to_work(self._processor, self._states)
         self._tags = {*tags_of(self._processor)}
-        self._timers = TimersAtWork(shelf)
+        self._timers = TimersAtWork(shelf, "wa")
+        self._by_clock: TimersAtWork | None = None
+        self.ring: Callable[[int], None] | None = None
+        """To be called when the clock moves, if there are timers that go by it."""
+        if (name := clock_of(self._processor)) is not None:
+            clock = self._by_clock = TimersAtWork(shelf.by_clock(context.clock()), "cb")
+            self.ring = partial(self._ring, clock)
+            put_to_work(self._processor, {name: clock})
         self._here = Here(self._timers)
         self._ages = [(state, state.ages) for state in self._states.values() if state.ages is not None]
         found = [entries for state in self._states.values() for entries in state.entries]
-        self._kept = [*found, self._timers.times, self._timers.alarms]
+        timers = [self._timers, *([self._by_clock] if self._by_clock else [])]
+        self._kept = [*found, *(kept for one in timers for kept in (one.times, one.alarms))]
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
         if key is None:
@@ -137,9 +149,15 @@ class ProcessOperator:
             watermark = self._passed
         name = self._context.decode_key(key)
         self._timers.reached = watermark
+        self._look_at_clock()
         message = Message(name, value, timestamp, headers)
+        self._turn.time = timestamp if timestamp > watermark else watermark
         made = self._run(self._processor.on_message, message, key, name, timestamp, watermark)
         self._emit(key, made, timestamp, headers)
+
+    def _look_at_clock(self) -> None:
+        if self._by_clock is not None:
+            self._by_clock.now = self._by_clock.reached = self._context.clock()
 
     def _run(
         self, call: Callable[[Any, Any], Any], given: Any, key: bytes, name: Any, timestamp: int, watermark: int
@@ -148,7 +166,7 @@ class ProcessOperator:
         here, turn = self._here, self._turn
         here.key, here.timestamp, here.watermark = name, timestamp, watermark
         self._timers.now = watermark
-        turn.key, turn.time = key, timestamp if timestamp > watermark else watermark
+        turn.key = key
         try:
             found = call(given, here)
             made = () if found is None else self._made(found)
@@ -194,43 +212,62 @@ class ProcessOperator:
         if watermark == END:
             self._end()
             return
-        timers = self._timers
-        timers.reached = watermark
-        for now, entries in timers.alarms.ring(watermark):
-            for time, entry in self._set_to(entries):
-                due, left = timers.times.get(entry) or (END, None)
-                if left == time and due <= now:
-                    self._fire(entry, time, now)
-                elif left is not None:  # it was put off, perhaps just now
-                    timers.alarms.set(due, now, entry)
+        self._timers.reached = watermark
+        self._look_at_clock()
+        self._ring_up_to(self._timers, watermark)
         self._passed = max(self._passed, watermark)
         for state, ages in self._ages:
             for entry in ages.over(watermark):
                 state.drop(entry)
 
-    def _set_to(self, entries: list[bytes]) -> list[tuple[int, bytes]]:
+    def _ring(self, clock: TimersAtWork, now: int) -> None:
+        """The clock is here; at the end of input it rings no more."""
+        if not self._ended:
+            clock.now = clock.reached = now
+            self._ring_up_to(clock, now)
+
+    def _ring_up_to(self, timers: TimersAtWork, time_now: int) -> None:
+        for now, entries in timers.alarms.ring(time_now):
+            for time, entry in self._set_to(timers, entries):
+                due, left = timers.times.get(entry) or (END, None)
+                if left == time and due <= now:
+                    self._fire(timers, entry, time, now)
+                elif left is not None:  # it was put off, perhaps just now
+                    timers.alarms.set(due, now, entry)
+
+    def _set_to(self, timers: TimersAtWork, entries: list[bytes]) -> list[tuple[int, bytes]]:
         """The timers behind alarms with the times that they are set to, in order."""
-        times = self._timers.times
+        times = timers.times
         return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
 
     def _end(self) -> None:
         """At the end of input all timers that are set are due; those that are set meanwhile wait for more input."""
-        timers = self._timers
-        timers.reached = self._passed
-        for time, entry in self._set_to([entry for _, entries in timers.alarms.ring(END) for entry in entries]):
-            due, left = timers.times.get(entry) or (END, None)
-            if left == time:
-                self._fire(entry, time, max(time, self._passed))
-            elif left is not None:
-                timers.alarms.set(due, self._passed, entry)
+        self._ended = True
+        self._timers.reached = self._passed
+        self._look_at_clock()
+        for timers in [self._timers, *([self._by_clock] if self._by_clock else [])]:
+            passed = timers.reached
+            waiting = [entry for _, entries in timers.alarms.ring(END) for entry in entries]
+            for time, entry in self._set_to(timers, waiting):
+                due, left = timers.times.get(entry) or (END, None)
+                if left == time:
+                    self._fire(timers, entry, time, max(time, passed))
+                elif left is not None:
+                    timers.alarms.set(due, passed, entry)
 
-    def _fire(self, entry: bytes, time: int, now: int) -> None:
+    def _fire(self, timers: TimersAtWork, entry: bytes, time: int, now: int) -> None:
         key, name = parts(entry)
-        timer = Timer(name.decode(), time)
-        self._timers.times.delete(entry)
-        self._context.firing(time)
+        timers.times.delete(entry)
+        # By the clock, event time stays where it is.
+        clocked = timers is self._by_clock
+        watermark = self._passed if clocked else now
+        self._turn.time = watermark if clocked or time < watermark else time
+        if not clocked:
+            self._context.firing(time)
+        timer = Timer(name.decode(), time, "processing" if clocked else "event")
+        at = self._context.decode_key(key)
         try:
-            made = self._run(self._processor.on_timer, timer, key, self._context.decode_key(key), time, now)
+            made = self._run(self._processor.on_timer, timer, key, at, time, watermark)
         except Exception as error:
             self._context.fail(key, timer, time, error)
         else:

@@ -10,7 +10,7 @@ from ...planner.plan import Plan
 from ...planner.types import Flow, flows
 from .code import Compiler
 from .remote import Remote
-from .shape import Clock, Shape, shape
+from .shape import Clock, Shape, looks_at_clock, shape
 from .times import START
 
 Remotes = dict[RemoteTable[Any, Any], Remote]
@@ -48,7 +48,7 @@ class Program:
         """Whether it must be told the processing time."""
         sources = [entry.source for entry in self.shape.entries.values() if entry.source is not None]
         waits = any(source.idle_after is not None for source in sources)
-        return waits or any(line.kind == "clock" for line in self.shape.lines)
+        return waits or any(map(looks_at_clock, self.shape.operators.values()))
 
 
 def compile_stage(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...dsl import operators as ops
+from ...dsl.processing import clock_of
 from ...planner.plan import Plan
 from ...planner.stages import border
 from .timeline import Line, LineKind
@@ -130,6 +131,11 @@ def lateness_of(operator: ops.Operator) -> int:
 def by_clock(operator: ops.Operator) -> bool:
     """Whether an operator goes by processing time."""
     return isinstance(operator, ops.WindowBy | ops.JoinStreams) and operator.time == "processing"
+
+
+def looks_at_clock(operator: ops.Operator) -> bool:
+    """Whether the clock moves something in an operator."""
+    return by_clock(operator) or (isinstance(operator, ops.Process) and clock_of(operator.processor) is not None)
 
 
 def _behind(operator: ops.Operator) -> int:

@@ -73,6 +73,7 @@ class Timeline:
         self._following = self._again = False
         self._stateful: dict[str, Advances] = {}
         self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
+        self._rings: list[Callable[[int], None]] = []
         self.clocked = any(line.kind == "clock" for line in lines)
         moves: dict[LineKind, Callable[[int, Line], None]] = {
             "clock": self._tick,
@@ -85,6 +86,11 @@ class Timeline:
     def attach(self, id: str, operator: Advances) -> None:
         self._stateful[id] = operator
         self.rouse(operator.wake())
+
+    def attach_clock(self, ring: Callable[[int], None]) -> None:
+        """Call this with the time whenever the clock moves."""
+        self.clocked = True
+        self._rings.append(ring)
 
     def rouse(self, time: int) -> None:
         """A window will have work at this watermark."""
@@ -114,6 +120,8 @@ class Timeline:
             self.clock = now
             if self.clocked:
                 self.follow()
+            for ring in self._rings:
+                ring(now)
 
     def _last(self, index: int) -> int:
         """The watermark of a line, or if it has ended the one before."""

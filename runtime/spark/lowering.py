@@ -6,7 +6,7 @@ import networkx as nx
 
 from ...dsl.operators import Source
 from ...planner.plan import Plan, PlannedStage
-from ..kernel.shape import by_clock
+from ..kernel.shape import looks_at_clock
 from .levels import Levels
 
 
@@ -40,7 +40,7 @@ def levels(plan: Plan, part: list[PlannedStage], buckets: int) -> Levels:
     ordered = {stage.id: of_stage[stage.id] for stage in part}
     patience = {name: _patience(plan, name, of_stage) for name in reading if reading[name] > 0}
     operators = [plan.pipeline.operator(id) for stage in part for id in stage.operators]
-    clocked = any(by_clock(operator) for operator in operators) or any(map(any, patience.values()))
+    clocked = any(map(looks_at_clock, operators)) or any(map(any, patience.values()))
     return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, patience, clocked)
 
 
