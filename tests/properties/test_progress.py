@@ -32,7 +32,7 @@ QUIET = Description(
 
 MUTANTS = [
     Mutant(Compiler, "_read", "text.add(2, f'advance_{number}(w)')", "text.add(2, f'now[{part.line}] = w')"),
-    Mutant(Inputs, "_control", "self.tell(stream, control.producer, control.watermark)", "pass"),
+    Mutant(Inputs, "_control", "self.tell(stream, control.producer, control.watermark, idle=control.idle)", "pass"),
     Mutant(Timeline, "_last", "self.now[index] != END", "False"),
 ]
 

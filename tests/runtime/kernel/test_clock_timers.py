@@ -129,7 +129,8 @@ WAITS = st.lists(
 
 def expected(waits: list[tuple[str, int, int, bool]]) -> list[tuple[int, str, str]]:
     """When which timers ring, by a plain list."""
-    now, due, rung = 0, {}, []
+    now, rung = 0, []
+    due: dict[tuple[str, str], int] = {}
 
     def ring(until: int) -> None:
         for (key, name), time in sorted(due.items(), key=lambda pair: (pair[1], pair[0])):
