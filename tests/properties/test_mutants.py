@@ -213,7 +213,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(Inputs, "_control", "len(ended) >= control.producers", "len(ended) >= 1"),
         # Time that does not wait for the slowest producer, or the oldest message under way.
         Mutant(Inputs, "_least", "min(told.values())", "max(told.values())"),
-        Mutant(Inputs, "_least", "len(told) >= self._expected.get(stream, 1)", "told"),
+        Mutant(Inputs, "_least", "len(told) < self._expected.get(stream, 1)", "not told"),
         Mutant(Cells, "floor", "found[0].watermark", "found[-1].watermark"),
         # A lost dead letter.
         Mutant(Failures, "_handle", "action == 'dead_letter'", "not self.letters and action == 'dead_letter'"),
@@ -254,12 +254,12 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("processors", STRAIGHT): [
         # Entries that are over too late or never, or that are not there again when a message fails.
         Mutant(Ageing, "get", "self._ttl <= self._turn.time", "self._ttl < self._turn.time"),
-        Mutant(ProcessOperator, "_run", "timestamp if timestamp > watermark else watermark", "watermark"),
+        Mutant(ProcessOperator, "add", "timestamp if timestamp > watermark else watermark", "watermark"),
         Mutant(ProcessOperator, "undo", "self._turn.journal = journal", "pass"),
         # Timers that fire when they were put off, in the wrong order, or twice.
-        Mutant(ProcessOperator, "advance", "left == time and due <= now", "left == time"),
+        Mutant(ProcessOperator, "_ring_up_to", "left == time and due <= now", "left == time"),
         Mutant(ProcessOperator, "_set_to", "sorted(", "list("),
-        Mutant(ProcessOperator, "_fire", "self._timers.times.delete(entry)", "pass"),
+        Mutant(ProcessOperator, "_fire", "timers.times.delete(entry)", "pass"),
         Mutant(TimersAtWork, "flush", "due < before[0]", "False"),
         Mutant(TimersAtWork, "flush", "self.reached + 1", "self.now + 1"),
     ],
@@ -278,7 +278,9 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(Layer, "settle", "self.complete = False", "pass"),
     ],
     ("late", RESTARTING): [Mutant(Inputs, "_known", " - entry.source.out_of_order", "")],
-    ("two streams", RESTARTING): [Mutant(Timeline, "restore", "min((", "max((")],
+    ("two streams", RESTARTING): [
+        Mutant(Timeline, "restore", "self._slowest(line)", "(max(self.now[at] for at in line.follows), False)")
+    ],
 }
 """Mistakes, by the cases that can show them and by who runs those."""
 
