@@ -64,7 +64,7 @@ test-quick: setup ## run the tests that need neither Spark nor Kafka nor patienc
 
 .PHONY: faults
 faults: setup broker-jars ## kill, lose, damage and stop all that can be, at length; takes about an hour
-	$(BIN)/python -m pytest tests/faults tests/properties/test_landing.py tests/properties/test_sent_commits.py --long -rP
+	$(BIN)/python -m pytest tests/faults tests/properties --long -rP
 
 .PHONY: broker
 broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address; Ctrl-C ends it
@@ -110,6 +110,10 @@ bench: setup broker-jars spark-jars ## measure both engines beside loops by hand
 bench-peers: setup broker-jars spark-jars ## measure the engines and Quix Streams, Bytewax, Faust and Pathway; an hour
 	$(BIN)/python -m benchmarks.environments
 	$(BIN)/python -m benchmarks --peers $(BENCH)
+
+.PHONY: nexmark
+nexmark: setup ## run the queries of Nexmark over a log, check their results, and tell how long they take
+	$(BIN)/python -m benchmarks.nexmark $(NEXMARK)
 
 .PHONY: soak
 soak: setup broker-jars ## run the local engine for ten minutes at half of its top rate, and see that nothing grows

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from broker import Broker
 from broker_jars import connector_jars, lacking
 from fluvial.runtime.needs import missing
+from how_many import AT_LENGTH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the tests that take minutes, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say so before tests are read: they ask how many examples to try."""
+    if config.getoption("--long"):
+        os.environ[AT_LENGTH] = "1"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

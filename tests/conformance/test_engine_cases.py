@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faults import Killed, dying_after
-from fluvial.dsl import MessageError, Pipeline, count, tumbling
+from fluvial.dsl import Context, KeyedProcessor, Message, MessageError, Pipeline, Timer, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
 from fluvial.runtime.kernel.inputs import Inputs
@@ -234,6 +234,29 @@ def test_m07_each_task_behind_a_border_follows_the_slowest_source() -> None:
         for partition, time in ((0, 1), (1, 2), (0, 4), (1, 3)):
             driver.send("in", 0, timestamp=time, partition=partition)
         assert sorted(message.timestamp for message in driver.read("out")) == [1, 2]
+
+
+class Ringing(KeyedProcessor[str, int, int]):
+    """Emits the time of each message once more, by a timer a ms later."""
+
+    def on_message(self, message: Message[int], context: Context[str]) -> None:
+        context.timers.set(str(message.value), message.timestamp + 1)
+
+    def on_timer(self, timer: Timer, context: Context[str]) -> list[int]:
+        del context
+        return [timer.time]
+
+
+def test_m09_what_time_lets_out_reaches_what_follows_before_time_does() -> None:
+    pipeline = Pipeline("ringing")
+    ringing = pipeline.stream("in", key=str, value=int).process(Ringing(), id="ringing")
+    ringing.window(tumbling(timedelta(milliseconds=10)), count(), id="window").send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        for time in (1, 8, 50):
+            driver.send("in", time, key="k", timestamp=time)
+        (pane,) = driver.read("out")
+    # The timers of 2 and 9 ring when time goes from 8 to 50, which is past the window's end.
+    assert (pane.value.window.end, pane.value.value) == (10, 2)
 
 
 def ended(producer: int, run: str = "run") -> bytes:

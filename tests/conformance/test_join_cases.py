@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conformance import Conformance, check, targets
+from conformance import Conformance, check, targets_of_state
 from fluvial.dsl import Pipeline, PipelineError
 from fluvial.dsl.message import Record
 
@@ -147,7 +147,7 @@ CASES = [
 ]
 
 
-@targets
+@targets_of_state
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

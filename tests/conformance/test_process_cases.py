@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from conformance import Conformance, check, targets
+from conformance import Conformance, check, targets_of_state
 from fluvial.dsl import Context, KeyedProcessor, MapState, Message, Pipeline, Tag, Tagged, Timer, ValueState
 from fluvial.dsl.message import Record
 
@@ -162,7 +162,7 @@ CASES = [
 ]
 
 
-@targets
+@targets_of_state
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conformance import Conformance, check, events, targets, told
+from conformance import Conformance, check, events, targets_of_state, told
 from fluvial.dsl import Pipeline, after, after_count, any_of, count, hopping, repeat, session, tumbling, unbounded
 from fluvial.dsl.windows import Assigner
 
@@ -205,7 +205,7 @@ CASES = [
 ]
 
 
-@targets
+@targets_of_state
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

@@ -14,9 +14,10 @@ from faults import Killed, dying_after
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.testing import PipelineDriver
+from how_many import examples
 from targets import PATIENT, driver_outputs, feed_whole
 
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=PATIENT)
+MANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=PATIENT)
 
 
 def drawn_results(data: st.DataObject) -> Any:

@@ -14,11 +14,12 @@ from comparing import assert_same
 from descriptions import Mode, build
 from fluvial.planner import Settings
 from fluvial.runtime.systems import LogSystem
+from how_many import examples
 from oracle import Outputs
 from several import at_each_turn, run_together
 from targets import PATIENT, outputs_of, write
 
-FEW = settings(max_examples=30, deadline=None, suppress_health_check=PATIENT)
+FEW = settings(max_examples=examples(30), deadline=None, suppress_health_check=PATIENT)
 
 
 def in_containers(case: Case, containers: int, deaths: Sequence[tuple[int, int]] = ()) -> Outputs:

@@ -22,6 +22,7 @@ from descriptions import (
     Source,
     WindowStep,
 )
+from how_many import examples
 from pipelines import Windows
 from spark_in_process import lowered
 from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_memory, on_spark
@@ -29,7 +30,7 @@ from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_m
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=PATIENT)
+MANY = settings(max_examples=examples(200), deadline=None, suppress_health_check=PATIENT)
 FEW = settings(MANY, max_examples=15)
 
 
@@ -49,7 +50,7 @@ def test_the_driver_and_the_local_engine_write_what_the_oracle_does(mode: Mode) 
 @pytest.mark.slow
 @pytest.mark.parametrize("windows", ["counts", "triggers"])
 def test_triggers_show_what_the_oracle_s_do(windows: Windows) -> None:
-    @settings(MANY, max_examples=100)
+    @settings(MANY, max_examples=examples(100))
     @given(cases("late", windows=windows))
     def check(case: Case) -> None:
         wanted = expected(case)
@@ -60,9 +61,9 @@ def test_triggers_show_what_the_oracle_s_do(windows: Windows) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mode", "examples"), [("on_time", 100), ("late", 300)])
-def test_joins_join_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
-    @settings(MANY, max_examples=examples)
+@pytest.mark.parametrize(("mode", "most"), [("on_time", 100), ("late", 300)])
+def test_joins_join_what_the_oracle_s_do(mode: Mode, most: int) -> None:
+    @settings(MANY, max_examples=examples(most))
     @given(cases(mode, joins=True))
     def check(case: Case) -> None:
         wanted = expected(case)
@@ -75,7 +76,7 @@ def test_joins_join_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
-    @settings(MANY, max_examples=100)
+    @settings(MANY, max_examples=examples(100))
     @given(cases(mode, tables=True, joins=True))
     def check(case: Case) -> None:
         wanted = expected(case)
@@ -86,9 +87,9 @@ def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mode", "examples"), [("on_time", 100), ("late", 200)])
-def test_processors_do_what_the_oracle_s_do(mode: Mode, examples: int) -> None:
-    @settings(MANY, max_examples=examples)
+@pytest.mark.parametrize(("mode", "most"), [("on_time", 100), ("late", 200)])
+def test_processors_do_what_the_oracle_s_do(mode: Mode, most: int) -> None:
+    @settings(MANY, max_examples=examples(most))
     @given(cases(mode, processors=True))
     def check(case: Case) -> None:
         wanted = expected(case)
@@ -167,7 +168,7 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @pytest.mark.slow
 @KINDS
 def test_spark_writes_what_the_oracle_does(kind: str, spark: "SparkSession") -> None:
-    @FEW
+    @settings(FEW, max_examples=8)
     @given(
         cases(
             "on_time",

@@ -13,6 +13,7 @@ from fluvial.runtime.kernel.entries import Shelf, Turn
 from fluvial.runtime.kernel.kept import at_work
 from fluvial.runtime.kernel.times import START
 from fluvial.runtime.state import MemoryStore
+from how_many import examples
 
 KEYS = st.sampled_from([b"", b"a", b"\0\0\0\1a", b"b"])
 NAMES = st.sampled_from([b"", b"a", b"aa", b"\0"]) | st.binary(max_size=1)
@@ -140,4 +141,4 @@ class StateMachine(RuleBasedStateMachine):
 
 
 TestStates = StateMachine.TestCase
-TestStates.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestStates.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)

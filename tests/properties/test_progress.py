@@ -16,6 +16,7 @@ from fluvial.runtime.kernel.code import Compiler
 from fluvial.runtime.kernel.inputs import Inputs
 from fluvial.runtime.kernel.timeline import Timeline
 from fluvial.runtime.testing import PipelineDriver
+from how_many import examples
 from mutants import Mutant, planted
 from oracle import Outputs
 from targets import PATIENT, driver_outputs, feed_whole
@@ -63,7 +64,7 @@ def missing(case: Case) -> str:
     return "\n".join(line for line in lines if line.startswith("  missing"))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=PATIENT)
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=PATIENT)
 @given(cases("on_time", max_steps=6, max_records=12))
 def test_what_is_due_is_written_before_the_end(case: Case) -> None:
     assert not missing(case)

@@ -16,11 +16,12 @@ from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
 from fluvial.runtime.local import engine
+from how_many import examples
 from sending import FOREVER, Killed, SendingSystem
 from targets import PATIENT, outputs_of, write
 
 OFTEN = timedelta(0)
-MANY = settings(max_examples=80, deadline=None, suppress_health_check=PATIENT)
+MANY = settings(max_examples=examples(80), deadline=None, suppress_health_check=PATIENT)
 
 
 def run_to_end(case: Case, system: SendingSystem, guarantee: Guarantee) -> None:

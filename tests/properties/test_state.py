@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fluvial.runtime.kernel.state import KeyedState, TimedState
 from fluvial.runtime.state import MemoryStore
+from how_many import examples
 
 KEYS = st.sampled_from([b"", b"a", b"b", b"\xff"])
 TIMES = st.sampled_from([-(2**40), -1, 0, 7, 2**41])
@@ -87,4 +88,4 @@ class StateMachine(RuleBasedStateMachine):
 
 
 TestState = StateMachine.TestCase
-TestState.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestState.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)

@@ -82,7 +82,16 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
     "spark-log": (on_spark_log, (pytest.mark.spark, pytest.mark.slow)),
 }
 
-targets = pytest.mark.parametrize("target", [pytest.param(name, marks=marks) for name, (_, marks) in TARGETS.items()])
+
+def _targets(*rare: str) -> pytest.MarkDecorator:
+    """All targets; the rare ones only at length."""
+    marks = {name: [*marks, *([pytest.mark.long] if name in rare else [])] for name, (_, marks) in TARGETS.items()}
+    return pytest.mark.parametrize("target", [pytest.param(name, marks=found) for name, found in marks.items()])
+
+
+targets = _targets()
+targets_of_state = _targets("spark-kafka")
+"""For cases about what operators keep: between Spark's sources and its sinks they meet nothing of Kafka's."""
 
 
 def check(case: Conformance, target: str, request: Any) -> None:

@@ -12,7 +12,7 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys(("R18", "R19", "R20", "R26", "C01", "C02", "C03", "O10", "O11", "O13", "O14"), INTERNAL),
     **dict.fromkeys(("C06",), "a commit is not asked for by messages here"),
     **dict.fromkeys(("O02", "O04", "O05", "O06", "O08"), "start points and resets are a later feature"),
-    **dict.fromkeys(("M09", "M10"), INTERNAL),
+    **dict.fromkeys(("M10",), INTERNAL),
     **dict.fromkeys(("EL02", "EL03"), GROUPING),
     **dict.fromkeys(("P15", "P17"), INTERNAL),
     **dict.fromkeys(("EL01", "EL04", "EL06", "EL07", "EL08", "EL09", "EL11", "EL12", "EL14", "EL20"), ELASTICITY),

@@ -180,5 +180,5 @@ def test_a_circle_of_stages_is_refused(tmp_path: Path, spark: "SparkSession") ->
     pipeline = Pipeline("circle")
     lines = pipeline.stream("lines", value=str)
     lines.merge(lines.partition_by(key_of, id="by-name", key_type=str)).send_to("out")
-    with pytest.raises(UnsupportedError, match="from behind a partition_by with others from before it"):
+    with pytest.raises(UnsupportedError, match="from behind a partition_by together with others from before it"):
         run(pipeline, engine="spark", system=written(tmp_path, ["a 1"]), until="end", spark=spark)

@@ -13,6 +13,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.systems.contract import StreamPartition
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem, frames
 from fluvial.runtime.systems.log.transaction import LogTransaction
+from how_many import examples
 
 PARTITIONS: list[StreamPartition] = [("clicks", 0), ("clicks", 1), ("visits", 0)]
 TASKS = ["one", "two"]
@@ -144,4 +145,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLog = LogMachine.TestCase
-TestLog.settings = settings(max_examples=100, stateful_step_count=40)
+TestLog.settings = settings(max_examples=examples(100), stateful_step_count=40)

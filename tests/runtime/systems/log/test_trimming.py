@@ -17,6 +17,7 @@ from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
 from fluvial.runtime.systems.log.transaction import LogTransaction
+from how_many import examples
 
 Numbered = Callable[..., list[Record]]
 
@@ -217,4 +218,4 @@ class TrimmingMachine(RuleBasedStateMachine):
 
 
 TestTrimming = TrimmingMachine.TestCase
-TestTrimming.settings = settings(max_examples=100, stateful_step_count=40)
+TestTrimming.settings = settings(max_examples=examples(100), stateful_step_count=40)
