@@ -33,9 +33,11 @@ def filled(folder: Path, found: Records) -> LogSystem:
 def written(system: LogSystem) -> list[dict[str, object]]:
     """The results of a query, decoded."""
     ends = system.admin().ends(RESULT)
-    consumer = system.consumer(max_records=1 << 30)
+    consumer = system.consumer()
     consumer.assign({(RESULT, number): 0 for number in range(len(ends))})
-    values = [record[1] or b"" for batch in consumer.poll() for record in batch.records]
+    values: list[bytes] = []
+    while len(values) < sum(ends):
+        values += [record[1] or b"" for batch in consumer.poll() for record in batch.records]
     return [msgspec.json.decode(value) for value in values]
 
 
