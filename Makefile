@@ -53,10 +53,10 @@ test: setup broker-jars spark-jars ## run every test, with branch coverage; thos
 	$(BIN)/python -m coverage report --fail-under=94
 
 test-on-spark:
-	COVERAGE_FILE=.coverage.spark $(BIN)/python -u -m pytest -m spark --cov --cov-report= 2>&1 | sed -u 's/^/on spark  | /'
+	COVERAGE_FILE=.coverage.spark $(BIN)/python -u -m pytest -m spark --durations=20 --cov --cov-report= 2>&1 | sed -u 's/^/on spark  | /'
 
 test-elsewhere:
-	COVERAGE_FILE=.coverage.others $(BIN)/python -u -m pytest -m "not spark" --cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
+	COVERAGE_FILE=.coverage.others $(BIN)/python -u -m pytest -m "not spark" --durations=20 --cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
 
 .PHONY: test-quick
 test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
