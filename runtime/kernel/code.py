@@ -167,7 +167,8 @@ class Compiler:
 
     def _after_firing(self, id: str) -> None:
         """What follows a pane, a joined row, a change of a table, or what a processor emits: a dispatch of its own."""
-        if not self.shape.followers[id]:  # a table may be there to be looked up alone
+        looked_up = isinstance(self.shape.operators[id], ops.TableOf | ops.JoinTables)
+        if looked_up and not self.shape.followers[id]:  # it may be there for nothing else
             return
         number = self.number[id]
         part = self._part(id, f"now[{self.shape.line_out[id]}]")

@@ -38,7 +38,8 @@ def named(action: str, name: str | None) -> str:
 
 def joined(how: Any = "inner", **options: Any) -> Pipeline:
     pipeline = Pipeline("named", on_error=dead_letter())
-    users = pipeline.remote_table("users", **{"read": fetch, **options})
+    given: dict[str, Any] = {"read": fetch, **options}
+    users = pipeline.remote_table("users", **given)
     clicks = pipeline.stream("clicks", key=str, value=str)
     clicks.join(users, named, id="named", how=how).send_to("named")
     return pipeline
