@@ -24,6 +24,12 @@ def explain(wrong: str, expected: str, remedy: str = "", at: object = None) -> s
     return f"{text}\n  to do: {remedy}" if remedy else text
 
 
+def one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+    """Refuse a word that is none of those that are known."""
+    expected = " or ".join(f'"{word}"' for word in known)
+    require(given in known, PipelineError, f"{what}={given!r}", expected)
+
+
 def millis(what: str, duration: timedelta, *, least: int = 0) -> int:
     """A duration as whole milliseconds; anything but a timedelta of at least `least` ms is refused."""
     good = isinstance(duration, timedelta) and duration // timedelta(milliseconds=1) >= least

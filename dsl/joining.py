@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, get_args
 
-from .checks import function, millis, require
+from .checks import function, millis, one_of, require
 from .errors import PipelineError
 from .operators import How, Lookup, Retain, Time
 
@@ -23,9 +23,9 @@ def checked_join(
 ) -> dict[str, Any]:
     """The fields of a join of streams but its inputs; raises PipelineError for arguments that make no join."""
     function(what, fn)
-    _one_of(f"{what}: how", how, get_args(How))
-    _one_of(f"{what}: retain", retain, get_args(Retain))
-    _one_of(f"{what}: time", time, get_args(Time))
+    one_of(f"{what}: how", how, get_args(How))
+    one_of(f"{what}: retain", retain, get_args(Retain))
+    one_of(f"{what}: time", time, get_args(Time))
     wrong, remedy = f"{what} has no within=", "pass within=timedelta(minutes=10)"
     require(within is not None, PipelineError, wrong, "how far apart in time two rows may be", remedy)
     # An entry of `within` is past it already where rows expire, so none would ever join.
@@ -45,17 +45,12 @@ def checked_lookup(
     wrong = f'{what} with a table: how="outer"'
     expected = '"inner" or "left", for rows wait for no message'
     require(how != "outer", PipelineError, wrong, expected, "join the table's .changes() with the stream within a time")
-    _one_of(f"{what}: how", how, get_args(Lookup))
+    one_of(f"{what}: how", how, get_args(Lookup))
     return {"fn": fn, "how": how}
 
 
 def checked_tables(what: str, fn: Callable[[Any, Any], Any], how: How) -> dict[str, Any]:
     """The same of a join of two tables."""
     function(what, fn)
-    _one_of(f"{what}: how", how, get_args(How))
+    one_of(f"{what}: how", how, get_args(How))
     return {"fn": fn, "how": how}
-
-
-def _one_of(what: str, given: str, known: tuple[str, ...]) -> None:
-    expected = " or ".join(f'"{word}"' for word in known)
-    require(given in known, PipelineError, f"{what}={given!r}", expected)

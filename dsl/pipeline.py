@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import operators as ops
+from .calling import MOST_IN_FLIGHT, TIMEOUT
 from .checks import explain, function, millis, operator_id, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
@@ -176,8 +177,8 @@ class Pipeline:
         *,
         read: Callable[[Any], Awaitable[Any]],
         write: Callable[..., Awaitable[Any]] | None = None,
-        max_in_flight: int = 100,
-        timeout: timedelta = timedelta(seconds=60),
+        max_in_flight: int = MOST_IN_FLIGHT,
+        timeout: timedelta = TIMEOUT,
         retry: Retry = Retry(),  # noqa: B008 - frozen
         reads_per_second: float | None = None,
         writes_per_second: float | None = None,

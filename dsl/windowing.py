@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from .aggregates import Aggregate
-from .checks import millis, require, stream_name
+from .checks import millis, one_of, require, stream_name
 from .errors import PipelineError
 from .operators import Time
 from .triggers import Trigger
@@ -42,8 +42,7 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
     wrong = f"{what}: sessions merge, {aggregate.name} cannot"
     require(good, PipelineError, wrong, "an aggregate with merge", remedy)
     lateness = millis(f"{what}: lateness", given.lateness)
-    good = given.time in get_args(Time)
-    require(good, PipelineError, f"{what}: time={given.time!r}", '"event" or "processing"')
+    one_of(f"{what}: time", given.time, get_args(Time))
     _check_lateness(given, lateness)
     _check_triggers(given, lateness)
     if given.late_to is not None:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ..dsl.operators import Source
 from ..planner.plan import Plan
+from .kernel.shape import looks_at_clock
 from .streams import bootstrap_streams
 
 
@@ -57,8 +59,9 @@ def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
 
 
 def _by_clock(plan: Plan, _: str) -> Iterable[str]:
-    clocked = [operator.id for operator in plan.operators if "processing" in operator.details.get("time", "")]
-    return [*clocked, *(operator.id for operator in plan.operators if "idle_after" in operator.details)]
+    operators = plan.pipeline.operators
+    waiting = [op.id for op in operators if isinstance(op, Source) and op.idle_after is not None]
+    return [*(op.id for op in operators if looks_at_clock(op)), *waiting]
 
 
 _LEAVING = ("output", "late", "dead-letters")

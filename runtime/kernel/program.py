@@ -46,9 +46,13 @@ class Program:
     @property
     def clocked(self) -> bool:
         """Whether it must be told the processing time."""
-        sources = [entry.source for entry in self.shape.entries.values() if entry.source is not None]
-        waits = any(source.idle_after is not None for source in sources)
-        return waits or any(map(looks_at_clock, self.shape.operators.values()))
+        return self.may_idle or any(map(looks_at_clock, self.shape.operators.values()))
+
+    @property
+    def may_idle(self) -> bool:
+        """Whether it matters to time that nothing comes in some source."""
+        sources = [entry.source for entry in self.shape.entries.values()]
+        return any(source is not None and source.idle_after is not None for source in sources)
 
 
 def compile_stage(

@@ -125,7 +125,7 @@ class Container:
             now = self._wall()
             for task in self._clocked:
                 if task.name not in self._draining:
-                    task.tell_clock(now, self._telling.behind(task))
+                    task.tell_clock(now, self._telling.behind(task) if task.may_idle else None)
 
     def _trim(self) -> None:
         """Let go of what all tasks have passed of the streams between them."""

@@ -64,6 +64,7 @@ class LocalTask:
         found = found.within(run.id)
         self._run = run
         self._program = program
+        self.may_idle = program.may_idle
         self._store = home.store
         self.inputs = [name for name in stage.inputs if number < run.plan.stream(name).partitions]
         self._queues = {name: _Queue() for name in self.inputs}
@@ -150,7 +151,7 @@ class LocalTask:
     def tell_clock(self, now: int, unread: Collection[str] | None) -> None:
         """It is now this time, in ms since epoch; `unread` are the inputs that hold messages which were not read yet,
         None where that is not known."""
-        queued = [stream for stream, queue in self._queues.items() if queue.batches]
+        queued = (stream for stream, queue in self._queues.items() if queue.batches)
         self.work.tell_clock(now, None if unread is None else {*unread, *queued})
 
     @property

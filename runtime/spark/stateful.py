@@ -184,9 +184,9 @@ class _StageAtWork:
     def _rest(self, heard: Set[tuple[str, int]]) -> None:
         """Sources that were not heard of for long enough are idle, and their time goes on with the clock."""
         now, inputs = self._clock, self.task.inputs
-        kept = self._pages.index.heard.setdefault(self._stage.id, {})
+        kept, known_of = self._pages.index.heard.setdefault(self._stage.id, {}), self.task.position().producers
         for stream in self._stage.inputs:
-            since, told = kept.setdefault(stream, {}), self.task.position().producers.get(stream, {})
+            since, told = kept.setdefault(stream, {}), known_of.get(stream, {})
             for producer, patience in enumerate(self._levels.patience[stream]):
                 if patience is None:
                     continue

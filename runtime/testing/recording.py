@@ -9,6 +9,7 @@ from ...dsl import operators as ops
 from ...dsl.checks import millis
 from ...dsl.message import Headers, Message, Record
 from ...planner.plan import Plan, StreamKind
+from ..kernel.shape import by_clock
 from .driver import PipelineDriver
 from .noting import readers
 
@@ -101,7 +102,7 @@ class Recorder:
         self._taken = dict.fromkeys(self._lanes, 0)
         self._keeps = next((operator.id for operator in driver.plan.pipeline.operators if _waits(operator)), None)
         kept = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
-        self._clocked = isinstance(kept, ops.WindowBy | ops.JoinStreams) and kept.time == "processing"
+        self._clocked = kept is not None and by_clock(kept)
         self._late: Mapping[str, int] = {}
         self._failed: Mapping[str, int] = {}
         self._steps: list[Step] = []
