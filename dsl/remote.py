@@ -13,29 +13,23 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Batching:
-    """How many keys are read or written in one call, and how long the first of them waits for others, in ms."""
-
-    size: int
-    delay_ms: int
-
-
 @dataclass(frozen=True, slots=True, init=False)
 class Batch:
     """Lets a remote table read and write many keys with one call: `size` of them, or those that have come `delay` after
     the first.
 
-    >>> Batch(size=50, delay=timedelta(milliseconds=5)).batching.delay_ms
+    >>> Batch(size=50, delay=timedelta(milliseconds=5)).delay_ms
     5
     """
 
-    batching: Batching
+    size: int
+    delay_ms: int
 
     def __init__(self, *, size: int = 100, delay: timedelta = timedelta(milliseconds=10)) -> None:
         good = isinstance(size, int) and size >= 1
         require(good, PipelineError, f"Batch: size={size!r}", "a number of keys, 1 or more")
-        object.__setattr__(self, "batching", Batching(size, millis("Batch: delay", delay)))
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "delay_ms", millis("Batch: delay", delay))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -76,14 +70,13 @@ class RemoteTable(Generic[K, R]):
     retry: Retry
     reads_per_second: float | None
     writes_per_second: float | None
-    cache_size: int
-    cache_ttl_ms: int | None
-    batching: Batching | None
+    cache: Cache | None
+    batch: Batch | None
 
     @property
     def longest_ms(self) -> int:
         """How long an answer may take, in ms: all attempts and pauses, and the wait for a batch."""
-        return self.retry.longest_ms(self.timeout_ms) + (self.batching.delay_ms if self.batching else 0)
+        return self.retry.longest_ms(self.timeout_ms) + (self.batch.delay_ms if self.batch else 0)
 
     def __repr__(self) -> str:
         return f"RemoteTable({self.name!r})"
@@ -151,7 +144,6 @@ def checked_remote(
         retry,
         rates["reads_per_second"],
         rates["writes_per_second"],
-        0 if cache is None else cache.size,
-        None if cache is None else cache.ttl_ms,
-        None if batch is None else batch.batching,
+        cache,
+        batch,
     )

@@ -116,10 +116,10 @@ def _async(op: ops.AsyncFlatMap) -> dict[str, str]:
 def _remote(table: RemoteTable[Any, Any]) -> dict[str, str]:
     found = {"table": table.name, "max_in_flight": str(table.max_in_flight), "timeout": duration(table.timeout_ms)}
     found["attempts"] = str(table.retry.attempts)
-    if table.batching is not None:
-        found["batch"] = f"{table.batching.size} keys, {duration(table.batching.delay_ms)}"
-    if table.cache_size:
-        found["cache"] = f"{table.cache_size} rows"
+    if table.batch is not None:
+        found["batch"] = f"{table.batch.size} keys, {duration(table.batch.delay_ms)}"
+    if table.cache is not None:
+        found["cache"] = f"{table.cache.size} rows"
     return found
 
 

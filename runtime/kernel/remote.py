@@ -11,7 +11,8 @@ from itertools import count
 from typing import Any
 
 from ...dsl.policy import Retry
-from ...dsl.remote import Batching, RemoteTable
+from ...dsl.remote import Batch, RemoteTable
+from ...dsl.remote import Cache as CacheRules
 
 _MISSING: Any = object()
 
@@ -36,11 +37,11 @@ class Rate:
 
 
 class Cache:
-    """The rows read or written last, at most `size`, each for at most `ttl` seconds; not that a key has none."""
+    """The rows that were read or written last, as many and as long as the rules say; not that a key has none."""
 
-    def __init__(self, size: int, ttl: float | None) -> None:
-        self._size = size
-        self._ttl = float("inf") if ttl is None else ttl
+    def __init__(self, rules: CacheRules | None) -> None:
+        self._size = 0 if rules is None else rules.size
+        self._ttl = float("inf") if rules is None or rules.ttl_ms is None else rules.ttl_ms / 1000
         self._rows: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
 
     def get(self, key: Any) -> Any:
@@ -92,9 +93,9 @@ class Batches:
     """Gathers what is asked for into calls: a call is made when `size` keys are waiting, or `delay` seconds after the
     first of them. Who asks for the same key shares its answer; of what is written to a key the last counts."""
 
-    def __init__(self, batching: Batching, make: Callable[[dict[Any, Any]], Awaitable[Mapping[Any, Any]]]) -> None:
-        self._size = batching.size
-        self._delay = batching.delay_ms / 1000
+    def __init__(self, batch: Batch, make: Callable[[dict[Any, Any]], Awaitable[Mapping[Any, Any]]]) -> None:
+        self._size = batch.size
+        self._delay = batch.delay_ms / 1000
         self._make = make
         self._open: dict[Any, Any] = {}
         self._answer: asyncio.Future[Mapping[Any, Any]] | None = None
@@ -141,12 +142,12 @@ class Remote:
 
     def __init__(self, table: RemoteTable[Any, Any]) -> None:
         self._table = table
-        self._cache = Cache(table.cache_size, None if table.cache_ttl_ms is None else table.cache_ttl_ms / 1000)
+        self._cache = Cache(table.cache)
         timeout = table.timeout_ms / 1000
         self._reads = Calls(Rate(table.reads_per_second), table.retry, timeout)
         self._writes = Calls(Rate(table.writes_per_second), table.retry, timeout)
-        self._asked = Batches(table.batching, self._read_many) if table.batching else None
-        self._told = Batches(table.batching, self._write_many) if table.batching else None
+        self._asked = Batches(table.batch, self._read_many) if table.batch else None
+        self._told = Batches(table.batch, self._write_many) if table.batch else None
         self._written = 0  # how many rows were written so far
         self._last: dict[Any, asyncio.Future[None]] = {}  # the last write of each key that is under way
 
