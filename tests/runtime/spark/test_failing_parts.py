@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 from pyspark.errors import StreamingQueryException
 
 from fluvial.dsl import FluvialError, MessageError, PipelineError, SystemProblem
-from fluvial.runtime.spark import engine
+from fluvial.runtime.spark.running import STARTS, run_queries
 
 
 class Query:
@@ -60,7 +60,7 @@ class Watch:
 
 def test_a_query_that_fails_ends_the_run() -> None:
     going_on, watch = Query(None), Watch()
-    run_all: Any = engine._run_all
+    run_all: Any = run_queries
     with pytest.raises(SystemProblem, match="lost its way"):
         run_all([lambda: going_on, lambda: Query(StreamingQueryException("lost its way"))], begun, STOPPABLE, watch)
     assert (watch.turns, going_on.isActive) == (1, False)
@@ -72,7 +72,7 @@ def test_a_query_that_does_not_start_ends_those_that_have() -> None:
     def refuse() -> Query:
         raise OSError("no room for its checkpoint")
 
-    run_all: Any = engine._run_all
+    run_all: Any = run_queries
     with pytest.raises(OSError, match="no room"):
         run_all([lambda: going_on, refuse], begun, STOPPABLE, Watch())
     assert not going_on.isActive
@@ -97,7 +97,7 @@ def traceback_of(error: Exception) -> str:
     ],
 )
 def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError) -> None:
-    run_all: Any = engine._run_all
+    run_all: Any = run_queries
     with pytest.raises(FluvialError) as raised:
         run_all([lambda: Query(StreamingQueryException(traceback_of(error)))], begun, STOPPABLE, Watch())
     assert (type(raised.value), str(raised.value)) == (type(error), str(error))
@@ -106,6 +106,39 @@ def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError
 def test_the_error_that_was_raised_last_comes_back() -> None:
     first = "fluvial.dsl.errors.SystemProblem: no disk\n\nThe above exception was the direct cause of the following "
     text = f"{first}exception:\n\n{traceback_of(MessageError('map failed'))}"
-    run_all: Any = engine._run_all
+    run_all: Any = run_queries
     with pytest.raises(MessageError, match=r"\Amap failed\Z"):
         run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Watch())
+
+
+SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: Python worker failed to connect back. SQLSTATE: XXKST"
+
+
+@pytest.mark.parametrize("failures", range(STARTS))
+def test_a_query_whose_python_came_up_too_slowly_is_begun_again(
+    failures: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[Query] = []
+
+    def slowly_at_first() -> Query:
+        made.append(Query(StreamingQueryException(SLOW) if len(made) < failures else None))
+        return made[-1]
+
+    run_all: Any = run_queries
+    run_all([lambda: Query(None), slowly_at_first], begun, STOPPABLE, Watch())
+    assert len(made) == failures + 1
+    assert len(caplog.records) == failures
+    assert not any(query.isActive for query in made)
+
+
+def test_what_never_comes_up_in_time_ends_the_run() -> None:
+    made: list[Query] = []
+
+    def too_slowly() -> Query:
+        made.append(Query(StreamingQueryException(SLOW)))
+        return made[-1]
+
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem, match=rf"begun {STARTS} times[\s\S]*cores to spare"):
+        run_all([lambda: Query(None), too_slowly], begun, STOPPABLE, Watch())
+    assert len(made) == STARTS

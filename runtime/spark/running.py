@@ -1,0 +1,115 @@
+"""Running queries until all have ended: what one fails with becomes an error of ours, unless it is begun again."""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Sequence
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ...dsl.checks import explain
+from ...dsl.errors import FluvialError, MessageError, PipelineError, SystemProblem, UsageError
+from .connection import Connection
+from .part import Part
+from .watch import Watch
+
+POLL_SECONDS = 0.2
+STOP_SECONDS = 0.02
+
+STARTS = 4
+"""How often at most a query is begun whose Python processes come up too slowly."""
+
+_TOO_SLOWLY = "Python worker failed to connect back"
+"""What Spark says when a process in which a source lives is not up within ten seconds, for which it has no setting. A
+machine that is busy at that moment is no reason to end a run: from its checkpoint the query can be begun again."""
+
+_log = logging.getLogger(__name__)
+
+
+def run_queries(
+    parts: Sequence[Part], begin: Callable[[Part], StreamingQuery], connection: Connection, watch: Watch
+) -> None:
+    """Start the queries and wait for their end. One that fails, be it to start, ends all."""
+    queries: list[StreamingQuery] = []
+    starts = [1] * len(parts)
+    try:
+        for part in parts:
+            queries.append(begin(part))
+        while not watch.stop():
+            _await_any(queries)
+            active = any(query.isActive for query in queries)
+            slow = [number for number, query in enumerate(queries) if starts[number] < STARTS and _was_slow(query)]
+            for number in slow:
+                _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
+                queries[number] = begin(parts[number])
+                starts[number] += 1
+            if not slow:
+                _raise_any(queries)
+                if not active:
+                    break
+            watch.tell()
+        for part, query in zip(parts, queries, strict=True):
+            while query.isActive and not connection.may_stop(part):
+                time.sleep(STOP_SECONDS)
+            query.stop()
+        _raise_any(queries)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def _await_any(queries: Sequence[StreamingQuery]) -> None:
+    active = next((query for query in queries if query.isActive), None)
+    if active is not None:
+        try:
+            active.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]
+        except StreamingQueryException:
+            return  # told by `exception`, with those of the other queries
+
+
+def _failed(query: StreamingQuery) -> Exception | None:
+    return None if query.isActive else query.exception()
+
+
+def _was_slow(query: StreamingQuery) -> bool:
+    return _TOO_SLOWLY in str(_failed(query))
+
+
+def _raise_any(queries: Sequence[StreamingQuery]) -> None:
+    """Raise what a query has failed with, whatever the others do."""
+    for query in queries:
+        if (error := _failed(query)) is not None:
+            raise _problem(error)
+
+
+_RAISED = re.compile(
+    r"^fluvial\.dsl\.errors\.(\w+): (.*?)"
+    r"(?=\n\s*(?:at org\.|SQLSTATE|JVM stack|Driver stack|The above exception was|During handling of the above)|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_KINDS: dict[str, type[FluvialError]] = {
+    kind.__name__: kind for kind in (MessageError, PipelineError, SystemProblem, UsageError)
+}
+
+_GONE = "failOnDataLoss"
+"""What Spark's connector to Kafka advises to set where messages are gone."""
+
+
+def _problem(error: Exception) -> FluvialError:
+    """Spark's error as ours: what was raised in a worker comes back as the text of a traceback."""
+    text = str(error)
+    found = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
+    if found:
+        kind, told = found[-1]
+        return kind(told.strip())
+    told = text.partition("\n=== Streaming Query ===")[0].strip()
+    if _GONE in told:
+        remedy = "remove the pipeline's folder of checkpoints on Spark, to begin again with what is left"
+        wrong = f"messages are gone that were still to be read: {told.partition('Reason:')[2].strip() or told}"
+        return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
+    if _TOO_SLOWLY in told:
+        wrong = f"the query on Spark was begun {STARTS} times, and each time a Python process was not up within 10 s"
+        remedy = "run it where there are cores to spare: Spark has no setting for this"
+        return SystemProblem(explain(wrong, "Python processes that start in a second or two", remedy))
+    return SystemProblem(f"the query on Spark has failed: {told}")
