@@ -150,7 +150,8 @@ def _window(
         fail=task.emitter(partial(task.fail_firing, operator.id)),
         late=_late(task, operator, flow.value),
         rouse=_rouse(task, operator),
-        firing=partial(task.timeline.firing, line),
+        firing=partial(task.firing, line),
+        relieve=task.relieve,
     )
     made: StatefulOperator
     if operator.trigger is None and operator.late_trigger is None:
@@ -212,7 +213,7 @@ def _join(
         fail=task.emitter(partial(task.fail_firing, id)),
         late=late,
         rouse=_rouse(task, operator),
-        firing=partial(task.timeline.firing, shape.line_out[id]),
+        firing=partial(task.firing, shape.line_out[id]),
     )
     return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
 
@@ -231,7 +232,7 @@ def _process(
         emit=task.emitter(emit),
         fail=task.emitter(partial(task.fail_firing, operator.id)),
         rouse=task.timeline.rouse,
-        firing=partial(task.timeline.firing, shape.line_out[operator.id]),
+        firing=partial(task.firing, shape.line_out[operator.id]),
         clock=lambda: task.timeline.clock,
     )
     made = ProcessOperator(context)

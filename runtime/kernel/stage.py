@@ -23,6 +23,9 @@ from .stateful import StatefulOperator
 from .timeline import Timeline
 from .times import START
 
+MUCH = 1000
+"""Results that are taken before more are made."""
+
 DEAD_LETTERS = "dead-letters"
 """Stands for an operator where `take` gives dead letters."""
 
@@ -48,6 +51,8 @@ class StageTask:
 
     `empty` says that nothing is kept in `below`, which saves reading there.
 
+    `relief` is called when much is to be taken, in the middle of a firing.
+
     Feed it with `feed`, take what it made with `take`; `changes` and `position()` are what a commit must keep.
     """
 
@@ -63,6 +68,7 @@ class StageTask:
         accepts: Accepts = _every,
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
+        relief: Callable[[], None] | None = None,
     ) -> None:
         position = position or Position()
         self.program = program
@@ -81,6 +87,7 @@ class StageTask:
         self.timeline = Timeline(program.shape.lines, self.cells.floor, eager=timed)
         opened = self.cells.opened
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)
+        self._relief = relief
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
         self.inputs.end_again()
 
@@ -252,6 +259,16 @@ class StageTask:
             if not self.program.asynchronous:
                 raise
             self.error = self.error or raised
+
+    def firing(self, line: int, time: int) -> None:
+        """A stateful operator is about to fire what was due at a time."""
+        self.relieve()
+        self.timeline.firing(line, time)
+
+    def relieve(self) -> None:
+        """Much may have been made since the last message: let those who take it have their turn."""
+        if self._relief is not None and sum(map(len, self.outputs.values())) >= MUCH:
+            self._relief()
 
     def emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
         """Hands on what a stateful operator emits, or its failure; what a message has let fire not before all that the

@@ -17,8 +17,9 @@ import msgspec
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 
-Change = tuple[bytes, bytes, bytes | None]
-"""A key of a task's state, as the prefix of its kind and the rest, and its new value; None deletes it."""
+Change = tuple[bytes, bytes | None, bytes | None]
+"""A key of a task's state, as the prefix of its kind and the rest, and its new value; None deletes it. Without a key
+all that the prefix has is deleted, which may be more than fits in memory."""
 
 _MISSING: Any = object()
 _TIME = Layout(">Q")
@@ -34,7 +35,7 @@ class Bytes(Protocol):
     def get(self, prefix: bytes, key: bytes) -> bytes | None: ...
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The entries under a prefix: (key without the prefix, value)."""
+        """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
         ...
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
@@ -132,25 +133,35 @@ class Layer:
         return take_back
 
     def items(self) -> Iterator[tuple[bytes, Any]]:
-        """All keys and values, in the order of the keys."""
+        """All keys and values that there are now, in the order of the keys. Those below are read on the way: they may
+        be more than fit in memory."""
         found = {**self.clean, **self.fresh}
-        if not self.complete:
-            for name, data in self._below.scan(self.prefix):
-                if name not in found and name not in self._gone:
-                    found[name] = self._decoded(data)
         # Keys alone are sorted faster than pairs.
-        return iter([(key, found[key]) for key in sorted(found)])
+        held = [(key, found[key]) for key in sorted(found)]
+        return iter(held) if self.complete else self._with_below(held)
+
+    def _with_below(self, held: list[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
+        """What is in memory, and between it what is below alone."""
+        at, gone = 0, self._gone
+        for key, data in self._below.scan(self.prefix):
+            while at < len(held) and held[at][0] < key:
+                yield held[at]
+                at += 1
+            # What is in memory is newer.
+            if key not in gone and not (at < len(held) and held[at][0] == key):
+                yield key, self._decoded(data)
+        yield from held[at:]
 
     @property
     def changed(self) -> int:
         """How many values `changes` would hand over, about."""
         return len(self.fresh) + len(self._gone)
 
-    def written(self) -> set[bytes]:
-        """The keys that the bytes below have."""
+    def forgotten(self) -> list[Change]:
+        """The changes that delete what the bytes below have."""
         if self.complete:
-            return {*self.clean, *self._gone}
-        return {key for key, _ in self._below.scan(self.prefix)}
+            return [(self.prefix, key, None) for key in {*self.clean, *self._gone}]
+        return [(self.prefix, None, None)]
 
     def changes(self) -> Iterator[Change]:
         for key in self._gone:
@@ -228,7 +239,7 @@ class TimedState:
         self._codec = Codec(kind)
         self._absent = absent
         self._on_new = on_new
-        self._dropped: list[tuple[bytes, set[bytes]]] = []
+        self._dropped: list[Change] = []
         self.at: dict[int, Layer] = {}
         self._order: list[int] = []  # a heap of its times; those that are no longer in use leave it late
         for time in [] if complete else self._stored_times():
@@ -273,20 +284,17 @@ class TimedState:
     def drop(self, time: int) -> None:
         """Forget a time and its values."""
         layer = self.at.pop(time)
-        if keys := layer.written():
-            self._dropped.append((layer.prefix, keys))
+        self._dropped += layer.forgotten()
         # It and its values refer to each other, so they would stay until the garbage collector's last round.
         layer.fresh.clear()
 
     @property
     def changed(self) -> int:
         """How many values `changes` would hand over, about."""
-        return sum(layer.changed for layer in self.at.values()) + sum(len(keys) for _, keys in self._dropped)
+        return sum(layer.changed for layer in self.at.values()) + len(self._dropped)
 
     def changes(self) -> Iterator[Change]:
-        for prefix, keys in self._dropped:
-            for key in keys:
-                yield prefix, key, None
+        yield from self._dropped
         for layer in self.at.values():
             yield from layer.changes()
 

@@ -63,6 +63,14 @@ class TumblingOperator:
         if not self._context.accumulate:
             self._state.at[end].delete(key)
 
+    def _fire_all(self, end: int) -> None:
+        """Show the panes on time of all keys."""
+        window = Window(end - self._size, end)
+        for key, accumulator in self._context.in_pieces(self._state.at[end].items()):
+            self._pane(key, window, accumulator, "on_time")
+        if not self._context.accumulate:
+            self._state.drop(end)
+
     def advance(self, watermark: int) -> None:
         if watermark < self.wake():
             self._fired = watermark
@@ -71,9 +79,8 @@ class TumblingOperator:
             if self._fired < end <= watermark:
                 self._context.firing(end)
                 self._fired = end
-                for key, accumulator in self._state.at[end].items():
-                    self._fire(end, key, accumulator, "on_time")
-            if end + self._lateness <= watermark:
+                self._fire_all(end)
+            if end + self._lateness <= watermark and end in self._state.at:
                 self._state.drop(end)
         if watermark < END:
             self._fired = watermark

@@ -119,8 +119,7 @@ class WatchedOperator:
         return take_back
 
     def _show(self, end: int, key: bytes, held: Held[Any], kind: PaneKind) -> None:
-        timestamp = held.latest if self._for_ever else end - 1
-        self._pane(key, self._window(end), held.accumulator, kind, (), timestamp)
+        self._emit(end, key, held, kind)
         held.shown = True
         held.open = held.open and kind != "on_time"
         layer = self._state.at[end]
@@ -132,6 +131,10 @@ class WatchedOperator:
             layer.delete(key)
         else:
             layer.fresh[key] = held
+
+    def _emit(self, end: int, key: bytes, held: Held[Any], kind: PaneKind) -> None:
+        timestamp = held.latest if self._for_ever else end - 1
+        self._pane(key, self._window(end), held.accumulator, kind, (), timestamp)
 
     def advance(self, watermark: int) -> None:
         if watermark >= self.wake():
@@ -152,7 +155,14 @@ class WatchedOperator:
         if end < END:
             self._fired = end
         layer = self._state.at[end]
-        for key, held in layer.items():
+        items = self._context.in_pieces(layer.items())
+        if not self._for_ever and self._context.lateness == 0:
+            for key, held in items:  # nothing of it is needed any more, so nothing is written either
+                if held.held and held.open:
+                    self._emit(end, key, held, "on_time")
+            self._state.drop(end)
+            return
+        for key, held in items:
             if not self._for_ever:
                 begin(held)
             if held.held and held.open:
@@ -162,9 +172,9 @@ class WatchedOperator:
 
     def _drop(self, end: int) -> None:
         """Forget a window; what the trigger for late panes has left is shown now."""
-        for key, held in self._state.at[end].items():
+        for key, held in self._context.in_pieces(self._state.at[end].items()):
             if held.held and not held.shown:
-                self._show(end, key, held, "late")
+                self._emit(end, key, held, "late")
         self._state.drop(end)
 
     def _ring(self, time: int, watermark: int) -> None:

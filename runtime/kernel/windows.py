@@ -1,8 +1,8 @@
 """What a windowed operator shares whatever its assigner: what it is made with, and how it emits panes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ...dsl.aggregates import Aggregate
 from ...dsl.message import Headers, Pane, PaneKind, Window
@@ -10,6 +10,11 @@ from .state import Bytes
 
 Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 """Hands a pane on: key bytes, pane, timestamp."""
+
+T = TypeVar("T")
+
+PIECE = 1000
+"""Panes of a window that are made before those who take them have their turn."""
 
 Panes = Callable[..., None]
 """Makes a pane and hands it on: key bytes, window, accumulator, kind, windows that it takes the place of, and its
@@ -22,7 +27,7 @@ class Context:
 
     `emit` hands a pane on; `fail` takes the error of one that has no value; `late` takes a message that came too late;
     `rouse(time)` asks for `advance` to be called when the watermark reaches `time`; `firing(time)` says that what is
-    due at `time` is about to fire.
+    due at `time` is about to fire; `relieve()` that panes may be taken now, of which there may be many.
     `watermark` is where it stood at the last commit: what was due by then has fired. `empty` says that nothing is kept
     in `below`.
     """
@@ -41,6 +46,14 @@ class Context:
     late: Callable[[bytes, Any, int, Headers], None]
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
+    relieve: Callable[[], None]
+
+    def in_pieces(self, items: Iterator[T]) -> Iterator[T]:
+        """The same items; those who take what is made of them have their turn after each piece."""
+        for number, item in enumerate(items, 1):
+            yield item
+            if number % PIECE == 0:
+                self.relieve()
 
     def panes(self) -> Panes:
         """A function that makes a pane and hands it on: a closure over locals, for it may run for each message."""

@@ -15,18 +15,32 @@ from ..systems.contract import Consumer, SendingAdmin, StreamPartition
 
 POLL_SECONDS = 0.1
 
+PIECE = 10_000
+"""Records that are made before some are handed on."""
 
-def logged(changes: Iterable[Change], now: int) -> dict[str, list[Record]]:
-    """Changes as records of the time `now` (ms since epoch), by operator; the last change of a key counts."""
-    made: dict[str, list[Record]] = {}
-    last_prefix, rest, out = b"", b"", []
+
+def logged(changes: Iterable[Change], store: TaskStore, now: int) -> Iterator[tuple[str, list[Record]]]:
+    """Changes as records of the time `now` (ms since epoch), in pieces of one operator each; the last change of a key
+    counts. Of what is deleted as a whole the store, which does not have the changes yet, tells the keys."""
+    last_prefix, name, rest = b"", "", b""
+    made: list[Record] = []
     for prefix, key, value in changes:
-        if prefix is not last_prefix:
-            last_prefix = prefix
-            name, _, rest = prefix.partition(b"\0")
-            out = made.setdefault(name.decode(), [])
-        out.append((rest + key, value, now, ()))
-    return made
+        if prefix is not last_prefix or len(made) >= PIECE:
+            if made:
+                yield name, made
+            made, last_prefix = [], prefix
+            operator, _, rest = prefix.partition(b"\0")
+            name = operator.decode()
+        if key is not None:
+            made.append((rest + key, value, now, ()))
+            continue
+        for found, _ in store.scan(prefix):
+            made.append((rest + found, None, now, ()))
+            if len(made) >= PIECE:
+                yield name, made
+                made = []
+    if made:
+        yield name, made
 
 
 class Log:

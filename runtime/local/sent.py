@@ -192,12 +192,12 @@ class SentCommits:
 
     def _log(self, task: "LocalTask", changes: Sequence[Change]) -> list[StreamPartition]:
         """Send a task's changes to its changelogs; says where to."""
-        places = []
-        for operator, made in logged(changes, self._now()).items():
-            place = task.changelogs[operator], task.number
-            self._sender.send(*place, made)
-            places.append(place)
-        return places
+        places = {operator: (stream, task.number) for operator, stream in task.changelogs.items()}
+        sent = set()
+        for operator, made in logged(changes, task.store, self._now()):
+            self._sender.send(*places[operator], made)
+            sent.add(places[operator])
+        return sorted(sent)
 
     def _keep(
         self, tasks: Sequence["LocalTask"], data: Mapping[str, bytes], changes: Mapping[str, Sequence[Change]]

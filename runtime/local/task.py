@@ -65,7 +65,7 @@ class LocalTask:
         self._run = run
         self._program = program
         self.may_idle = program.may_idle
-        self._store = home.store
+        self.store = home.store
         self.inputs = [name for name in stage.inputs if number < run.plan.stream(name).partitions]
         self._queues = {name: _Queue() for name in self.inputs}
         self._landings = {name: Landing(found.offsets.get(name, 0)) for name in self.inputs}
@@ -74,6 +74,7 @@ class LocalTask:
         self.work = StageTask(
             program,
             home.store,
+            relief=self.pass_on,
             empty=found.blank,
             position=found.position,
             producer=number,
@@ -279,7 +280,7 @@ class LocalTask:
 
     def keep(self, changes: Iterable[Change], more: Iterable[Change]) -> None:
         """Write the changes of state since the last commit, which `changes` are, and `more` with them at one stroke."""
-        self._store.write([*changes, *more])
+        self.store.write([*changes, *more])
         self.work.settle(self._run.settings.cached_entries)
 
     def committed(self, checkpoint: Checkpoint, outbox: Outbox) -> None:
@@ -294,7 +295,7 @@ class LocalTask:
         known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
         found = {(name, self.number): offset for name, offset in known.items() if offset is not None}
         if found:
-            self._store.sync()
+            self.store.sync()
         return found
 
     def _tell_borders(self) -> bool:

@@ -7,6 +7,7 @@ The number of pages doubles when they grow full; the index, which is read with t
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -81,8 +82,8 @@ class Pages:
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         shelf = self.index.shelves.get(prefix)
-        for number in range(shelf.pages if shelf else 0):
-            yield from self._page(prefix, number).items()
+        pages = range(shelf.pages if shelf else 0)
+        return iter(sorted(chain.from_iterable(self._page(prefix, number).items() for number in pages)))
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         size = len(start) + PREFIX_SIZE
@@ -92,7 +93,11 @@ class Pages:
         """Take changes in, and write back the pages they touch and the index."""
         by_prefix: dict[bytes, dict[bytes, bytes | None]] = {}
         for prefix, key, value in changes:
-            by_prefix.setdefault(prefix, {})[key] = value
+            found = by_prefix.setdefault(prefix, {})
+            if key is None:
+                found.update(dict.fromkeys([name for name, _ in self.scan(prefix)]))
+            else:
+                found[key] = value
         for prefix, found in by_prefix.items():
             self._write_shelf(prefix, found)
         self._blobs.put(_INDEX, _encode(self.index))

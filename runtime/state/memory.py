@@ -25,7 +25,10 @@ class MemoryStore:
 
     def write(self, changes: Iterable[Change]) -> None:
         for prefix, key, value in list(changes):
-            if value is None:
+            if key is None:
+                for name in [name for name in self._entries if name.startswith(prefix)]:
+                    del self._entries[name]
+            elif value is None:
                 self._entries.pop(prefix + key, None)
             else:
                 self._entries[prefix + key] = value

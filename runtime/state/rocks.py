@@ -4,6 +4,7 @@ import logging
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...dsl.errors import SystemProblem
 from ..kernel.state import PREFIX_SIZE, Change
 
 _BUFFER_BYTES = 32 << 20
+_FEW = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -88,19 +90,30 @@ class RocksStore:
             raise self._problem("read", error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
-        # The last change of a key counts; RocksDB takes sorted keys faster.
         batch = WriteBatch(raw_mode=True)
-        last = {prefix + key: value for prefix, key, value in changes}
-        for key in sorted(last):
-            value = last[key]
-            if value is None:
-                batch.delete(key)
+        last: dict[bytes, bytes | None] = {}
+        for prefix, key, value in changes:
+            if key is None:
+                _add(batch, last)
+                last.clear()
+                self._forget(batch, prefix)
             else:
-                batch.put(key, value)
+                last[prefix + key] = value
+        _add(batch, last)
         try:
             self._db.write(batch)
         except Exception as error:
             raise self._problem("written to", error) from error
+
+    def _forget(self, batch: WriteBatch, prefix: bytes) -> None:
+        """Delete all under a prefix. Where that is little, key by key: ranges slow later reads."""
+        keys = takewhile(lambda key: key.startswith(prefix), self._walk(self._db.keys, prefix))
+        few = list(islice(keys, _FEW + 1))
+        if len(few) > _FEW:
+            batch.delete_range(prefix, _after(prefix))
+        else:
+            for key in few:
+                batch.delete(key)
 
     def clear(self) -> None:
         if next(self._walk(self._db.keys, b""), None) is None:
@@ -126,6 +139,21 @@ class RocksStore:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _add(batch: WriteBatch, last: dict[bytes, bytes | None]) -> None:
+    """Add changes to a batch, of which the last of each key is known. RocksDB takes sorted keys faster."""
+    for key in sorted(last):
+        value = last[key]
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+
+
+def _after(prefix: bytes) -> bytes:
+    """The first key that does not begin with a prefix, which ends with another byte than the last one."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 def _is_locked(error: Exception) -> bool:

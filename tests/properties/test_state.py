@@ -7,7 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state import KeyedState, TimedState
+from fluvial.runtime.local.changelog import logged
 from fluvial.runtime.state import MemoryStore
 from how_many import examples
 
@@ -21,6 +23,7 @@ class StateMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.store = MemoryStore()
+        self.changelog: list[Record] = []
         self.keyed_model: dict[bytes, list[int]] = {}
         self.timed_model: dict[int, dict[bytes, list[int]]] = {}
         self.kept: Any = ({}, {})
@@ -71,7 +74,11 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(room=st.integers(0, 6))
     def commit(self, room: int) -> None:
-        self.store.write([*self.keyed.changes(), *self.timed.changes()])
+        changes = [*self.keyed.changes(), *self.timed.changes()]
+        for operator, records in logged(changes, self.store, 0):
+            assert operator == "op"
+            self.changelog.extend(records)
+        self.store.write(changes)
         self.keyed.settle(room)
         self.timed.settle(room)
         self.kept = copy.deepcopy((self.keyed_model, self.timed_model))
@@ -85,6 +92,13 @@ class StateMachine(RuleBasedStateMachine):
     def holds_what_the_dictionaries_hold(self) -> None:
         assert dict(self.keyed.layer.items()) == self.keyed_model
         assert {time: dict(layer.items()) for time, layer in self.timed.at.items()} == self.timed_model
+        assert list(self.keyed.layer.items()) == sorted(self.keyed_model.items())
+
+    @invariant()
+    def the_changelog_gives_the_store(self) -> None:
+        replayed = MemoryStore()
+        replayed.write((b"op\0", key or b"", value) for key, value, _, _ in self.changelog)
+        assert list(replayed.scan(b"op\0")) == list(self.store.scan(b"op\0"))
 
 
 TestState = StateMachine.TestCase

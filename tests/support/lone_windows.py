@@ -77,6 +77,7 @@ class LoneWindow:
                 late=self._late,
                 rouse=self.roused.append,
                 firing=self.firings.append,
+                relieve=lambda: None,
             )
         )
 

@@ -25,6 +25,7 @@ def emitted(aggregate: Any, held: Any, *replaces: Window) -> tuple[Any, ...]:
         late=lambda *_: None,
         rouse=lambda _: None,
         firing=lambda _: None,
+        relieve=lambda: None,
     )
     context.panes()(b"k", Window(0, 10), held, "late", replaces)
     return found[0]

@@ -30,6 +30,15 @@ def test_pages_hold_what_was_last_written(batches: list[Mapping[bytes, bytes | N
     assert all(found.get(b"w\0k", key) == value for key, value in model.items())
 
 
+def test_a_prefix_is_forgotten_as_a_whole() -> None:
+    blobs = Blobs()
+    pages.Pages(blobs).write([(prefix, b"%d" % number, b"1") for prefix in (b"w\0a", b"w\0b") for number in range(9)])
+    pages.Pages(blobs).write([(b"w\0a", b"3", b"2"), (b"w\0a", None, None), (b"w\0a", b"4", b"new")])
+    found = pages.Pages(blobs)
+    assert dict(found.scan(b"w\0a")) == {b"4": b"new"}
+    assert [key for key, _ in found.scan(b"w\0b")] == [b"%d" % number for number in range(9)]
+
+
 def test_an_emptied_prefix_leaves_nothing_but_the_index() -> None:
     blobs = Blobs()
     pages.Pages(blobs).write([(b"w\0k", b"a", b"1")])

@@ -1,0 +1,110 @@
+"""What fires, or is forgotten, as a whole: nobody holds all of it at once."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import KeyedStream, Pipeline, count, hopping, tumbling
+from fluvial.dsl.windows import Assigner
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.kernel import stage, windows
+from fluvial.runtime.kernel.state import Change
+from fluvial.runtime.local import changelog
+from fluvial.runtime.local.changelog import logged
+from fluvial.runtime.local.task import LocalTask
+from fluvial.runtime.state import MemoryStore, RocksStore, rocks
+from fluvial.runtime.systems import MemorySystem
+from targets import contents
+
+ENTRIES: list[Change] = [
+    (prefix, b"%d" % number, b"v") for prefix in (b"a\0t\0", b"a\0u\0", b"b\0t\0") for number in range(9)
+]
+WHOLE: list[Change] = [
+    (b"a\0t\0", b"2", b"old"),
+    (b"a\0t\0", None, None),
+    (b"a\0t\0", b"1", b"new"),
+    (b"b\0t\0", b"2", None),
+]
+"""What was changed before it was forgotten is forgotten too; what comes behind stays."""
+
+
+def rocks_store(folder: Path) -> RocksStore:
+    return RocksStore(folder / "store")
+
+
+def memory_store(_: Path) -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.mark.parametrize("make", [rocks_store, memory_store])
+@pytest.mark.parametrize("few", [3, 9, 100])
+def test_a_store_forgets_all_under_a_prefix(
+    make: Callable[[Path], RocksStore | MemoryStore], few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rocks, "_FEW", few)
+    store = make(tmp_path)
+    store.write(ENTRIES)
+    store.write(WHOLE)
+    assert dict(store.scan(b"a\0t\0")) == {b"1": b"new"}
+    assert len(list(store.scan(b"a\0u\0"))) == 9
+    assert len(list(store.scan(b"b\0t\0"))) == 8
+
+
+@pytest.mark.parametrize("piece", [1, 4, 1000])
+def test_a_changelog_has_a_deletion_for_each_key(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog, "PIECE", piece)
+    store = MemoryStore()
+    store.write(ENTRIES)
+    pieces = list(logged(WHOLE, store, 7))
+    assert all(len(records) <= piece for _, records in pieces)
+    found = {name: [one for operator, made in pieces for one in made if operator == name] for name in "ab"}
+    deleted = [(b"t\0%d" % number, None, 7, ()) for number in range(9)]
+    assert found["a"] == [(b"t\x002", b"old", 7, ()), *deleted, (b"t\x001", b"new", 7, ())]
+    assert found["b"] == [(b"t\x002", None, 7, ())]
+
+
+def counted(by: Assigner, late: int, accumulate: bool) -> Pipeline:
+    pipeline = Pipeline("counted")
+    source: KeyedStream[str, str] = pipeline.stream("in", key=str, value=str, timestamp=int)
+    lateness = timedelta(milliseconds=late)
+    source.window(by, count(), accumulate=accumulate, lateness=lateness, id="w").send_to("out")
+    return pipeline
+
+
+def result(pipeline: Pipeline) -> list[Any]:
+    system = MemorySystem()
+    system.admin().create("in", 1)
+    transaction = system.producer().begin()
+    records = [(b"%03d" % (number % 90), b"%d" % (number // 100), 0, ()) for number in range(400)]
+    transaction.append("in", 0, [*records, (b"000", b"60", 0, ())])
+    transaction.commit()
+    run(pipeline, system=system, until="end", settings=Settings(cached_entries=20))
+    return contents(system, "out")
+
+
+@pytest.mark.parametrize("late", [0, 5])
+@pytest.mark.parametrize("accumulate", [True, False])
+@pytest.mark.parametrize(
+    "by", [tumbling(timedelta(milliseconds=3)), hopping(timedelta(milliseconds=3), timedelta(milliseconds=1))]
+)
+def test_a_window_fires_in_pieces(by: Assigner, late: int, accumulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = result(counted(by, late, accumulate))
+    most, pass_on = 0, LocalTask.pass_on
+
+    def looking(task: LocalTask) -> None:
+        nonlocal most
+        most = max(most, sum(map(len, task.work.outputs.values())))
+        pass_on(task)
+
+    monkeypatch.setattr(LocalTask, "pass_on", looking)
+    assert result(counted(by, late, accumulate)) == wanted
+    assert most >= 90
+    monkeypatch.setattr(windows, "PIECE", 3)
+    monkeypatch.setattr(stage, "MUCH", 3)
+    most = 0
+    assert result(counted(by, late, accumulate)) == wanted
+    assert 3 <= most < 9
