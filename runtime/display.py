@@ -1,10 +1,10 @@
 """How far a run is, as people see it: a live line on a terminal, now and then a line elsewhere, or nothing."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -44,11 +44,13 @@ def moment(watermark: int) -> str:
 
 
 def one_line(progress: Progress, rate: float) -> str:
-    """The progress of a run on one line.
+    """The progress of a run on one line; `rate` is in messages per second.
 
     >>> one_line(Progress(phase="running", seconds=2.0, read=3000, written=20, lag=500), 1500)
     'running  2 s  read 3,000 (1,500/s)  written 20  lag 500'
     """
+    if progress.phase == "restoring":
+        return _restoring({fact.measure: fact.value for fact in progress.facts}, progress.seconds)
     parts = [progress.phase, f"{progress.seconds:.0f} s", f"read {progress.read:,} ({rate:,.0f}/s)"]
     parts.append(f"written {progress.written:,}")
     if progress.lag is not None:
@@ -58,6 +60,21 @@ def one_line(progress: Progress, rate: float) -> str:
     if progress.in_flight:
         parts.append(f"in flight {progress.in_flight:,}")
     return "  ".join(parts)
+
+
+def _restoring(facts: Mapping[str, Any], seconds: float) -> str:
+    done, left = int(facts["restored_records"]), int(facts["restore_remaining_records"])
+    rate = per_second(done, facts["restore_seconds"])
+    return f"restoring  {seconds:.0f} s  state: {plural(done, 'record')} ({rate})  {left:,} to go"
+
+
+def per_second(count: int, seconds: float) -> str:
+    """A rate.
+
+    >>> per_second(3000, 2.0), per_second(3, 0.0)
+    ('1,500/s', '0/s')
+    """
+    return f"{count / seconds if seconds > 0 else 0:,.0f}/s"
 
 
 @contextmanager
@@ -103,6 +120,10 @@ def summary(report: Report) -> str:
       written  out       20
     """
     head = f"{report.pipeline} on {report.engine}: {report.seconds:.1f} s, {plural(report.checkpoints, 'checkpoint')}"
+    if report.restored:
+        rate = per_second(report.restored, report.restore_seconds)
+        restored = f"{plural(report.restored, 'record')} of state in {report.restore_seconds:.1f} s ({rate})"
+        head += f"\n  restored {restored}"
     counts = {"read": report.read, "written": report.written, "late": report.late, "failed": report.failed}
     rows = [(what, name, f"{count:,}") for what, by_name in counts.items() for name, count in by_name.items()]
     names = max((len(name) for _, name, _ in rows), default=0)

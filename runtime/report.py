@@ -56,7 +56,8 @@ OnProgress = Callable[[Progress], None]
 class Report(Struct, frozen=True, kw_only=True):
     """What a run did. Counts are of messages, since the run started: `read` and `written` by stream; `late` are those
     dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator. `checkpoints`
-    counts the commits of tasks, on Spark the batches.
+    counts the commits of tasks, on Spark the batches. `restored` counts the records of changelogs that were read to
+    bring state up before it began, which took `restore_seconds`.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")
@@ -75,3 +76,5 @@ class Report(Struct, frozen=True, kw_only=True):
     late: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
     checkpoints: int = 0
+    restored: int = 0
+    restore_seconds: float = 0.0

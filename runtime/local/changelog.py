@@ -69,18 +69,18 @@ class Span:
         return self.operator.encode() + b"\0"
 
 
-def replay(consumer: Consumer, spans: Sequence[Span], told: Callable[[int], None]) -> None:
-    """Write what the spans hold into their stores. `told` is called with the number of records of each batch."""
-    for span, found in _read(consumer, spans):
+def replay(consumer: Consumer, spans: Sequence[Span], told: Callable[[int, int], None]) -> None:
+    """Write what the spans hold into their stores. `told` is called with the records of each batch, and the offsets."""
+    for span, found, passed in _read(consumer, spans):
         prefix = span.prefix
         span.store.write((prefix, key or b"", value) for key, value, _, _ in found)
-        told(len(found))
+        told(len(found), passed)
 
 
 def present(consumer: Consumer, spans: Sequence[Span], now: int) -> Iterator[tuple[StreamPartition, list[Record]]]:
     """What the stores hold of the keys in the spans: records that undo what was sent and never committed."""
     keys: dict[StreamPartition, set[bytes]] = {}
-    for span, held in _read(consumer, spans):
+    for span, held, _ in _read(consumer, spans):
         keys.setdefault(span.place, set()).update(record[0] or b"" for record in held)
     for span in spans:
         found = sorted(keys.get(span.place, ()))
@@ -89,16 +89,18 @@ def present(consumer: Consumer, spans: Sequence[Span], now: int) -> Iterator[tup
             yield span.place, made
 
 
-def _read(consumer: Consumer, spans: Sequence[Span]) -> Iterator[tuple[Span, list[Record]]]:
-    """The records of spans. Offsets may have gaps, at their ends too: what a batch has passed counts as read."""
+def _read(consumer: Consumer, spans: Sequence[Span]) -> Iterator[tuple[Span, list[Record], int]]:
+    """The records of spans, and how many offsets they take. Offsets may have gaps, at their ends too: what a batch has
+    passed counts as read."""
     owed = {span.place: span for span in spans if span.start < span.end}
+    at = {place: span.start for place, span in owed.items()}
     if owed:
-        consumer.assign({place: span.start for place, span in owed.items()})
+        consumer.assign(at)
     while owed:
         for batch in consumer.poll(POLL_SECONDS, frozenset(owed)):
             place = batch.stream, batch.partition
             part = batch.before(owed[place].end)
-            if part.records:
-                yield owed[place], part.records
+            yield owed[place], part.records, part.next_offset - at[place]
+            at[place] = part.next_offset
             if part.next_offset >= owed[place].end:
                 del owed[place]

@@ -273,5 +273,7 @@ class Container:
             engine="local",
             seconds=self._clock() - self._started,
             checkpoints=sum(task.commits for task in self._tasks),
+            restored=self._telling.restored[0],
+            restore_seconds=self._telling.restored[1],
             **totals,
         )

@@ -36,6 +36,8 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float) -> Rep
         late=_sums(part.late for part in parts),
         failed=_sums(part.failed for part in parts),
         checkpoints=sum(part.checkpoints for part in parts),
+        restored=sum(part.restored for part in parts),
+        restore_seconds=max((part.restore_seconds for part in parts), default=0.0),
     )
 
 

@@ -27,10 +27,10 @@ STALE_MS = 5 * 24 * 3600 * 1000
 """A store that was not used for so long is built anew. Deletions stay in changelogs for 7 days."""
 
 Restoring = Callable[[int, int], None]
-"""Called with (records restored, records to restore in all)."""
+"""Called with (records restored, offsets of changelogs still to be read); first when there is none yet."""
 
 
-def nobody(done: int, wanted: int) -> None:
+def nobody(restored: int, left: int) -> None:
     """Nobody wants to know."""
 
 
@@ -132,15 +132,17 @@ class SentCommits:
         return used is not None and self._now() - int(used) < STALE_MS
 
     def _restore(self, spans: Sequence[Span]) -> None:
-        wanted = sum(span.end - span.start for span in spans)
-        if not wanted:
+        left = sum(span.end - span.start for span in spans)
+        if not left:
             return
-        done = 0
+        restored = 0
+        self._restoring(restored, left)
 
-        def told(number: int) -> None:
-            nonlocal done
-            done += number
-            self._restoring(done, wanted)
+        def told(records: int, passed: int) -> None:
+            nonlocal restored, left
+            restored += records
+            left -= passed
+            self._restoring(restored, left)
 
         with closing(self._system.consumer()) as consumer:
             replay(consumer, spans, told)

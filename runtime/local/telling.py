@@ -39,7 +39,9 @@ class Telling:
         self._next = self._patience = self._started
         self._asking = False
         self._phase: str | None = None
+        self._restoring_since: float | None = None
         self._restored: tuple[Fact, ...] = ()
+        self.restored = (0, 0.0)
         self.commit = Timing()
         self.rested = 0.0
 
@@ -48,12 +50,15 @@ class Telling:
         """Time since the start."""
         return self._clock() - self._started
 
-    def restoring(self, done: int, wanted: int) -> None:
-        """So many records of state have been restored, of so many."""
+    def restoring(self, restored: int, left: int) -> None:
+        """So many records of state have been restored, and so many offsets are left."""
+        if self._restoring_since is None:
+            self._restoring_since = self._clock()
+        self.restored = restored, self._clock() - self._restoring_since
         self._restored = (
-            Fact("restored_records", done),
-            Fact("restore_remaining_records", wanted - done),
-            Fact("restore_seconds", self.seconds),
+            Fact("restored_records", restored),
+            Fact("restore_remaining_records", left),
+            Fact("restore_seconds", self.restored[1]),
         )
         if self._is_due("restoring"):
             self._say("restoring", (), None)

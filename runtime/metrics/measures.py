@@ -66,7 +66,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("staged_bytes", "gauge", _TASK, _LOCAL, "Output that waits for a commit."),
     # The run.
     Measure("restored_records", "counter", _RUN, _LOCAL, "Records of changelogs that were read to restore state."),
-    Measure("restore_remaining_records", "gauge", _RUN, _LOCAL, "Records that are still to be read for that."),
+    Measure("restore_remaining_records", "gauge", _RUN, _LOCAL, "Offsets of changelogs still to be read for that."),
     Measure("restore_seconds", "gauge", _RUN, _LOCAL, "What restoring state took, or has taken so far."),
     Measure("uptime_seconds", "gauge", _RUN, _BOTH, "Time since the run began."),
     Measure("event_loop_busy_seconds", "counter", _RUN, _LOCAL, "Time in which the event loop did not rest."),

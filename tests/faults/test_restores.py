@@ -45,12 +45,17 @@ def restored() -> Iterator[list[int]]:
     numbers: list[int] = []
     replay = changelog.replay
 
-    def noting(consumer: Consumer, spans: Sequence[changelog.Span], told: Callable[[int], None]) -> None:
-        def both(number: int) -> None:
-            numbers.append(number)
-            told(number)
+    def noting(consumer: Consumer, spans: Sequence[changelog.Span], told: Callable[[int, int], None]) -> None:
+        left = sum(span.end - span.start for span in spans)
+
+        def both(records: int, passed: int) -> None:
+            nonlocal left
+            left -= passed
+            numbers.append(records)
+            told(records, passed)
 
         replay(consumer, spans, both)
+        assert left == 0, "marks of transactions take offsets too"
 
     with patch.object(sent, "replay", noting):
         yield numbers

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from fluvial.runtime.display import Rate, moment, one_line, showing, summary
-from fluvial.runtime.report import Progress, Report
+from fluvial.runtime.report import Fact, Progress, Report
 
 
 def progress(seconds: float, read: int) -> Progress:
@@ -25,6 +25,18 @@ def test_all_that_is_known_is_on_the_line() -> None:
         "running  12 s  read 1,234,567 (102,000/s)  written 1,200  lag 34,000  "
         "watermark 2015-05-17 10:05:03Z  in flight 12"
     )
+
+
+def test_restoring_has_a_line_of_its_own() -> None:
+    facts = (
+        Fact("restored_records", 3_000_000),
+        Fact("restore_remaining_records", 2_000_000),
+        Fact("restore_seconds", 10.0),
+    )
+    at_work = Progress(phase="restoring", seconds=12.4, read=0, written=0, facts=facts)
+    assert one_line(at_work, 0.0) == "restoring  12 s  state: 3,000,000 records (300,000/s)  2,000,000 to go"
+    report = Report(pipeline="p", engine="local", seconds=20.0, restored=5_000_000, restore_seconds=16.0)
+    assert summary(report).splitlines()[1] == "  restored 5,000,000 records of state in 16.0 s (312,500/s)"
 
 
 def test_the_rate_is_that_since_the_last_look() -> None:

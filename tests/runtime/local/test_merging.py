@@ -16,7 +16,8 @@ progresses = st.builds(
 )  # fmt: skip
 reports = st.builds(
     Report, pipeline=st.just("p"), engine=st.just("local"), seconds=st.floats(0, 9), read=NAMES, written=NAMES,
-    late=NAMES, failed=NAMES, checkpoints=st.integers(0, 9),
+    late=NAMES, failed=NAMES, checkpoints=st.integers(0, 9), restored=st.integers(0, 9),
+    restore_seconds=st.floats(0, 9),
 )  # fmt: skip
 
 
@@ -36,6 +37,8 @@ def test_a_report_is_the_sum_by_name(parts: list[Report]) -> None:
     found = merged_report("p", parts, 3.0)
     assert (found.pipeline, found.engine, found.seconds) == ("p", "local", 3.0)
     assert found.checkpoints == sum(part.checkpoints for part in parts)
+    assert found.restored == sum(part.restored for part in parts)
+    assert found.restore_seconds == max((part.restore_seconds for part in parts), default=0)  # all at the same time
     for kind in ("read", "written", "late", "failed"):
         wanted: dict[str, Any] = {}
         for name, number in ((name, number) for part in parts for name, number in getattr(part, kind).items()):
