@@ -43,20 +43,26 @@ $(LINKS)/%:
 	@mkdir -p $(LINKS)
 	@ln -sfn ../../$* $@
 
-LANES := test-on-spark test-elsewhere
+LANES := test-on-spark test-elsewhere test-properties
+PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 .PHONY: test $(LANES)
-test: setup broker-jars spark-jars ## run every test, with branch coverage; those on Spark beside the others
+test: setup broker-jars spark-jars ## run every test, two lanes at a time; branch coverage of all but the properties
 	@rm -f .coverage .coverage.*
 	$(MAKE) --no-print-directory --jobs 2 --keep-going $(LANES)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --fail-under=94
 
 test-on-spark:
-	COVERAGE_FILE=.coverage.spark $(BIN)/python -u -m pytest -m spark --durations=20 --cov --cov-report= 2>&1 | sed -u 's/^/on spark  | /'
+	COVERAGE_FILE=.coverage.spark $(PYTEST) -m spark --cov --cov-report= 2>&1 | sed -u 's/^/on spark  | /'
 
 test-elsewhere:
-	COVERAGE_FILE=.coverage.others $(BIN)/python -u -m pytest -m "not spark" --durations=20 --cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
+	COVERAGE_FILE=.coverage.others $(PYTEST) -m "not spark" --ignore tests/properties --ignore tests/support_tests \
+		--cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
+
+# To note each line that random pipelines come by would take as long as to run them.
+test-properties:
+	$(PYTEST) -m "not spark" tests/properties tests/support_tests 2>&1 | sed -u 's/^/properties| /'
 
 .PHONY: test-quick
 test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
