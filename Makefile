@@ -125,6 +125,10 @@ nexmark: setup ## run the queries of Nexmark over a log, check their results, an
 soak: setup broker-jars ## run the local engine for ten minutes at half of its top rate, and see that nothing grows
 	$(BIN)/python -m benchmarks.soak $(SOAK)
 
+.PHONY: large-state
+large-state: setup broker-jars ## fill a window and a join with ten million keys in 2 GiB, lose the state, restore it
+	$(BIN)/python -m benchmarks.large_state $(LARGE_STATE)
+
 .PHONY: pictures
 pictures: setup links ## draw the pictures of the operators' pages anew
 	$(BIN)/python -m docs.pictures

@@ -73,7 +73,7 @@ def serving(folder: Path) -> Iterator[Topics]:
     """A broker that keeps its data in a folder; whoever ends the harness ends it too."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder.mkdir(parents=True, exist_ok=True)
-    with Broker(folder) as broker:
+    with Broker(folder, loaded=True) as broker:
         topics = Topics(broker.address)
         topics.remove(name for name in topics.names() if not name.startswith(INPUT))  # of runs that were cut off
         try:

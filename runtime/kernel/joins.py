@@ -188,7 +188,9 @@ class JoinOperator:
                 gone += [(row.time, side, row) for row in rows[:over]]
                 del rows[:over]
                 self._set_next(key, rows, time)
-            if gone:
+            if gone and not any(kept):
+                layer.delete(key)
+            elif gone:
                 layer.fresh[key] = kept
             for at, side, row in sorted(gone, key=_first):
                 self._context.firing(at + 1)

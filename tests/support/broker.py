@@ -27,6 +27,9 @@ SECONDS_TO_STOP = 30.0
 CLUSTER = urlsafe_b64encode(b"fluvial-broker-1").decode().rstrip("=")
 MEMORY = ("-Xms256m", "-Xmx512m")
 
+UNDER_LOAD = ("--override", "broker.session.timeout.ms=60000")
+"""Where load leaves it no time to tell that it is alive, it would take itself for dead after the 3 s of the tests."""
+
 
 def free_ports(wanted: int) -> list[int]:
     """Ports of loopback that nobody listens on.
@@ -48,10 +51,12 @@ def free_ports(wanted: int) -> list[int]:
 
 
 class Broker:
-    """A broker that keeps all it has in a folder: started again on the folder, it has the same data and address."""
+    """A broker that keeps all it has in a folder: started again on the folder, it has the same data and address. One
+    that is `loaded` may be slow to answer, and to start again after a crash."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, loaded: bool = False) -> None:
         self.output = folder / "output.txt"
+        self._more = UNDER_LOAD if loaded else ()
         self._properties = folder / "server.properties"
         self._data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,7 +75,7 @@ class Broker:
             self._format()
         self._refuse_a_second()
         with self.output.open("ab") as output:
-            command = self._java("kafka.Kafka", str(self._properties))
+            command = self._java("kafka.Kafka", str(self._properties), *self._more)
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             self._wait_for_answer(self._process)
