@@ -63,9 +63,7 @@ class Timers:
         meanwhile ring too."""
         due, at, size = self._due, self._state.at, self._size
         last: tuple[int, bytes] | None = None
-        self._reached = max(self._reached, watermark)
-        self._open_reached()
-        while self._next < len(due) and due[self._next][0] <= watermark:
+        while self._has_due(watermark):
             timer = due[self._next]
             time, key = timer
             self._next += 1
@@ -80,6 +78,18 @@ class Timers:
             self._next = 0
         while self._open and self._open[0] + self._size <= watermark:
             self._state.drop(self._open.pop(0))
+
+    def _has_due(self, watermark: int) -> bool:
+        """Whether there is a timer up to the watermark. Slots are opened one by one: all may be too many at once."""
+        while self._next == len(self._due) and self._closed and self._closed[0] <= watermark:
+            self._reached = max(self._reached, self._closed[0])
+            self._due.clear()
+            self._next = 0
+            self._open_reached()
+        if self._next < len(self._due) and self._due[self._next][0] <= watermark:
+            return True
+        self._reached = max(self._reached, watermark)
+        return False
 
     def _open_reached(self) -> None:
         while self._closed and self._closed[0] <= self._reached:
