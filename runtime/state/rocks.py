@@ -8,13 +8,17 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from rocksdict import Options, Rdict, WriteBatch
+from rocksdict import BlockBasedOptions, Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
 from ..kernel.state import PREFIX_SIZE, Change
 
 _BUFFER_BYTES = 32 << 20
 _FEW = 10_000
+_FILTER_BITS = 10
+"""For each key, in files; one key in a hundred is looked for in vain."""
+_FILTER_SHARE = 0.05
+"""Of a buffer, for keys that are in memory yet."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +50,12 @@ class RocksStore:
         options.set_max_background_jobs(2)
         options.set_write_buffer_size(_BUFFER_BYTES)
         options.set_keep_log_file_num(2)
+        # Many keys that are asked for are new in their window, which filters know without a search: 2 us for 16.
+        blocks = BlockBasedOptions()
+        blocks.set_bloom_filter(_FILTER_BITS, block_based=False)
+        options.set_block_based_table_factory(blocks)
+        options.set_memtable_whole_key_filtering(True)
+        options.set_memtable_prefix_bloom_ratio(_FILTER_SHARE)
         return Rdict(str(self._folder), options)
 
     def _give_up(self, why: str) -> None:
