@@ -10,10 +10,21 @@ from typing import Any
 import msgspec
 
 from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import BASE, NOBODY, PARTITIONS, Event
+from benchmarks.events import PARTITIONS, Event
 from benchmarks.job import FIRST, VARIABLE, Job
 from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
-from fluvial.dsl import Pane, Pipeline, Serde, aggregate, count, session, tumbling
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    Message,
+    Pane,
+    Pipeline,
+    Serde,
+    ValueState,
+    aggregate,
+    session,
+    tumbling,
+)
 
 Counted = tuple[int, int]
 """Events, and their cents."""
@@ -116,28 +127,25 @@ def page_of(visit: Visit) -> str:
     return visit.page
 
 
-def to_views(pane: Pane[str, int]) -> Views:
-    """How often a page has been seen by now."""
-    return Views(pane.key, pane.value)
+class CountViews(KeyedProcessor[str, Visit, Views]):
+    """Tells at each visit how often its page has been seen by now."""
 
+    seen = ValueState(int, 0)
 
-def always(visit: Visit) -> int:
-    """Events have one time, and the markers in front of them a later one: all windows are over before they begin."""
-    return BASE + 1 if visit.page == NOBODY else BASE
+    def on_message(self, message: Message[Visit], context: Context[str]) -> list[Views]:  # noqa: ARG002
+        """Count one more."""
+        self.seen.value = seen = self.seen.value + 1
+        return [Views(message.value.page, seen)]
 
 
 def w3(job: Job | None = None) -> Pipeline:
-    """Repartition by page, running count.
-
-    Each message is late for the one window there is, and the window emits its count again with each late message.
-    """
+    """Repartition by page, running count."""
     job = job or Job.given()
     pipeline = Pipeline(job.name)
     (
-        pipeline.stream(job.input, value=Visit, timestamp=always)
+        pipeline.stream(job.input, value=Visit)
         .partition_by(page_of, id="by-page", key_type=str, value=Visit)
-        .window(tumbling(timedelta(milliseconds=1)), count(), id="views", lateness=timedelta(days=36_500))
-        .map(to_views)
+        .process(CountViews(), id="views")
         .send_to(job.output)
     )
     return pipeline

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.events import PARTITIONS, VERSION, Event, with_markers
+from benchmarks.events import PARTITIONS, VERSION, Event, markers, with_markers
 
 Tell = Callable[[str], None]
 
@@ -100,7 +100,7 @@ class Topics:
 def load(topics: Topics, count: int, tell: Tell) -> str:
     """The topic that holds so many events; loads it where that is not done."""
     topic = f"{INPUT}{count}-v{VERSION}"
-    wanted = count + 4 * PARTITIONS
+    wanted = count + len(markers()) * PARTITIONS
     if topic in topics.names():
         if sum(topics.ends(topic)) == wanted:
             return topic
