@@ -29,9 +29,9 @@ class Verdict(Struct, frozen=True):
         return not (self.missing or self.wrong or self.extra)
 
 
-def expected(workload: str, events: Iterable[Event]) -> Table:
-    """What the last output of each key must be."""
-    return _TABLES[workload](events)
+def expected(workload: str, *inputs: Iterable[Any]) -> Table:
+    """What the last output of each key must be, for the messages of each topic that the workload reads."""
+    return _TABLES[workload](*inputs)
 
 
 def judge(workload: str, wanted: Table, values: Iterable[bytes]) -> Verdict:
@@ -89,7 +89,7 @@ def _scores(events: Iterable[Event]) -> Table:
     return {(event.seq,): (len(event.page),) for event in events}
 
 
-_TABLES: Mapping[str, Callable[[Iterable[Event]], Table]] = {
+_TABLES: Mapping[str, Callable[..., Table]] = {
     "W1": _dear,
     "W2": _minutes,
     "W3": _pages,

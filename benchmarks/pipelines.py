@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import PARTITIONS, Event
+from benchmarks.events import Event
 from benchmarks.job import FIRST, VARIABLE, Job
+from benchmarks.sources import PARTITIONS
 from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 from fluvial.dsl import (
     Context,

@@ -1,9 +1,13 @@
 """What is measured: the workloads, their numbers, and what each writes. Contenders are programs for these."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec import Struct
+
+from benchmarks.events import EVENTS
+from benchmarks.sources import Source
 
 
 class Spent(Struct, frozen=True, gc=False):
@@ -66,15 +70,25 @@ class Score(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a job is about. It reads one event in `every`."""
+    """What a job is about: the messages of its `sources`, for one in `every` of as many events as the size of the
+    benchmark says."""
 
     name: str
     title: str
     every: int = 1
+    sources: tuple[Source[Any], ...] = (EVENTS,)
 
-    def events(self, count: int) -> int:
-        """How many events it reads, where the whole input has `count`."""
-        return count // self.every
+    def count(self, messages: int) -> int:
+        """How many events it is about, where the size of the benchmark is so many messages."""
+        return messages // self.every
+
+    def size(self, messages: int) -> int:
+        """How many messages it reads, those of all its topics."""
+        return sum(source.size(self.count(messages)) for source in self.sources)
+
+    def inputs(self, messages: int) -> Iterator[Iterator[Any]]:
+        """The messages of each topic."""
+        return (source.made(self.count(messages)) for source in self.sources)
 
 
 WORKLOADS: Mapping[str, Workload] = {

@@ -125,7 +125,12 @@ def w5(events):
     return op.flat_map_batch("lookup", events, lookups)
 
 
-source = op.input("in", flow, KafkaSource([job.address], [job.input], tail=job.endless, batch_size=1000))
-made = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}[job.workload](source)
+def source(topic):
+    """The messages of a topic."""
+    return op.input(topic, flow, KafkaSource([job.address], [topic], tail=job.endless, batch_size=1000))
+
+
+workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}
+made = workloads[job.workload](*map(source, job.inputs))
 op.output("out", made, KafkaSink([job.address], job.output))
 run_main(flow)

@@ -66,9 +66,14 @@ def w5(events):
     return events.select(events.seq, score=score(events.page))
 
 
-mode = "streaming" if job.endless else "static"
-source = pw.io.kafka.read(settings, topic=job.input, schema=Event, format="json", mode=mode, autocommit_duration_ms=100)
-made = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}[job.workload](source)
+def read(topic, schema):
+    """The messages of a topic."""
+    mode = "streaming" if job.endless else "static"
+    return pw.io.kafka.read(settings, topic=topic, schema=schema, format="json", mode=mode, autocommit_duration_ms=100)
+
+
+workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}
+made = workloads[job.workload](*(read(topic, Event) for topic in job.inputs))
 pw.io.kafka.write(made, {"bootstrap.servers": job.address}, job.output, format="json")
 job.note(FIRST, time.time())
 pw.run(monitoring_level=pw.MonitoringLevel.NONE)

@@ -17,7 +17,7 @@ app = Application(
     state_dir=job.folder,
     loglevel="WARNING",
 )
-source = app.topic(job.input, value_deserializer="json", key_deserializer="str")
+sources = [app.topic(topic, value_deserializer="json", key_deserializer="str") for topic in job.inputs]
 out = app.topic(job.output, value_serializer="json", key_serializer="str")
 
 
@@ -84,6 +84,7 @@ def w5(events):
     return events.apply(look_up)
 
 
-flow = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}[job.workload](app.dataframe(source))
+workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}
+flow = workloads[job.workload](*map(app.dataframe, sources))
 flow.to_topic(out)
 app.run()

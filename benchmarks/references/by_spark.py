@@ -16,8 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody does
 
 from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
 from benchmarks.contenders import SPARK_CORES, SPARK_MEMORY
-from benchmarks.events import PARTITIONS, Event
+from benchmarks.events import Event
 from benchmarks.job import FIRST, Job
+from benchmarks.sources import PARTITIONS
 from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
 from broker_jars import CONNECTOR
 
@@ -126,41 +127,47 @@ def noting(job: Job, step: Step) -> Step:
     return noted
 
 
-def w1(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w1(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Decode, filter, map, encode."""
     return source.mapInArrow(noting(job, dear), MESSAGES), "append"
 
 
-def w2(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w2(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Count and sum per user and minute."""
-    return _totals(source, job, F.window("time", f"{MINUTE} milliseconds")), "append"
+    return _totals(job, source, F.window("time", f"{MINUTE} milliseconds")), "append"
 
 
-def w3(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w3(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Repartition by page, running count: one for each batch."""
     counted = source.select("value").mapInArrow(noting(job, pages), "page string").groupBy("page").count()
     return counted.mapInArrow(views, MESSAGES), "update"
 
 
-def w4(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w4(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Sessions per user."""
-    return _totals(source, job, F.session_window("time", f"{GAP} milliseconds")), "append"
+    return _totals(job, source, F.session_window("time", f"{GAP} milliseconds")), "append"
 
 
-def w5(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w5(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Asynchronous lookups."""
     return source.mapInArrow(noting(job, lookups), MESSAGES), "append"
 
 
-def _totals(source: DataFrame, job: Job, windows: Column) -> DataFrame:
+def _totals(job: Job, source: DataFrame, windows: Column) -> DataFrame:
     events = source.select("value").mapInArrow(noting(job, spent), SPENT)
-    timed = events.withColumn("time", F.timestamp_millis("at")).withWatermark("time", f"{OUT_OF_ORDER} milliseconds")
-    found = timed.groupBy("user", windows.alias("span")).agg(F.count("*").alias("count"), F.sum("cents").alias("cents"))
+    sums = F.count("*").alias("count"), F.sum("cents").alias("cents")
+    found = _timed(events, "time").groupBy("user", windows.alias("span")).agg(*sums)
     rows = found.select("user", F.unix_millis(F.col("span").start).alias("start"), "count", "cents")
     return rows.mapInArrow(totals, MESSAGES)
 
 
-JOBS: Mapping[str, Callable[[DataFrame, Job], tuple[DataFrame, str]]] = {
+def _timed(rows: DataFrame, time: str) -> DataFrame:
+    """Rows with their event time, in a column of that name."""
+    timed = rows.withColumn(time, F.timestamp_millis("at")).drop("at")
+    return timed.withWatermark(time, f"{OUT_OF_ORDER} milliseconds")
+
+
+JOBS: Mapping[str, Callable[..., tuple[DataFrame, str]]] = {
     "W1": w1,
     "W2": w2,
     "W3": w3,
@@ -192,8 +199,9 @@ def main() -> None:
     """Run the job of this process."""
     job = Job.given()
     address = {"kafka.bootstrap.servers": job.address}
-    source = session(job).readStream.format("kafka").options(**address, subscribe=job.input, startingOffsets="earliest")
-    made, mode = JOBS[job.workload](source.load().select("key", "value"), job)
+    reader = session(job).readStream.format("kafka").options(**address, startingOffsets="earliest")
+    sources = [reader.option("subscribe", topic).load().select("key", "value") for topic in job.inputs]
+    made, mode = JOBS[job.workload](job, *sources)
     writer = made.writeStream.format("kafka").options(**address, topic=job.output).outputMode(mode)
     writer = writer.option("checkpointLocation", str(Path(job.folder, "checkpoint")))
     query = writer.start() if job.endless else writer.trigger(availableNow=True).start()

@@ -5,7 +5,8 @@ from itertools import pairwise
 import msgspec
 
 from benchmarks.constants import GAP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import BASE, JITTER, NOBODY, PARTITIONS, SPAN, events, markers, with_markers
+from benchmarks.events import EVENTS, NOBODY, events, markers
+from benchmarks.sources import BASE, JITTER, PARTITIONS, SPAN
 
 
 def test_events_are_the_same_every_time() -> None:
@@ -30,7 +31,7 @@ def test_events_are_behind_by_less_than_windows_wait() -> None:
 
 
 def test_markers_stand_behind_the_events_of_each_partition() -> None:
-    made = list(with_markers(100))
+    made = list(EVENTS.with_markers(100))
     events_in_it = [event for event, partition in made if partition is None]
     assert events_in_it == list(events(100))
     for number in range(PARTITIONS):

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.constants import DEAR, GAP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import BASE, NOBODY, Event
+from benchmarks.events import NOBODY, Event
 from benchmarks.oracle import Verdict, expected, judge
 from benchmarks.references.spans import Sessions
+from benchmarks.sources import BASE
 from benchmarks.workloads import WORKLOADS, Score
 
 times = st.integers(0, 4 * GAP).map(lambda at: BASE + at)
@@ -110,4 +111,4 @@ def test_the_last_of_several_counts_is_the_one_that_counts() -> None:
 
 
 def test_every_workload_has_an_oracle() -> None:
-    assert all(expected(name, []) == {} for name in WORKLOADS)
+    assert all(expected(name, *workload.inputs(0)) == {} for name, workload in WORKLOADS.items())
