@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
 from benchmarks.events import Event
 from benchmarks.job import FIRST, VARIABLE, Job
 from benchmarks.sources import PARTITIONS
-from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
+from benchmarks.workloads import DearEvent, Paid, Placed, Question, Score, Settled, Spent, Total, Views, Visit
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
@@ -177,4 +177,43 @@ def w5(job: Job | None = None) -> Pipeline:
     return pipeline
 
 
-PIPELINES: Mapping[str, Any] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}
+_decode_order = msgspec.json.Decoder(Placed).decode
+_decode_payment = msgspec.json.Decoder(Paid).decode
+
+
+def read_order(data: bytes) -> Placed:
+    """What is read of an order."""
+    if waiting:
+        note_first()
+    return _decode_order(data)
+
+
+def read_payment(data: bytes) -> Paid:
+    """What is read of a payment; it may be what comes first."""
+    if waiting:
+        note_first()
+    return _decode_payment(data)
+
+
+PLACED = Serde("placed", Placed, msgspec.json.Encoder().encode, read_order)
+PAID = Serde("paid", Paid, msgspec.json.Encoder().encode, read_payment)
+
+
+def settle(order: Placed, payment: Paid) -> Settled:
+    """An order with its payment."""
+    return Settled(order.order, order.amount, payment.paid, order.user)
+
+
+def w6(job: Job | None = None) -> Pipeline:
+    """Orders joined with payments."""
+    job = job or Job.given()
+    pipeline = Pipeline(job.name)
+    from_orders, from_payments = job.inputs
+    out_of_order = timedelta(milliseconds=OUT_OF_ORDER)
+    orders = pipeline.stream(from_orders, value=PLACED, key=str, out_of_order=out_of_order)
+    payments = pipeline.stream(from_payments, value=PAID, key=str, out_of_order=out_of_order)
+    orders.join(payments, settle, id="settled", within=timedelta(milliseconds=WITHIN)).send_to(job.output)
+    return pipeline
+
+
+PIPELINES: Mapping[str, Any] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6}

@@ -33,7 +33,7 @@ BASE = 1_700_000_040_000
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[M]):
-    """A topic of the input. `made` gives the messages of so many events; `size` tells how many
+    """A topic of the input. `made` gives the messages of so many events, or of so many orders; `size` tells how many
     those are. `markers` stand behind them in every partition, and are no part of what is measured or checked."""
 
     name: str

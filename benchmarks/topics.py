@@ -96,7 +96,7 @@ class Topics:
 
 
 def load(topics: Topics, sources: Iterable[Source[Any]], count: int, tell: Tell) -> tuple[str, ...]:
-    """The topics that hold the messages of so many events; loads those that do not yet."""
+    """The topics that hold the messages of so many events, or orders; loads those that do not yet."""
     return tuple(_loaded(topics, source, count, tell) for source in sources)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from benchmarks.events import EVENTS
+from benchmarks.orders import ORDERS, PAYMENTS
 from benchmarks.sources import Source
 
 
@@ -68,18 +69,45 @@ class Score(Struct, frozen=True, gc=False):
     score: int
 
 
+class Placed(Struct, frozen=True, gc=False):
+    """What W6 reads of an order."""
+
+    order: str
+    user: str
+    at: int
+    amount: int
+
+
+class Paid(Struct, frozen=True, gc=False):
+    """What W6 reads of a payment."""
+
+    order: str
+    at: int
+    paid: int
+
+
+class Settled(Struct, frozen=True, gc=False):
+    """What W6 writes: an order with what was paid for it, both in cents."""
+
+    order: str
+    amount: int
+    paid: int
+    user: str
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a job is about: the messages of its `sources`, for one in `every` of as many events as the size of the
-    benchmark says."""
+    """What a job is about: the messages of its `sources`, for one in `every` of as many events, or orders, as the size
+    of the benchmark says. `target` is what the local engine is to reach of the loop by hand, where that is said."""
 
     name: str
     title: str
     every: int = 1
     sources: tuple[Source[Any], ...] = (EVENTS,)
+    target: float | None = None
 
     def count(self, messages: int) -> int:
-        """How many events it is about, where the size of the benchmark is so many messages."""
+        """How many events, or orders, it is about, where the size of the benchmark is so many messages."""
         return messages // self.every
 
     def size(self, messages: int) -> int:
@@ -99,5 +127,6 @@ WORKLOADS: Mapping[str, Workload] = {
         Workload("W3", "repartition by page, running count"),
         Workload("W4", "sessions per user, gap of 30 minutes"),
         Workload("W5", "lookups of 5 ms, 1,000 in flight", every=5),
+        Workload("W6", "orders joined with payments within 10 minutes", 4, (ORDERS, PAYMENTS), target=0.3),
     )
 }

@@ -14,12 +14,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody does
 
-from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
 from benchmarks.contenders import SPARK_CORES, SPARK_MEMORY
 from benchmarks.events import Event
 from benchmarks.job import FIRST, Job
 from benchmarks.sources import PARTITIONS
-from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
+from benchmarks.workloads import DearEvent, Paid, Placed, Question, Score, Settled, Spent, Total, Views, Visit
 from broker_jars import CONNECTOR
 
 Batches = Iterable[pa.RecordBatch]
@@ -27,6 +27,8 @@ Step = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 MESSAGES = "key binary, value binary"
 SPENT = "user string, at long, cents long"
+PLACED = "order string, user string, at long, amount long"
+PAID = "of string, at long, paid long"
 STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -100,6 +102,37 @@ async def look_all_up(values: list[bytes]) -> list[bytes]:
     return found
 
 
+def placed(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What the join needs of each order."""
+    decode = msgspec.json.Decoder(Placed).decode
+    for (values,) in columns(batches, "value"):
+        found = [decode(value) for value in values]
+        names = pa.array([order.order for order in found], pa.string())
+        users = pa.array([order.user for order in found], pa.string())
+        times = pa.array([order.at for order in found], pa.int64())
+        amounts = pa.array([order.amount for order in found], pa.int64())
+        yield pa.RecordBatch.from_arrays([names, users, times, amounts], names=["order", "user", "at", "amount"])
+
+
+def paid(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What the join needs of each payment."""
+    decode = msgspec.json.Decoder(Paid).decode
+    for (values,) in columns(batches, "value"):
+        found = [decode(value) for value in values]
+        names = pa.array([payment.order for payment in found], pa.string())
+        times = pa.array([payment.at for payment in found], pa.int64())
+        amounts = pa.array([payment.paid for payment in found], pa.int64())
+        yield pa.RecordBatch.from_arrays([names, times, amounts], names=["of", "at", "paid"])
+
+
+def settlements(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Orders with their payments as messages."""
+    encode = msgspec.json.Encoder().encode
+    for names, *others in columns(batches, "order", "amount", "paid", "user"):
+        rows = zip(names, *others, strict=True)
+        yield messages((name.encode() for name in names), (encode(Settled(*row)) for row in rows))
+
+
 def columns(batches: Batches, *names: str) -> Iterator[list[list[Any]]]:
     """The columns of each batch as lists."""
     for batch in batches:
@@ -161,6 +194,15 @@ def _totals(job: Job, source: DataFrame, windows: Column) -> DataFrame:
     return rows.mapInArrow(totals, MESSAGES)
 
 
+def w6(job: Job, orders: DataFrame, payments: DataFrame) -> tuple[DataFrame, str]:
+    """Orders joined with payments."""
+    ordered = _timed(orders.select("value").mapInArrow(noting(job, placed), PLACED), "ordered_at")
+    settled = _timed(payments.select("value").mapInArrow(noting(job, paid), PAID), "paid_at")
+    near = f"order = of AND paid_at >= ordered_at AND paid_at <= ordered_at + interval {WITHIN} milliseconds"
+    rows = ordered.join(settled, F.expr(near)).select("order", "amount", "paid", "user")
+    return rows.mapInArrow(settlements, MESSAGES), "append"
+
+
 def _timed(rows: DataFrame, time: str) -> DataFrame:
     """Rows with their event time, in a column of that name."""
     timed = rows.withColumn(time, F.timestamp_millis("at")).drop("at")
@@ -173,6 +215,7 @@ JOBS: Mapping[str, Callable[..., tuple[DataFrame, str]]] = {
     "W3": w3,
     "W4": w4,
     "W5": w5,
+    "W6": w6,
 }
 
 

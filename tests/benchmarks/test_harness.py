@@ -51,7 +51,7 @@ def test_an_input_is_loaded_once(topics: Topics) -> None:
     assert sum(topics.ends(name)) == EVENTS.whole_size(500)
 
 
-@pytest.mark.parametrize("name", ["W2", "W5"])
+@pytest.mark.parametrize("name", ["W2", "W5", "W6"])
 def test_the_time_of_the_main_thread_is_told_by_part(name: str, topics: Topics) -> None:
     found = list(shares(WORKLOADS[name], Size(MESSAGES), topics, quiet))
     ours = {share.part: share.nanoseconds for share in found if share.engine == "local"}
