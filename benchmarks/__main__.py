@@ -16,7 +16,7 @@ from benchmarks.parts import shares
 from benchmarks.profiling import profile
 from benchmarks.results import LATEST, Latency, Results, Run, Share, load, results, save
 from benchmarks.rounds import Size, compare
-from benchmarks.topics import INPUT, Topics
+from benchmarks.topics import Topics, stays
 from benchmarks.workloads import WORKLOADS, Workload
 from broker import Broker
 from broker_jars import ROOT
@@ -75,7 +75,7 @@ def serving(folder: Path) -> Iterator[Topics]:
     folder.mkdir(parents=True, exist_ok=True)
     with Broker(folder, loaded=True) as broker:
         topics = Topics(broker.address)
-        topics.remove(name for name in topics.names() if not name.startswith(INPUT))  # of runs that were cut off
+        topics.remove(name for name in topics.names() if not stays(name))  # of runs that were cut off, or of old input
         try:
             yield topics
         finally:

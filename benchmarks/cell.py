@@ -47,12 +47,12 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A contender and its workload, over the topic `source` with `count` events; what is `wanted` of it; the seconds
-    from its first message after which it is stopped."""
+    """A contender and its workload, over the topics `sources` with `count` messages together; what is `wanted` of it;
+    the seconds from its first message after which it is stopped."""
 
     contender: Contender
     workload: Workload
-    source: str
+    sources: tuple[str, ...]
     count: int
     wanted: Table
     limit: float
@@ -61,7 +61,7 @@ class Cell:
 def measure(cell: Cell, topics: Topics) -> Measured:
     """Run a contender once."""
     noise = Noise()
-    with running(cell.contender, cell.workload.name, topics, cell.source) as process:
+    with running(cell.contender, cell.workload.name, topics, cell.sources) as process:
         ending = _wait(process, topics, None if cell.contender.ends else len(cell.wanted), cell.limit)
         stopped = time.time()
         process.sampler.stop()

@@ -12,6 +12,9 @@ OUT_OF_ORDER = 10_000
 DEAR = 5_000
 """W1 keeps events of so many cents or more: about half."""
 
+WITHIN = 600_000
+"""W6: an order is joined with its payment if that is made in the next so many ms."""
+
 LOOKUP = 0.005
 """Seconds that a lookup of W5 takes."""
 

@@ -64,6 +64,8 @@ def python_of(peer: str) -> Path:
     return ENVIRONMENTS / peer / "bin" / "python"
 
 
+_LACKS_FAUST = {"W4": "no sessions", "W6": "its joins of streams are declared, and raise NotImplementedError"}
+
 CONTENDERS: Mapping[str, Contender] = {
     contender.name: contender
     for contender in (
@@ -74,7 +76,7 @@ CONTENDERS: Mapping[str, Contender] = {
         Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
         Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams", ends=False),
         Contender("bytewax", "Bytewax", "peer", _peer("bytewax"), {}, "bytewax"),
-        Contender("faust", "Faust", "peer", _peer("faust"), {"W4": "no sessions"}, "faust-streaming", ends=False),
+        Contender("faust", "Faust", "peer", _peer("faust"), _LACKS_FAUST, "faust-streaming", ends=False),
         Contender("pathway", "Pathway", "peer", _peer("pathway"), {}, "pathway"),
     )
 }

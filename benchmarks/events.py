@@ -1,29 +1,19 @@
 """The input: clicks in a shop, made from a seed, so that the same numbers give the same messages everywhere."""
 
 from collections.abc import Iterator
-from itertools import accumulate, chain
+from itertools import accumulate
+from operator import attrgetter
 from random import Random
 
 from msgspec import Struct
 
-VERSION = 1
-"""Changes with what is generated, so that a broker's old input is not taken for the new."""
+from benchmarks.sources import BASE, JITTER, SPAN, Source
 
-PARTITIONS = 4
 USERS = 100_000
 PAGES = 1_000
-SPAN = 3 * 3_600_000
-"""Event time from the first to the last event, in ms."""
-
-JITTER = 8_000
-"""Events are out of order by less than so many ms."""
-
-BASE = 1_700_000_040_000
-"""When it begins: the start of a minute, in ms since epoch."""
-
 NOBODY = "_nobody"
-"""The user, and the page, of markers: they stand before and behind the events in every partition, for engines whose
-windows close by the time of later messages alone. They are no part of what is measured or checked."""
+"""The user, and the page, of markers: they stand behind the events in every partition, for engines whose windows close
+by the time of later messages alone. They are no part of what is measured or checked."""
 
 _SEED = 20_261_121
 _AGENTS = ("Mozilla/5.0 (X11; Linux x86_64)", "Mozilla/5.0 (Macintosh; arm64)", "Mobile Safari/604.1 (iPhone)")
@@ -63,26 +53,11 @@ def events(count: int, seed: int = _SEED) -> Iterator[Event]:
         )
 
 
-def opening() -> Event:
-    """The marker in front of a partition."""
-    return _marker(-1, BASE)
-
-
-def closing() -> list[Event]:
-    """The markers behind a partition: so late that all windows of events are over, and more than one, for some engines
+def markers() -> list[Event]:
+    """Those behind a partition: so late that all windows of events are over, and more than one, for some engines
     close windows only at the next message."""
     end = BASE + SPAN + JITTER + 2 * 3_600_000
-    return [_marker(-2 - number, end + number * 120_000) for number in range(3)]
-
-
-def with_markers(count: int) -> Iterator[tuple[Event, int | None]]:
-    """All that the input holds, each with its partition, None where its key decides."""
-    everywhere = range(PARTITIONS)
-    return chain(
-        ((opening(), partition) for partition in everywhere),
-        ((event, None) for event in events(count)),
-        ((marker, partition) for partition in everywhere for marker in closing()),
-    )
+    return [_marker(-1 - number, end + number * 120_000) for number in range(3)]
 
 
 def _marker(seq: int, at: int) -> Event:
@@ -91,3 +66,6 @@ def _marker(seq: int, at: int) -> Event:
 
 def _zipf(count: int, exponent: float) -> list[float]:
     return list(accumulate(1 / (rank + 1) ** exponent for rank in range(count)))
+
+
+EVENTS = Source("events", events, attrgetter("user"), markers=tuple(markers()))

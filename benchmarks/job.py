@@ -17,15 +17,16 @@ FIRST, PROGRESS = "first", "progress"
 class Job:
     """One run of one contender on one workload.
 
-    `name` is that of no other run: consumer groups and pipelines are called by it. `folder` is for what it leaves
-    behind, `notes` the file that it writes its notes to. A run that is `endless` waits for more at the end of the
-    input; others may end there, or wait until they are stopped.
+    `name` is that of no other run: consumer groups and pipelines are called by it. `inputs` are the topics that it
+    reads, in the order of the workload. `folder` is for what it leaves behind, `notes` the file that it writes its
+    notes to. A run that is `endless` waits for more at the end of the input; others may end there, or wait until they
+    are stopped.
     """
 
     workload: str
     name: str
     address: str
-    input: str
+    inputs: tuple[str, ...]
     output: str
     folder: str
     notes: str
@@ -34,7 +35,14 @@ class Job:
     @classmethod
     def given(cls) -> Self:
         """The job of this process."""
-        return cls(**json.loads(os.environ[VARIABLE]))
+        told = json.loads(os.environ[VARIABLE])
+        return cls(inputs=tuple(told.pop("inputs")), **told)
+
+    @property
+    def input(self) -> str:
+        """The topic that it reads, of a workload that has one."""
+        (topic,) = self.inputs
+        return topic
 
     def environment(self) -> dict[str, str]:
         """What a process has to find in its environment."""

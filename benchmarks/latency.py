@@ -36,7 +36,7 @@ def latency(contender: Contender, topics: Topics, rate: int, seconds: float) -> 
     source = f"live-{contender.name}-{os.getpid()}-{int(time.time())}"
     topics.create(source)
     try:
-        with running(contender, WORKLOAD, topics, source, endless=True) as process:
+        with running(contender, WORKLOAD, topics, (source,), endless=True) as process:
             if not _warm(process, topics, source):
                 return process.tail() or "there was no output"
             begun = time.time() + _SETTLE

@@ -2,14 +2,15 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from benchmarks.constants import DEAR, GAP, MINUTE
+from benchmarks.constants import DEAR, GAP, MINUTE, WITHIN
 from benchmarks.events import NOBODY, Event
+from benchmarks.orders import Order, Payment
 
 Row = tuple[Any, ...]
 Table = dict[Row, Row]
@@ -29,9 +30,9 @@ class Verdict(Struct, frozen=True):
         return not (self.missing or self.wrong or self.extra)
 
 
-def expected(workload: str, events: Iterable[Event]) -> Table:
-    """What the last output of each key must be."""
-    return _TABLES[workload](events)
+def expected(workload: str, *inputs: Iterable[Any]) -> Table:
+    """What the last output of each key must be, for the messages of each topic that the workload reads."""
+    return _TABLES[workload](*inputs)
 
 
 def judge(workload: str, wanted: Table, values: Iterable[bytes]) -> Verdict:
@@ -89,12 +90,25 @@ def _scores(events: Iterable[Event]) -> Table:
     return {(event.seq,): (len(event.page),) for event in events}
 
 
-_TABLES: Mapping[str, Callable[[Iterable[Event]], Table]] = {
+def _settled(orders: Iterable[Order], payments: Iterable[Payment]) -> Table:
+    """Lay orders and payments together by order and time: an order's payment is the next row, if it is not too late."""
+    placed = [(order.order, order.at, 0, (order.user, order.amount)) for order in orders]
+    paid = [(payment.order, payment.at, 1, (payment.paid,)) for payment in payments]
+    rows = sorted([*placed, *paid])
+    return {
+        (name,): (*first, *second)
+        for (name, ordered, _, first), (same, settled, is_payment, second) in pairwise(rows)
+        if same == name and is_payment and settled - ordered <= WITHIN
+    }
+
+
+_TABLES: Mapping[str, Callable[..., Table]] = {
     "W1": _dear,
     "W2": _minutes,
     "W3": _pages,
     "W4": _sessions,
     "W5": _scores,
+    "W6": _settled,
 }
 _FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "W1": (("seq",), ("user", "cents", "minute")),
@@ -102,4 +116,5 @@ _FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "W3": (("page",), ("count",)),
     "W4": (("user", "start"), ("count", "cents")),
     "W5": (("seq",), ("score",)),
+    "W6": (("order",), ("user", "amount", "paid")),
 }

@@ -34,7 +34,7 @@ def table(found: Results) -> Table:
             run.workload,
             CONTENDERS[run.engine].title,
             f"{run.messages_per_second:,}",
-            f"{run.ratio_to_raw:.2f}",
+            f"{run.ratio_to_raw:.2f}{_target(run)}",
             "" if run.ratio_to_pyspark is None else f"{run.ratio_to_pyspark:.2f}",
             f"{run.cpu_seconds_per_million:.1f}",
             f"{run.peak_rss_mb:,}",
@@ -42,6 +42,12 @@ def table(found: Results) -> Table:
             _output(run),
         )
     return made
+
+
+def _target(run: Run) -> str:
+    """What the local engine is to reach, behind what it has reached."""
+    target = WORKLOADS[run.workload].target if run.engine == "local" else None
+    return "" if target is None else f", target {target:.2f}"
 
 
 def _output(run: Run) -> str:
@@ -82,9 +88,11 @@ def figures(found: Results) -> str:
 def _setting(found: Results) -> str:
     machine, versions = found.machine, dict(found.versions)
     python, kafka = versions.pop("python"), versions.pop("kafka")
+    joined = WORKLOADS["W6"].size(found.messages)
     others = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
-        f"{found.messages:,} messages of about 185 bytes (W5: a fifth of them), commit `{found.commit}`, "
+        f"{found.messages:,} messages of about 185 bytes (W5: a fifth of them; W6: {joined:,} orders and payments of "
+        f"about 80), commit `{found.commit}`, "
         f"{machine['processor']}, {machine['cores']} cores and {machine['memory']} for contender, broker and harness "
         f"together; Kafka {kafka}, Python {python}; {others}."
     )
@@ -111,7 +119,7 @@ def _speed(run: Run) -> str:
         return "failed"
     mark = "" if run.output_correct else "\\*" if run.partial else "†"
     beside = "" if run.ratio_to_pyspark is None else f", {run.ratio_to_pyspark:.2f} of PySpark"
-    return f"{run.messages_per_second:,}{mark} ({_ratio(run.ratio_to_raw)}{beside})"
+    return f"{run.messages_per_second:,}{mark} ({_ratio(run.ratio_to_raw)}{_target(run)}{beside})"
 
 
 def _ratio(ratio: float) -> str:

@@ -17,17 +17,15 @@ from unittest.mock import patch
 
 import msgspec
 
-from benchmarks.cell import Cell, measure
+from benchmarks.cell import measure
 from benchmarks.contenders import CONTENDERS
-from benchmarks.events import events
 from benchmarks.job import Job
-from benchmarks.oracle import expected
 from benchmarks.pipelines import PIPELINES
 from benchmarks.references import raw
 from benchmarks.references.client import Client
 from benchmarks.results import Share
-from benchmarks.rounds import Size
-from benchmarks.topics import Tell, Topics, load
+from benchmarks.rounds import Size, prepared
+from benchmarks.topics import Tell, Topics
 from benchmarks.workloads import Workload
 from fluvial.runtime import KafkaSystem, run
 from fluvial.runtime.kernel.stage import StageTask
@@ -43,14 +41,12 @@ REST = "event loop, calls"
 
 def shares(workload: Workload, size: Size, topics: Topics, tell: Tell) -> Iterator[Share]:
     """Run the local engine and the loop by hand once more, with clocks."""
-    count = workload.events(size.messages)
-    source = load(topics, count, tell)
-    wanted = expected(workload.name, events(count))
+    cell_of, count = prepared(workload, size, topics, tell), workload.size(size.messages)
     for name in ("local", "raw"):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "parts.json"
             timed = replace(CONTENDERS[name], command=_timed(name, file))
-            measure(Cell(timed, workload, source, count, wanted, size.limit), topics)
+            measure(cell_of(timed), topics)
             found = msgspec.json.decode(file.read_bytes(), type=dict[str, int]) if file.exists() else {}
         for part, nanoseconds in found.items():
             yield Share(engine=name, workload=workload.name, part=part, nanoseconds=round(nanoseconds / count))

@@ -9,11 +9,23 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import BASE, NOBODY, PARTITIONS, Event
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
+from benchmarks.events import Event
 from benchmarks.job import FIRST, VARIABLE, Job
-from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
-from fluvial.dsl import Pane, Pipeline, Serde, aggregate, count, session, tumbling
+from benchmarks.sources import PARTITIONS
+from benchmarks.workloads import DearEvent, Paid, Placed, Question, Score, Settled, Spent, Total, Views, Visit
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    Message,
+    Pane,
+    Pipeline,
+    Serde,
+    ValueState,
+    aggregate,
+    session,
+    tumbling,
+)
 
 Counted = tuple[int, int]
 """Events, and their cents."""
@@ -116,28 +128,25 @@ def page_of(visit: Visit) -> str:
     return visit.page
 
 
-def to_views(pane: Pane[str, int]) -> Views:
-    """How often a page has been seen by now."""
-    return Views(pane.key, pane.value)
+class CountViews(KeyedProcessor[str, Visit, Views]):
+    """Tells at each visit how often its page has been seen by now."""
 
+    seen = ValueState(int, 0)
 
-def always(visit: Visit) -> int:
-    """Events have one time, and the markers in front of them a later one: all windows are over before they begin."""
-    return BASE + 1 if visit.page == NOBODY else BASE
+    def on_message(self, message: Message[Visit], context: Context[str]) -> list[Views]:  # noqa: ARG002
+        """Count one more."""
+        self.seen.value = seen = self.seen.value + 1
+        return [Views(message.value.page, seen)]
 
 
 def w3(job: Job | None = None) -> Pipeline:
-    """Repartition by page, running count.
-
-    Each message is late for the one window there is, and the window emits its count again with each late message.
-    """
+    """Repartition by page, running count."""
     job = job or Job.given()
     pipeline = Pipeline(job.name)
     (
-        pipeline.stream(job.input, value=Visit, timestamp=always)
+        pipeline.stream(job.input, value=Visit)
         .partition_by(page_of, id="by-page", key_type=str, value=Visit)
-        .window(tumbling(timedelta(milliseconds=1)), count(), id="views", lateness=timedelta(days=36_500))
-        .map(to_views)
+        .process(CountViews(), id="views")
         .send_to(job.output)
     )
     return pipeline
@@ -168,4 +177,43 @@ def w5(job: Job | None = None) -> Pipeline:
     return pipeline
 
 
-PIPELINES: Mapping[str, Any] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}
+_decode_order = msgspec.json.Decoder(Placed).decode
+_decode_payment = msgspec.json.Decoder(Paid).decode
+
+
+def read_order(data: bytes) -> Placed:
+    """What is read of an order."""
+    if waiting:
+        note_first()
+    return _decode_order(data)
+
+
+def read_payment(data: bytes) -> Paid:
+    """What is read of a payment; it may be what comes first."""
+    if waiting:
+        note_first()
+    return _decode_payment(data)
+
+
+PLACED = Serde("placed", Placed, msgspec.json.Encoder().encode, read_order)
+PAID = Serde("paid", Paid, msgspec.json.Encoder().encode, read_payment)
+
+
+def settle(order: Placed, payment: Paid) -> Settled:
+    """An order with its payment."""
+    return Settled(order.order, order.amount, payment.paid, order.user)
+
+
+def w6(job: Job | None = None) -> Pipeline:
+    """Orders joined with payments."""
+    job = job or Job.given()
+    pipeline = Pipeline(job.name)
+    from_orders, from_payments = job.inputs
+    out_of_order = timedelta(milliseconds=OUT_OF_ORDER)
+    orders = pipeline.stream(from_orders, value=PLACED, key=str, out_of_order=out_of_order)
+    payments = pipeline.stream(from_payments, value=PAID, key=str, out_of_order=out_of_order)
+    orders.join(payments, settle, id="settled", within=timedelta(milliseconds=WITHIN)).send_to(job.output)
+    return pipeline
+
+
+PIPELINES: Mapping[str, Any] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6}

@@ -78,13 +78,13 @@ class Running:
 
 @contextmanager
 def running(
-    contender: Contender, workload: str, topics: Topics, source: str, *, endless: bool = False
+    contender: Contender, workload: str, topics: Topics, sources: tuple[str, ...], *, endless: bool = False
 ) -> Iterator[Running]:
     """A contender on a new output; in the end its process, folder and topics are removed."""
     name = f"{contender.name}-{workload}-{uuid4().hex[:8]}".lower()
     folder = tempfile.mkdtemp(prefix="fluvial-bench-")
     before = topics.names()
-    job = Job(workload, name, topics.address, source, f"{name}-out", folder, str(Path(folder, "notes")), endless)
+    job = Job(workload, name, topics.address, sources, f"{name}-out", folder, str(Path(folder, "notes")), endless)
     topics.create(job.output, message_timestamp_type="LogAppendTime")
     try:
         process = Running(contender, job)

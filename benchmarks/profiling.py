@@ -6,13 +6,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.cell import Cell, measure
+from benchmarks.cell import measure
 from benchmarks.contenders import Contender
-from benchmarks.events import events
 from benchmarks.job import Job
-from benchmarks.oracle import expected
-from benchmarks.rounds import Size
-from benchmarks.topics import Tell, Topics, load
+from benchmarks.rounds import Size, prepared
+from benchmarks.topics import Tell, Topics
 from benchmarks.workloads import Workload
 
 _LINES = 25
@@ -23,12 +21,10 @@ def profile(contender: Contender, workload: Workload, size: Size, topics: Topics
 
     Only what its first process does in its main thread is seen; calls look dearer under it than they are.
     """
-    count = workload.events(size.messages)
-    source = load(topics, count, tell)
+    cell_of = prepared(workload, size, topics, tell)
     with tempfile.NamedTemporaryFile(suffix=".prof") as file:
         watched = replace(contender, command=lambda job: _profiled(contender, job, file.name))
-        wanted = expected(workload.name, events(count))
-        found = measure(Cell(watched, workload, source, count, wanted, size.limit), topics)
+        found = measure(cell_of(watched), topics)
         tell(f"{workload.name}: {found.speed:,.0f}/s under the profiler")
         pstats.Stats(file.name).sort_stats("tottime").print_stats(_LINES)
 

@@ -62,7 +62,8 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Results(Struct, frozen=True, kw_only=True):
-    """The figures with what they depend on. `messages` is the size of the input; W5 reads a part of it."""
+    """The figures with what they depend on. `messages` is the size of the input; W5 reads a part of it, and
+    W6 has an input of its own, of about half as many."""
 
     commit: str
     versions: dict[str, str]

@@ -1,12 +1,11 @@
 """Rounds in which each contender runs once, so that a busy machine is busy for all of them; and the medians."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.cell import Cell, Measured, measure
 from benchmarks.contenders import BASELINE, BY_SPARK, Contender
-from benchmarks.events import events
 from benchmarks.oracle import expected
 from benchmarks.results import Run
 from benchmarks.topics import Tell, Topics, load
@@ -23,18 +22,23 @@ class Size:
     limit: float = 120.0
 
 
+def prepared(workload: Workload, size: Size, topics: Topics, tell: Tell) -> Callable[[Contender], Cell]:
+    """Load the input of a workload, and find what must come of it: a cell for each contender."""
+    sources = load(topics, workload.sources, workload.count(size.messages), tell)
+    wanted = expected(workload.name, *workload.inputs(size.messages))
+    return lambda contender: Cell(contender, workload, sources, workload.size(size.messages), wanted, size.limit)
+
+
 def compare(workload: Workload, contenders: Sequence[Contender], size: Size, topics: Topics, tell: Tell) -> list[Run]:
     """Measure contenders on a workload."""
-    count = workload.events(size.messages)
-    source = load(topics, count, tell)
-    wanted = expected(workload.name, events(count))
+    cell_of = prepared(workload, size, topics, tell)
     rounds: list[dict[str, Measured]] = []
     for number in range(size.rounds):
         rounds.append({})
         for contender in contenders:
             if workload.name in contender.cannot or (contender.group == "peer" and number >= size.peer_rounds):
                 continue
-            found = measure(Cell(contender, workload, source, count, wanted, size.limit), topics)
+            found = measure(cell_of(contender), topics)
             rounds[-1][contender.name] = found
             tell(f"{workload.name}, round {number + 1}: {contender.name} {_said(found)}")
     return summed_up(workload.name, rounds)

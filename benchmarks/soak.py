@@ -97,7 +97,7 @@ def soak(topics: Topics, rate: int, seconds: float) -> Soak:
     source = f"soak-{int(time.time())}"
     topics.create(source, **_KEPT)
     try:
-        with running(CONTENDERS[ENGINE], WORKLOAD, topics, source, endless=True) as process:
+        with running(CONTENDERS[ENGINE], WORKLOAD, topics, (source,), endless=True) as process:
             with feeding(topics, source, rate, seconds):
                 samples = list(_samples(process, topics, seconds))
             behind = _behind(topics, process.job.output, time.time())

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -9,12 +10,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.events import PARTITIONS, VERSION, Event, with_markers
+from benchmarks.sources import PARTITIONS, VERSION, Source
 
 Tell = Callable[[str], None]
-
-INPUT = "events-"
-"""What the names of topics begin with that stay."""
 
 _SECONDS = 30.0
 _PATIENCE = 60.0
@@ -97,30 +95,38 @@ class Topics:
         self._consumer.close()
 
 
-def load(topics: Topics, count: int, tell: Tell) -> str:
-    """The topic that holds so many events; loads it where that is not done."""
-    topic = f"{INPUT}{count}-v{VERSION}"
-    wanted = count + 4 * PARTITIONS
+def load(topics: Topics, sources: Iterable[Source[Any]], count: int, tell: Tell) -> tuple[str, ...]:
+    """The topics that hold the messages of so many events, or orders; loads those that do not yet."""
+    return tuple(_loaded(topics, source, count, tell) for source in sources)
+
+
+def stays(topic: str) -> bool:
+    """Whether a topic is input, which later runs of the harness read again."""
+    return topic.endswith(f"-v{VERSION}")
+
+
+def _loaded(topics: Topics, source: Source[Any], count: int, tell: Tell) -> str:
+    topic = f"{source.name}-{count}-v{VERSION}"
     if topic in topics.names():
-        if sum(topics.ends(topic)) == wanted:
+        if sum(topics.ends(topic)) == source.whole_size(count):
             return topic
         topics.remove([topic])
         time.sleep(1)  # the broker takes a name back when its files are gone
-    tell(f"loading {count:,} events into {topic}")
+    tell(f"loading {source.size(count):,} messages into {topic}")
     topics.create(topic)
-    produce_all(topics.address, topic, with_markers(count))
+    produce_all(topics.address, topic, source, count)
     return topic
 
 
-def produce_all(address: str, topic: str, events: Iterable[tuple[Event, int | None]]) -> None:
-    """Write events, each into its partition or that of its user."""
+def produce_all(address: str, topic: str, source: Source[Any], count: int) -> None:
+    """Write the messages of a source, each into its partition or that of its key."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "partitioner": "murmur2_random"})
     encode = msgspec.json.Encoder().encode
-    for event, partition in events:
+    for message, partition in source.with_markers(count):
         place = _BY_KEY if partition is None else partition
         while True:
             try:
-                producer.produce(topic, encode(event), event.user.encode(), place, timestamp=event.at)
+                producer.produce(topic, encode(message), source.key(message).encode(), place, timestamp=message.at)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -1,9 +1,14 @@
 """What is measured: the workloads, their numbers, and what each writes. Contenders are programs for these."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec import Struct
+
+from benchmarks.events import EVENTS
+from benchmarks.orders import ORDERS, PAYMENTS
+from benchmarks.sources import Source
 
 
 class Spent(Struct, frozen=True, gc=False):
@@ -64,17 +69,54 @@ class Score(Struct, frozen=True, gc=False):
     score: int
 
 
+class Placed(Struct, frozen=True, gc=False):
+    """What W6 reads of an order."""
+
+    order: str
+    user: str
+    at: int
+    amount: int
+
+
+class Paid(Struct, frozen=True, gc=False):
+    """What W6 reads of a payment."""
+
+    order: str
+    at: int
+    paid: int
+
+
+class Settled(Struct, frozen=True, gc=False):
+    """What W6 writes: an order with what was paid for it, both in cents."""
+
+    order: str
+    amount: int
+    paid: int
+    user: str
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a job is about. It reads one event in `every`."""
+    """What a job is about: the messages of its `sources`, for one in `every` of as many events, or orders, as the size
+    of the benchmark says. `target` is what the local engine is to reach of the loop by hand, where that is said."""
 
     name: str
     title: str
     every: int = 1
+    sources: tuple[Source[Any], ...] = (EVENTS,)
+    target: float | None = None
 
-    def events(self, count: int) -> int:
-        """How many events it reads, where the whole input has `count`."""
-        return count // self.every
+    def count(self, messages: int) -> int:
+        """How many events, or orders, it is about, where the size of the benchmark is so many messages."""
+        return messages // self.every
+
+    def size(self, messages: int) -> int:
+        """How many messages it reads, those of all its topics."""
+        return sum(source.size(self.count(messages)) for source in self.sources)
+
+    def inputs(self, messages: int) -> Iterator[Iterator[Any]]:
+        """The messages of each topic."""
+        return (source.made(self.count(messages)) for source in self.sources)
 
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -85,5 +127,6 @@ WORKLOADS: Mapping[str, Workload] = {
         Workload("W3", "repartition by page, running count"),
         Workload("W4", "sessions per user, gap of 30 minutes"),
         Workload("W5", "lookups of 5 ms, 1,000 in flight", every=5),
+        Workload("W6", "orders joined with payments within 10 minutes", 4, (ORDERS, PAYMENTS), target=0.3),
     )
 }

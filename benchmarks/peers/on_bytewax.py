@@ -14,7 +14,7 @@ from bytewax.connectors.kafka import KafkaSink, KafkaSinkMessage, KafkaSource
 from bytewax.dataflow import Dataflow
 from bytewax.testing import run_main
 
-from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
 from benchmarks.job import Job, Seen
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -125,7 +125,28 @@ def w5(events):
     return op.flat_map_batch("lookup", events, lookups)
 
 
-source = op.input("in", flow, KafkaSource([job.address], [job.input], tail=job.endless, batch_size=1000))
-made = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}[job.workload](source)
+def settle(keyed):
+    """An order with its payment, if that is not too late."""
+    order, (placed, paid) = keyed
+    if not 0 <= paid["at"] - placed["at"] <= WITHIN:
+        return None
+    settled = {"order": order, "amount": placed["amount"], "paid": paid["paid"], "user": placed["user"]}
+    return message(order, settled)
+
+
+def w6(orders, payments):
+    """It has no join by time: one by key, which keeps what has no partner, and a filter."""
+    placed = op.key_on("order", op.map("decode order", orders, decode), lambda order: order["order"])
+    paid = op.key_on("payment", op.map("decode payment", payments, decode), lambda payment: payment["order"])
+    return op.filter_map("settle", op.join("join", placed, paid, emit_mode="complete"), settle)
+
+
+def source(topic):
+    """The messages of a topic."""
+    return op.input(topic, flow, KafkaSource([job.address], [topic], tail=job.endless, batch_size=1000))
+
+
+workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6}
+made = workloads[job.workload](*map(source, job.inputs))
 op.output("out", made, KafkaSink([job.address], job.output))
 run_main(flow)

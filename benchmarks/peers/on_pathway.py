@@ -8,7 +8,7 @@ import time
 
 import pathway as pw
 
-from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, WITHIN
 from benchmarks.job import FIRST, Job
 
 job = Job.given()
@@ -26,6 +26,23 @@ class Event(pw.Schema):
     cents: int
     agent: str
     referrer: str
+
+
+class Order(pw.Schema):
+    """An order, as far as it is read."""
+
+    order: str
+    user: str
+    at: int
+    amount: int
+
+
+class Payment(pw.Schema):
+    """A payment, as far as it is read."""
+
+    order: str
+    at: int
+    paid: int
 
 
 @pw.udf(executor=pw.udfs.async_executor(capacity=IN_FLIGHT))
@@ -66,9 +83,21 @@ def w5(events):
     return events.select(events.seq, score=score(events.page))
 
 
-mode = "streaming" if job.endless else "static"
-source = pw.io.kafka.read(settings, topic=job.input, schema=Event, format="json", mode=mode, autocommit_duration_ms=100)
-made = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}[job.workload](source)
+def w6(orders, payments):
+    within = pw.temporal.interval(0, WITHIN)
+    joined = orders.interval_join(payments, orders.at, payments.at, within, orders.order == payments.order)
+    return joined.select(orders.order, orders.amount, payments.paid, orders.user)
+
+
+def read(topic, schema):
+    """The messages of a topic."""
+    mode = "streaming" if job.endless else "static"
+    return pw.io.kafka.read(settings, topic=topic, schema=schema, format="json", mode=mode, autocommit_duration_ms=100)
+
+
+workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6}
+schemas = [Order, Payment] if job.workload == "W6" else [Event]
+made = workloads[job.workload](*map(read, job.inputs, schemas))
 pw.io.kafka.write(made, {"bootstrap.servers": job.address}, job.output, format="json")
 job.note(FIRST, time.time())
 pw.run(monitoring_level=pw.MonitoringLevel.NONE)

@@ -5,7 +5,7 @@ import time
 from quixstreams import Application
 from quixstreams.dataframe.windows import Count, Sum
 
-from benchmarks.constants import DEAR, GAP, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.constants import DEAR, GAP, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
 from benchmarks.job import Job, Seen
 
 job = Job.given()
@@ -17,7 +17,7 @@ app = Application(
     state_dir=job.folder,
     loglevel="WARNING",
 )
-source = app.topic(job.input, value_deserializer="json", key_deserializer="str")
+sources = [app.topic(topic, value_deserializer="json", key_deserializer="str") for topic in job.inputs]
 out = app.topic(job.output, value_serializer="json", key_serializer="str")
 
 
@@ -84,6 +84,18 @@ def w5(events):
     return events.apply(look_up)
 
 
-flow = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}[job.workload](app.dataframe(source))
+def settle(order, payment):
+    """An order with its payment."""
+    return {"order": order["order"], "amount": order["amount"], "paid": payment["paid"], "user": order["user"]}
+
+
+def w6(orders, payments):
+    return orders.filter(note).join_interval(
+        payments.filter(note), on_merge=settle, grace_ms=WITHIN + OUT_OF_ORDER, backward_ms=0, forward_ms=WITHIN
+    )
+
+
+workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6}
+flow = workloads[job.workload](*map(app.dataframe, sources))
 flow.to_topic(out)
 app.run()

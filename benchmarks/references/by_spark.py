@@ -14,11 +14,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody does
 
-from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.constants import DEAR, GAP, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
 from benchmarks.contenders import SPARK_CORES, SPARK_MEMORY
-from benchmarks.events import PARTITIONS, Event
+from benchmarks.events import Event
 from benchmarks.job import FIRST, Job
-from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
+from benchmarks.sources import PARTITIONS
+from benchmarks.workloads import DearEvent, Paid, Placed, Question, Score, Settled, Spent, Total, Views, Visit
 from broker_jars import CONNECTOR
 
 Batches = Iterable[pa.RecordBatch]
@@ -26,6 +27,8 @@ Step = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 MESSAGES = "key binary, value binary"
 SPENT = "user string, at long, cents long"
+PLACED = "order string, user string, at long, amount long"
+PAID = "of string, at long, paid long"
 STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -99,6 +102,37 @@ async def look_all_up(values: list[bytes]) -> list[bytes]:
     return found
 
 
+def placed(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What the join needs of each order."""
+    decode = msgspec.json.Decoder(Placed).decode
+    for (values,) in columns(batches, "value"):
+        found = [decode(value) for value in values]
+        names = pa.array([order.order for order in found], pa.string())
+        users = pa.array([order.user for order in found], pa.string())
+        times = pa.array([order.at for order in found], pa.int64())
+        amounts = pa.array([order.amount for order in found], pa.int64())
+        yield pa.RecordBatch.from_arrays([names, users, times, amounts], names=["order", "user", "at", "amount"])
+
+
+def paid(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What the join needs of each payment."""
+    decode = msgspec.json.Decoder(Paid).decode
+    for (values,) in columns(batches, "value"):
+        found = [decode(value) for value in values]
+        names = pa.array([payment.order for payment in found], pa.string())
+        times = pa.array([payment.at for payment in found], pa.int64())
+        amounts = pa.array([payment.paid for payment in found], pa.int64())
+        yield pa.RecordBatch.from_arrays([names, times, amounts], names=["of", "at", "paid"])
+
+
+def settlements(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Orders with their payments as messages."""
+    encode = msgspec.json.Encoder().encode
+    for names, *others in columns(batches, "order", "amount", "paid", "user"):
+        rows = zip(names, *others, strict=True)
+        yield messages((name.encode() for name in names), (encode(Settled(*row)) for row in rows))
+
+
 def columns(batches: Batches, *names: str) -> Iterator[list[list[Any]]]:
     """The columns of each batch as lists."""
     for batch in batches:
@@ -126,46 +160,62 @@ def noting(job: Job, step: Step) -> Step:
     return noted
 
 
-def w1(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w1(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Decode, filter, map, encode."""
     return source.mapInArrow(noting(job, dear), MESSAGES), "append"
 
 
-def w2(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w2(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Count and sum per user and minute."""
-    return _totals(source, job, F.window("time", f"{MINUTE} milliseconds")), "append"
+    return _totals(job, source, F.window("time", f"{MINUTE} milliseconds")), "append"
 
 
-def w3(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w3(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Repartition by page, running count: one for each batch."""
     counted = source.select("value").mapInArrow(noting(job, pages), "page string").groupBy("page").count()
     return counted.mapInArrow(views, MESSAGES), "update"
 
 
-def w4(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w4(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Sessions per user."""
-    return _totals(source, job, F.session_window("time", f"{GAP} milliseconds")), "append"
+    return _totals(job, source, F.session_window("time", f"{GAP} milliseconds")), "append"
 
 
-def w5(source: DataFrame, job: Job) -> tuple[DataFrame, str]:
+def w5(job: Job, source: DataFrame) -> tuple[DataFrame, str]:
     """Asynchronous lookups."""
     return source.mapInArrow(noting(job, lookups), MESSAGES), "append"
 
 
-def _totals(source: DataFrame, job: Job, windows: Column) -> DataFrame:
+def _totals(job: Job, source: DataFrame, windows: Column) -> DataFrame:
     events = source.select("value").mapInArrow(noting(job, spent), SPENT)
-    timed = events.withColumn("time", F.timestamp_millis("at")).withWatermark("time", f"{OUT_OF_ORDER} milliseconds")
-    found = timed.groupBy("user", windows.alias("span")).agg(F.count("*").alias("count"), F.sum("cents").alias("cents"))
+    sums = F.count("*").alias("count"), F.sum("cents").alias("cents")
+    found = _timed(events, "time").groupBy("user", windows.alias("span")).agg(*sums)
     rows = found.select("user", F.unix_millis(F.col("span").start).alias("start"), "count", "cents")
     return rows.mapInArrow(totals, MESSAGES)
 
 
-JOBS: Mapping[str, Callable[[DataFrame, Job], tuple[DataFrame, str]]] = {
+def w6(job: Job, orders: DataFrame, payments: DataFrame) -> tuple[DataFrame, str]:
+    """Orders joined with payments."""
+    ordered = _timed(orders.select("value").mapInArrow(noting(job, placed), PLACED), "ordered_at")
+    settled = _timed(payments.select("value").mapInArrow(noting(job, paid), PAID), "paid_at")
+    near = f"order = of AND paid_at >= ordered_at AND paid_at <= ordered_at + interval {WITHIN} milliseconds"
+    rows = ordered.join(settled, F.expr(near)).select("order", "amount", "paid", "user")
+    return rows.mapInArrow(settlements, MESSAGES), "append"
+
+
+def _timed(rows: DataFrame, time: str) -> DataFrame:
+    """Rows with their event time, in a column of that name."""
+    timed = rows.withColumn(time, F.timestamp_millis("at")).drop("at")
+    return timed.withWatermark(time, f"{OUT_OF_ORDER} milliseconds")
+
+
+JOBS: Mapping[str, Callable[..., tuple[DataFrame, str]]] = {
     "W1": w1,
     "W2": w2,
     "W3": w3,
     "W4": w4,
     "W5": w5,
+    "W6": w6,
 }
 
 
@@ -192,8 +242,9 @@ def main() -> None:
     """Run the job of this process."""
     job = Job.given()
     address = {"kafka.bootstrap.servers": job.address}
-    source = session(job).readStream.format("kafka").options(**address, subscribe=job.input, startingOffsets="earliest")
-    made, mode = JOBS[job.workload](source.load().select("key", "value"), job)
+    reader = session(job).readStream.format("kafka").options(**address, startingOffsets="earliest")
+    sources = [reader.option("subscribe", topic).load().select("key", "value") for topic in job.inputs]
+    made, mode = JOBS[job.workload](job, *sources)
     writer = made.writeStream.format("kafka").options(**address, topic=job.output).outputMode(mode)
     writer = writer.option("checkpointLocation", str(Path(job.folder, "checkpoint")))
     query = writer.start() if job.endless else writer.trigger(availableNow=True).start()

@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.events import PARTITIONS
 from benchmarks.job import Job, Seen
+from benchmarks.sources import PARTITIONS
 
 AT_ONCE = 500
 """Messages that one call may bring; more make the call slower for each."""
@@ -29,7 +29,7 @@ PRODUCER = {
 
 
 class Client:
-    """Reads the job's input, to the end that it has at the start unless the job is endless; writes messages."""
+    """Reads the job's topics, to the end that it has at the start unless the job is endless; writes messages."""
 
     def __init__(self, job: Job) -> None:
         address = {"bootstrap.servers": job.address}
@@ -54,10 +54,10 @@ class Client:
 
     def begin(self, *through: str) -> float:
         """Begin to read; how many messages there are to come."""
-        self._consumer.subscribe([self._job.input, *through])
+        self._consumer.subscribe([*self._job.inputs, *through])
         if self._job.endless:
             return float("inf")
-        places = [TopicPartition(self._job.input, partition) for partition in range(PARTITIONS)]
+        places = [TopicPartition(topic, partition) for topic in self._job.inputs for partition in range(PARTITIONS)]
         return sum(self._consumer.get_watermark_offsets(place)[1] for place in places) * (1 + len(through))
 
     def take(self) -> list[Any]:

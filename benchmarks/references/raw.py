@@ -10,15 +10,19 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.constants import DEAR, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER
+from benchmarks.constants import DEAR, IN_FLIGHT, LOOKUP, MINUTE, OUT_OF_ORDER, WITHIN
 from benchmarks.events import Event
 from benchmarks.job import Job
 from benchmarks.references.client import Client
 from benchmarks.references.spans import Sessions
-from benchmarks.workloads import DearEvent, Question, Score, Spent, Total, Views, Visit
+from benchmarks.sources import PARTITIONS
+from benchmarks.workloads import DearEvent, Paid, Placed, Question, Score, Settled, Spent, Total, Views, Visit
 
 END = 1 << 62
 """A time after all times."""
+
+SWEEP = 50_000
+"""W6 looks after so many messages for what is too old to be joined."""
 
 
 def w1(job: Job, client: Client) -> None:
@@ -175,6 +179,46 @@ async def look_all_up(job: Job, client: Client) -> None:
         worker.cancel()
 
 
+def w6(job: Job, client: Client) -> None:
+    """Join orders with payments, of which each has one at most; what is too old to be joined is forgotten at times."""
+    decode_order, decode_payment = msgspec.json.Decoder(Placed).decode, msgspec.json.Decoder(Paid).decode
+    encode, produce, out = msgspec.json.Encoder().encode, client.produce, job.output
+    orders: dict[str, Placed] = {}
+    payments: dict[str, Paid] = {}
+    source, ordered, settled, kept = job.inputs[0], [0] * PARTITIONS, [0] * PARTITIONS, 0
+    for batch in client.batches():
+        for message in batch:
+            if message.topic() == source:
+                order = decode_order(message.value())
+                name = order.order
+                orders[name] = order
+                ordered[message.partition()] = order.at
+                payment = payments.get(name)
+                if payment is None:
+                    continue
+            else:
+                payment = decode_payment(message.value())
+                name = payment.order
+                payments[name] = payment
+                settled[message.partition()] = payment.at
+                found = orders.get(name)
+                if found is None:
+                    continue
+                order = found
+            if not 0 <= payment.at - order.at <= WITHIN:
+                continue
+            value = encode(Settled(name, order.amount, payment.paid, order.user))
+            try:
+                produce(out, value, name)
+            except BufferError:
+                send(client, out, value, name)
+        kept += len(batch)
+        if kept > SWEEP:
+            kept, oldest = 0, min(*ordered, *settled) - OUT_OF_ORDER - WITHIN
+            orders = {name: order for name, order in orders.items() if order.at >= oldest}
+            payments = {name: payment for name, payment in payments.items() if payment.at >= oldest}
+
+
 def send(client: Client, topic: str, value: bytes, key: Any) -> None:
     """Produce, however long the queue is full."""
     while True:
@@ -185,7 +229,7 @@ def send(client: Client, topic: str, value: bytes, key: Any) -> None:
             continue
 
 
-LOOPS: Mapping[str, Callable[[Job, Client], None]] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}
+LOOPS: Mapping[str, Callable[[Job, Client], None]] = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6}
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ PEER_NAMES = [name for name, contender in CONTENDERS.items() if contender.group 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    return Job("W1", "job", "127.0.0.1:9092", "events", "out", str(tmp_path), str(tmp_path / "notes"))
+    return Job("W1", "job", "127.0.0.1:9092", ("events",), "out", str(tmp_path), str(tmp_path / "notes"))
 
 
 def test_the_loop_is_always_measured_and_first() -> None:

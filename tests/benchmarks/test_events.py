@@ -5,7 +5,8 @@ from itertools import pairwise
 import msgspec
 
 from benchmarks.constants import GAP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import BASE, JITTER, NOBODY, PARTITIONS, SPAN, closing, events, opening, with_markers
+from benchmarks.events import EVENTS, NOBODY, events, markers
+from benchmarks.sources import BASE, JITTER, PARTITIONS, SPAN
 
 
 def test_events_are_the_same_every_time() -> None:
@@ -29,14 +30,14 @@ def test_events_are_behind_by_less_than_windows_wait() -> None:
     assert max(times) < BASE + SPAN + JITTER
 
 
-def test_markers_stand_around_the_events_of_each_partition() -> None:
-    made = list(with_markers(100))
+def test_markers_stand_behind_the_events_of_each_partition() -> None:
+    made = list(EVENTS.with_markers(100))
     events_in_it = [event for event, partition in made if partition is None]
     assert events_in_it == list(events(100))
     for number in range(PARTITIONS):
-        assert [event for event, partition in made if partition == number] == [opening(), *closing()]
+        assert [event for event, partition in made if partition == number] == markers()
     assert {event.user for event, partition in made if partition is not None} == {NOBODY}
 
 
 def test_markers_are_late_enough_to_close_all_windows() -> None:
-    assert min(marker.at for marker in closing()) > BASE + SPAN + JITTER + GAP + MINUTE + OUT_OF_ORDER
+    assert min(marker.at for marker in markers()) > BASE + SPAN + JITTER + GAP + MINUTE + OUT_OF_ORDER

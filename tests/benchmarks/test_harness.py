@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.contenders import CONTENDERS, Contender
-from benchmarks.events import PARTITIONS
+from benchmarks.events import EVENTS
 from benchmarks.latency import latency
 from benchmarks.parts import WHOLE, shares
 from benchmarks.profiling import profile
@@ -22,7 +22,7 @@ from broker import Broker
 pytestmark = pytest.mark.kafka
 
 RAW = CONTENDERS["raw"]
-EVENTS = 2_000
+MESSAGES = 2_000
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def quiet(_: str) -> None:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_loop_by_hand_writes_what_the_oracle_expects(name: str, topics: Topics) -> None:
-    (found,) = compare(WORKLOADS[name], [RAW], Size(EVENTS), topics, quiet)
+    (found,) = compare(WORKLOADS[name], [RAW], Size(MESSAGES), topics, quiet)
     assert found.output_correct, found
     assert found.ratio_to_raw == 1.0
     assert found.messages_per_second > 0
@@ -45,15 +45,15 @@ def test_the_loop_by_hand_writes_what_the_oracle_expects(name: str, topics: Topi
 
 def test_an_input_is_loaded_once(topics: Topics) -> None:
     told: list[str] = []
-    name = load_topic(topics, 500, told.append)
-    assert load_topic(topics, 500, told.append) == name
+    (name,) = load_topic(topics, [EVENTS], 500, told.append)
+    assert load_topic(topics, [EVENTS], 500, told.append) == (name,)
     assert len(told) == 1
-    assert sum(topics.ends(name)) == 500 + 4 * PARTITIONS
+    assert sum(topics.ends(name)) == EVENTS.whole_size(500)
 
 
-@pytest.mark.parametrize("name", ["W2", "W5"])
+@pytest.mark.parametrize("name", ["W2", "W5", "W6"])
 def test_the_time_of_the_main_thread_is_told_by_part(name: str, topics: Topics) -> None:
-    found = list(shares(WORKLOADS[name], Size(EVENTS), topics, quiet))
+    found = list(shares(WORKLOADS[name], Size(MESSAGES), topics, quiet))
     ours = {share.part: share.nanoseconds for share in found if share.engine == "local"}
     assert ours[WHOLE] == pytest.approx(sum(ours.values()) - ours[WHOLE], abs=len(ours))
     assert min(ours.values()) >= 0
@@ -61,9 +61,9 @@ def test_the_time_of_the_main_thread_is_told_by_part(name: str, topics: Topics) 
 
 
 def test_a_run_leaves_nothing_behind(topics: Topics) -> None:
-    load_topic(topics, EVENTS, quiet)
+    load_topic(topics, [EVENTS], MESSAGES, quiet)
     before = topics.names()
-    compare(WORKLOADS["W3"], [RAW], Size(EVENTS), topics, quiet)
+    compare(WORKLOADS["W3"], [RAW], Size(MESSAGES), topics, quiet)
     assert topics.names() == before
 
 
@@ -72,7 +72,7 @@ def test_a_program_that_fails_is_told_with_its_last_words(topics: Topics, tmp_pa
     program.write_text("raise SystemExit('out of luck')")
     told: list[str] = []
     broken = [RAW, replaced(str(program))]
-    _, found = compare(WORKLOADS["W1"], broken, Size(EVENTS), topics, told.append)
+    _, found = compare(WORKLOADS["W1"], broken, Size(MESSAGES), topics, told.append)
     assert (found.messages_per_second, found.output_correct, found.problem) == (0, False, "out of luck")
     assert "out of luck" in told[-1]
 
@@ -89,7 +89,7 @@ def test_latencies_are_those_of_messages_at_the_rate(topics: Topics) -> None:
 
 
 def test_a_profile_names_the_dearest_functions(topics: Topics, capsys: pytest.CaptureFixture[str]) -> None:
-    profile(RAW, WORKLOADS["W1"], Size(EVENTS), topics, quiet)
+    profile(RAW, WORKLOADS["W1"], Size(MESSAGES), topics, quiet)
     # Of so few messages the imports may be the dearest.
     assert "filename:lineno(function)" in capsys.readouterr().out
 

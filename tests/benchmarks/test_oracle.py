@@ -1,16 +1,19 @@
 """The oracle against brute force, and the loop's sessions against the oracle."""
 
 from itertools import combinations
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.constants import DEAR, GAP, MINUTE, OUT_OF_ORDER
-from benchmarks.events import BASE, NOBODY, Event
+from benchmarks.constants import DEAR, GAP, MINUTE, OUT_OF_ORDER, WITHIN
+from benchmarks.events import NOBODY, Event
 from benchmarks.oracle import Verdict, expected, judge
+from benchmarks.orders import Order, Payment
 from benchmarks.references.spans import Sessions
+from benchmarks.sources import BASE
 from benchmarks.workloads import WORKLOADS, Score
 
 times = st.integers(0, 4 * GAP).map(lambda at: BASE + at)
@@ -85,6 +88,26 @@ def test_the_sessions_of_the_loop_are_those_of_the_oracle(events: list[Event], b
     assert {(user, span[0]): (span[2], span[3]) for user, span in found} == expected("W4", events)
 
 
+names = st.sampled_from(["o1", "o2", "o3"])
+moments = st.integers(0, 3 * WITHIN) | st.sampled_from([0, WITHIN - 1, WITHIN, WITHIN + 1])
+
+
+def lists_of(kind: type[Order] | type[Payment]) -> st.SearchStrategy[list[Any]]:
+    messages = st.builds(kind, order=names, at=moments.map(BASE.__add__))
+    return st.lists(messages, unique_by=lambda message: message.order)
+
+
+@given(lists_of(Order), lists_of(Payment))
+def test_orders_and_their_payments(orders: list[Order], payments: list[Payment]) -> None:
+    wanted = {
+        (order.order,): (order.user, order.amount, payment.paid)
+        for order in orders
+        for payment in payments
+        if order.order == payment.order and 0 <= payment.at - order.at <= WITHIN
+    }
+    assert expected("W6", orders, payments) == wanted
+
+
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
@@ -110,4 +133,4 @@ def test_the_last_of_several_counts_is_the_one_that_counts() -> None:
 
 
 def test_every_workload_has_an_oracle() -> None:
-    assert all(expected(name, []) == {} for name in WORKLOADS)
+    assert all(expected(name, *workload.inputs(0)) == {} for name, workload in WORKLOADS.items())

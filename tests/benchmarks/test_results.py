@@ -84,6 +84,13 @@ def test_tables_and_picture_name_each_contender_and_mark_what_failed() -> None:
     assert {"a loop by hand", "Quix Streams", "Faust", "failed"} <= set(texts)
 
 
+def test_a_target_stands_behind_what_fluvial_has_reached() -> None:
+    runs = summed_up("W6", [{"raw": run(1), "local": run(4), "quix": run(9)}])
+    page = figures(msgspec.structs.replace(found(raw=[run(1)]), runs=runs))
+    assert "| Fluvial | 250 (0.25, target 0.30) |" in page
+    assert page.count("target") == 1
+
+
 def test_figures_of_a_busy_machine_say_so() -> None:
     busy = msgspec.structs.replace(run(1), noise=0.4)
     assert "not quiet.** Others used up to 40%" in figures(found(raw=[busy]))
