@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from ...dsl.message import Headers
-from .state import Bytes, Change, KeyedState, TimedState
+from .state import Bytes, Change, KeyedState, Layer, TimedState
 from .stateful import keyless
 from .timers import Timers
 from .times import END
@@ -105,46 +105,69 @@ class JoinOperator:
         id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
         self._rows = TimedState(id, below, list[list[Row]], _none, empty, self._rouse)
         self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark, mark=b"r")
+        self.add = self._adder()
 
     def _rouse(self, slot: int) -> None:
         self._context.rouse(slot + self._size + self._within)
 
-    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
-        if key is None:
-            raise keyless()
-        context = self._context
-        if timestamp < watermark or timestamp < self._passed:
-            context.late()
-            return
-        row = context.row(side, value, timestamp, headers)
-        found = self._joined(key, row, 1 - side)
-        rows = self._rows.fresh(timestamp - timestamp % self._size)
-        kept = rows[key] or [[], []]
-        insort(kept[side], row, key=_time)
-        rows[key] = kept
-        if not row.told:
-            self._timers.set(timestamp + self._within + 1, key)
-        for other in found:
-            context.join_from(side, key, row, other)
+    def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int, int], None]:
+        # A closure over locals: this runs for each message.
+        context, at, use, timers = self._context, self._rows.at, self._rows.fresh, self._timers
+        within, size, encode, near = self._within, self._size, context.encode, self._near
+        told = tuple(not alone for alone in context.alone)
 
-    def _joined(self, key: bytes, row: Row, side: int) -> list[Row]:
-        """The rows of that side that join a row, earliest first."""
-        found: list[Row] = []
-        for slot in self._slots_near(row.time):
-            rows = self._rows.at[slot].fresh
-            kept = rows[key]
-            if not kept:
-                continue
-            first = bisect_left(kept[side], row.time - self._within, key=_time)
-            near = kept[side][first : bisect_right(kept[side], row.time + self._within, key=_time)]
-            if near:
-                found += near
-                row.told = True
-                if not all(other.told for other in near):
-                    for other in near:
-                        other.told = True
-                    rows[key] = kept
-        return found
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
+            if key is None:
+                raise keyless()
+            if timestamp < watermark or timestamp < self._passed:
+                context.late()
+                return
+            row = Row(timestamp, None if value is None else encode[side](value), headers, told[side])
+            own = timestamp - timestamp % size
+            mine: list[list[Row]] | None = None
+            found: list[Row] = []
+            for slot in (own - size, own, own + size):
+                layer = at.get(slot)
+                if layer is None:
+                    continue
+                # As `layer.fresh[key]`, which is a call where there is nothing yet: most often, that is.
+                kept = layer.fresh.get(key) or layer.clean.get(key)
+                if kept is None and not layer.complete:
+                    kept = layer.fetch(key)
+                if kept is None:
+                    continue
+                if slot == own:
+                    mine = kept
+                if kept[1 - side]:
+                    found += near(layer, key, kept, row, 1 - side)
+            if mine is None:
+                mine = [[], []]
+            rows = mine[side]
+            if rows and rows[-1].time > timestamp:
+                insort(rows, row, key=_time)
+            else:
+                rows.append(row)
+            use(own)[key] = mine
+            if not row.told:
+                timers.set(timestamp + within + 1, key)
+            for other in found:
+                context.join_from(side, key, row, other)
+
+        return add
+
+    def _near(self, layer: Layer, key: bytes, kept: list[list[Row]], row: Row, side: int) -> list[Row]:
+        """The rows of that side, of those kept under a key, that join a row, earliest first."""
+        rows, within = kept[side], self._within
+        first = bisect_left(rows, row.time - within, key=_time) if rows[0].time < row.time - within else 0
+        last = len(rows) if rows[-1].time <= row.time + within else bisect_right(rows, row.time + within, key=_time)
+        near = rows[first:last]
+        if near:
+            row.told = True
+            if not all(other.told for other in near):
+                for other in near:
+                    other.told = True
+                layer.fresh[key] = kept
+        return near
 
     def _slots_near(self, time: int) -> list[int]:
         """The slots that hold rows and may hold some that join one of that time."""
