@@ -16,6 +16,8 @@ Tell = Callable[[str], None]
 
 _SECONDS = 30.0
 _PATIENCE = 60.0
+"""Seconds without a message after which no more are waited for."""
+
 _BY_KEY = -1
 """For a partition: the key decides."""
 
@@ -75,7 +77,10 @@ class Topics:
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
         deadline = time.monotonic() + _PATIENCE
         while left and time.monotonic() < deadline:
-            for message in self._consumer.consume(10_000, 0.5):
+            messages = self._consumer.consume(10_000, 0.5)
+            if messages:
+                deadline = time.monotonic() + _PATIENCE
+            for message in messages:
                 value, offset, partition = message.value(), message.offset(), message.partition()
                 if message.error() is None and isinstance(value, bytes):
                     yield value, message.timestamp()[1]
