@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from building import build
 from cases import Case, cases, expected, pieces_of
 from comparing import assert_same
-from descriptions import Async, WindowStep, build
+from described_steps import Async, WindowStep
 from faults import Killed, dying_after
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
@@ -57,7 +58,7 @@ def take(driver: PipelineDriver, step: str) -> None:
 
 
 @MANY
-@given(cases(max_records=12, tables=True), st.data())
+@given(cases(max_records=12, extras=["tables"]), st.data())
 def test_batches_and_their_order_mean_nothing(case: Case, data: st.DataObject) -> None:
     with driver_for(case, "at_least_once", data) as driver:
         feed(driver, case, data, ("go on", "advance", "commit"))
@@ -66,7 +67,7 @@ def test_batches_and_their_order_mean_nothing(case: Case, data: st.DataObject) -
 
 
 @MANY
-@given(cases(max_records=12, tables=True), st.data())
+@given(cases(max_records=12, extras=["tables"]), st.data())
 def test_crashes_do_not_show_under_exactly_once(case: Case, data: st.DataObject) -> None:
     with driver_for(case, "exactly_once", data) as driver:
         feed(driver, case, data, ("go on", "advance", "commit", "crash"))
@@ -75,7 +76,7 @@ def test_crashes_do_not_show_under_exactly_once(case: Case, data: st.DataObject)
 
 
 @MANY
-@given(cases(max_records=12, tables=True), st.data())
+@given(cases(max_records=12, extras=["tables"]), st.data())
 def test_nothing_is_missing_after_crashes_under_at_least_once(case: Case, data: st.DataObject) -> None:
     # Counts behind asynchronous work may be higher, for its results may come twice.
     kinds = [type(step) for step in case.description.steps]
@@ -91,7 +92,7 @@ def test_nothing_is_missing_after_crashes_under_at_least_once(case: Case, data: 
 
 
 @MANY
-@given(cases(max_records=12, tables=True), st.lists(st.integers(0, 12), max_size=3))
+@given(cases(max_records=12, extras=["tables"]), st.lists(st.integers(0, 12), max_size=3))
 def test_a_death_in_the_middle_of_a_commit_does_not_show(case: Case, deaths: list[int]) -> None:
     settings = Settings(guarantee="exactly_once")
     with PipelineDriver(build(case.description), partitions=case.partitions, settings=settings) as driver:

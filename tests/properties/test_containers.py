@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from building import build
 from cases import Case, cases, expected
 from comparing import assert_same
-from descriptions import Mode, build
+from descriptions import Mode
 from fluvial.planner import Settings
 from fluvial.runtime.systems import LogSystem
 from how_many import examples

@@ -9,21 +9,11 @@ from hypothesis import given, settings
 from broker import Broker
 from cases import Case, cases, cases_of, expected
 from comparing import assert_same
+from described_steps import Border, Filter, Lookup, Map, Merge, Put, Source, WindowStep
 from described_tables import TableSource
-from descriptions import (
-    Border,
-    Description,
-    Filter,
-    Lookup,
-    Map,
-    Merge,
-    Mode,
-    Put,
-    Source,
-    WindowStep,
-)
+from descriptions import Description, Mode
+from draft import Extra, Windows
 from how_many import examples
-from pipelines import Windows
 from spark_in_process import lowered
 from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_memory, on_spark
 
@@ -64,7 +54,7 @@ def test_triggers_show_what_the_oracle_s_do(windows: Windows) -> None:
 @pytest.mark.parametrize(("mode", "most"), [("on_time", 100), ("late", 300)])
 def test_joins_join_what_the_oracle_s_do(mode: Mode, most: int) -> None:
     @settings(MANY, max_examples=examples(most))
-    @given(cases(mode, joins=True))
+    @given(cases(mode, extras=["joins"]))
     def check(case: Case) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
@@ -77,7 +67,7 @@ def test_joins_join_what_the_oracle_s_do(mode: Mode, most: int) -> None:
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
     @settings(MANY, max_examples=examples(100))
-    @given(cases(mode, tables=True, joins=True))
+    @given(cases(mode, extras=["tables", "joins"]))
     def check(case: Case) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
@@ -91,7 +81,7 @@ def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
 @pytest.mark.parametrize(("mode", "most"), [("on_time", 100), ("late", 200)])
 def test_processors_do_what_the_oracle_s_do(mode: Mode, most: int) -> None:
     @settings(MANY, max_examples=examples(most))
-    @given(cases(mode, processors=True))
+    @given(cases(mode, extras=["processors"]))
     def check(case: Case) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
@@ -129,9 +119,9 @@ KINDS = pytest.mark.parametrize("kind", ["tables", "processors"])
 
 @KINDS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: str) -> None:
+def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: Extra) -> None:
     @FEW
-    @given(cases(mode, negative=False, joins=True, tables=kind == "tables", processors=kind == "processors"))
+    @given(cases(mode, negative=False, extras=["joins", kind]))
     def check(case: Case) -> None:
         assert_same(on_local_log(case), expected(case))
 
@@ -142,9 +132,9 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: str) -> N
 @pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: str, broker: Broker) -> None:
+def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: Extra, broker: Broker) -> None:
     @settings(FEW, max_examples=8)
-    @given(cases(mode, max_steps=5, joins=True, tables=kind == "tables", processors=kind == "processors"))
+    @given(cases(mode, max_steps=5, extras=["joins", kind]))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
 
@@ -168,7 +158,7 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @KINDS
-def test_spark_writes_what_the_oracle_does(kind: str, spark: "SparkSession") -> None:
+def test_spark_writes_what_the_oracle_does(kind: Extra, spark: "SparkSession") -> None:
     @settings(FEW, max_examples=8)
     @given(
         cases(
@@ -176,9 +166,7 @@ def test_spark_writes_what_the_oracle_does(kind: str, spark: "SparkSession") -> 
             negative=False,
             max_steps=5,
             max_borders=1,
-            joins=True,
-            tables=kind == "tables",
-            processors=kind == "processors",
+            extras=["joins", kind],
         )
     )
     def check(case: Case) -> None:

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from comparing import difference
-from described_tables import TablePair, TableSource
-from descriptions import (
-    Description,
+from described_steps import (
     Filter,
     Join,
     Lookup,
@@ -23,6 +21,8 @@ from descriptions import (
     When,
     WindowStep,
 )
+from described_tables import TablePair, TableSource
+from descriptions import Description
 from fluvial.runtime.kernel import table_bindings
 from fluvial.runtime.kernel.alarms import Alarms
 from fluvial.runtime.kernel.cells import Cells
