@@ -1,21 +1,31 @@
 """Random pipelines with random inputs: the driver, the engines and the oracle write the same messages."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker import Broker
-from cases import Case, cases, cases_of, expected
-from comparing import assert_same
+from cases import Case, Pieces, cases, cases_of, expected, pieces_of
+from comparing import assert_same, without_repeats
 from described_steps import Border, Filter, Lookup, Map, Merge, Put, Source, WindowStep
 from described_tables import TableSource
 from descriptions import Description, Mode
 from draft import Extra, Windows
 from how_many import examples
-from spark_in_process import lowered
-from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_memory, on_spark
+from spark_in_process import BUCKETS, lowered
+from targets import (
+    PATIENT,
+    on_driver,
+    on_driver_in_pieces,
+    on_driver_with_restarts,
+    on_local_kafka,
+    on_local_log,
+    on_local_memory,
+    on_spark,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,6 +121,46 @@ def test_messages_see_the_rows_that_those_before_them_have_sent(case: Case) -> N
     assert_same(on_driver(case), wanted)
     assert_same(on_local_memory(case), wanted)
     assert_same(lowered(case), wanted)
+
+
+MIXED = pytest.mark.parametrize(("mode", "windows"), [("on_time", "plain"), ("late", "triggers")])
+"""All that random pipelines have, in one."""
+
+
+def mixed(mode: Mode, windows: Windows, max_records: int = 20) -> st.SearchStrategy[tuple[Case, Pieces]]:
+    """Cases of all operators together, with an order in which their inputs come."""
+    drawn = cases(mode, max_records=max_records, negative=False, windows=windows, extras=get_args(Extra))
+    return drawn.flatmap(lambda case: st.tuples(st.just(case), pieces_of(case.inputs, case.first)))
+
+
+@pytest.mark.slow
+@MIXED
+def test_all_operators_together_do_what_the_oracle_s_do(mode: Mode, windows: Windows) -> None:
+    @settings(MANY, max_examples=examples(100))
+    @given(mixed(mode, windows), st.integers(1, 20))
+    def check(given_so: tuple[Case, Pieces], batch: int) -> None:
+        case, pieces = given_so
+        wanted = expected(case)
+        assert_same(on_driver_in_pieces(case, pieces), wanted)
+        assert_same(on_local_memory(case), wanted)
+        assert_same(on_local_log(case, batch), wanted)
+        if mode == "on_time":  # Spark's batches may take what is late in
+            assert_same(lowered(case, batch), expected(case, BUCKETS))
+
+    check()
+
+
+@pytest.mark.slow
+@MIXED
+def test_all_operators_together_survive_restarts(mode: Mode, windows: Windows) -> None:
+    @settings(MANY, max_examples=examples(100))
+    @given(mixed(mode, windows, max_records=12))
+    def check(given_so: tuple[Case, Pieces]) -> None:
+        # What was written to a remote table and not committed is written again.
+        written, wanted = on_driver_with_restarts(*given_so), expected(given_so[0])
+        assert_same(without_repeats(written), without_repeats(wanted))
+
+    check()
 
 
 KINDS = pytest.mark.parametrize("kind", ["tables", "processors"])

@@ -115,7 +115,7 @@ def _table(pipeline: Pipeline, before: list[Any], table: TableSource | TablePair
 
 
 def _remote(pipeline: Pipeline, number: int, rows: RemoteRows) -> Any:
-    name = f"remote-{number}"
+    name = f"in-order-{number}" if rows.in_order else f"remote-{number}"
     read, write = (remote.reading_many, remote.writing_many) if rows.batch else (remote.reading, remote.writing)
     options: dict[str, Any] = {
         "read": read(rows.fn, rows.number, rows.waits),

@@ -44,7 +44,7 @@ class RemoteRows(Compact):
     """A table of events that somebody else keeps: its rows are made of their keys by `fn`, with a small number.
 
     Calls `wait`, so that others get their turn; `cached` rows are kept; `batch` keys make one call, or 0 for a call
-    each. One that is `written` is not read.
+    each. One that is `written` is not read; rows that come `in_order` do so for each key.
     """
 
     fn: str
@@ -54,3 +54,4 @@ class RemoteRows(Compact):
     batch: int = 0
     in_flight: int = 100
     written: bool = False
+    in_order: bool = False

@@ -88,8 +88,10 @@ _KINDS: Mapping[str, _Kind] = {
 
 
 def _add_step(draft: Draft) -> None:
-    """Add one step that is possible here."""
+    """Add one step that is possible here, if any node may still be read."""
     possible = {name: found for name, kind in _KINDS.items() if (found := _places(draft, kind))}
+    if not possible:
+        return
     name = draft.pick(name for name in possible for _ in range(_KINDS[name].often))
     _KINDS[name].add(draft, draft.pick(possible[name]))
 

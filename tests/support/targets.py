@@ -110,9 +110,10 @@ def on_local_memory(case: Case) -> Outputs:
 
 
 @with_remote_rows
-def on_local_log(case: Case) -> Outputs:
+def on_local_log(case: Case, batches: int = MOST) -> Outputs:
+    """The local engine on a log that was written so many records at a time."""
     with TemporaryDirectory() as folder:
-        return run_on(LogSystem(Path(folder), fsync=False), build(case.description), case.inputs)
+        return run_on(LogSystem(Path(folder), fsync=False), build(case.description), case.inputs, batches=batches)
 
 
 @with_remote_rows
