@@ -83,7 +83,7 @@ _KINDS: Mapping[str, _Kind] = {
     "send": _Kind(steps.anywhere, steps.send),
     "broadcast": _Kind(steps.may_broadcast, steps.broadcast, 8),
     "remote read": _Kind(remotes.may_read, remotes.read, 20),
-    "remote write": _Kind(remotes.may_write, remotes.write, 8),
+    "remote write": _Kind(remotes.may_write, remotes.write, 15),
 }
 
 

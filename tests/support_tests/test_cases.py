@@ -17,9 +17,9 @@ from building import build
 from case_joins import FAILING_JOINS, JOINS
 from cases import Case, cases, expected, judge, murmur2, partition_of
 from comparing import difference
-from described_steps import Border, Join, Map, Source, When, WindowStep
+from described_steps import Border, Broadcast, Join, Map, Process, RemoteLookup, RemotePut, Source, When, WindowStep
 from descriptions import Description, Mode, has_time_triggers, has_time_triggers_behind_borders
-from draft import Windows
+from draft import Extra, Windows
 from fluvial.dsl import Trigger
 from fluvial.dsl.operators import How, Retain, WindowBy
 from fluvial.dsl.windows import Hopping
@@ -39,7 +39,7 @@ SOME = settings(
 
 
 @SOME
-@given(cases() | cases(extras=["joins"]) | cases(extras=["processors"]))
+@given(cases() | cases(extras=["joins"]) | cases(extras=get_args(Extra)))
 def test_every_case_can_be_planned(case: Case) -> None:
     made = plan(build(case.description), partitions=case.partitions)
     assert made.pipeline.on_error.action == case.description.on_error
@@ -49,14 +49,14 @@ def test_every_case_can_be_planned(case: Case) -> None:
 
 
 @SOME
-@given(cases() | cases(extras=["joins"]) | cases(extras=["processors"]))
+@given(cases() | cases(extras=["joins"]) | cases(extras=get_args(Extra)))
 def test_a_case_prints_as_what_makes_it_again(case: Case) -> None:
     ast.parse(repr(case), mode="eval")
     assert eval(repr(case), NAMES) == case
 
 
 @SOME
-@given(cases(mode="on_time") | cases(mode="on_time", extras=["joins"]))
+@given(cases(mode="on_time") | cases(mode="on_time", extras=get_args(Extra)))
 def test_on_time_nothing_is_late_and_the_order_of_partitions_means_nothing(case: Case) -> None:
     late = Counter[str]()
     outputs = run_oracle(build(case.description), case.inputs, partitions=case.partitions, late=late)
@@ -94,6 +94,24 @@ def test_joins_of_each_kind_are_drawn_of_two_nodes_with_keys_of_one_type(mode: M
     assert (drawn["of two streams"] > 0) == (mode == "on_time")
 
 
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_steps_of_all_kinds_are_drawn_together(mode: Mode) -> None:
+    drawn = Counter[tuple[type, type]]()
+
+    @settings(SOME, max_examples=300, derandomize=True, phases=[Phase.generate])
+    @given(pipelines(mode, extras=get_args(Extra)))
+    def check(description: Description) -> None:
+        kinds = {type(step) for step in description.steps}
+        drawn.update(product(kinds, kinds))
+        read = {step.remote for step in description.steps if isinstance(step, RemoteLookup)}
+        written = {step.remote for step in description.steps if isinstance(step, RemotePut)}
+        assert not read & written
+
+    check()
+    for kind in (Broadcast, RemoteLookup, RemotePut):
+        assert {(kind, Process), (kind, WindowStep), (kind, Border)} <= set(drawn)
+
+
 def test_late_cases_have_rows_that_are_late_for_a_join() -> None:
     counts: list[int] = []
 
@@ -115,7 +133,7 @@ def test_joins_are_drawn_only_where_they_are_asked_for(description: Description)
 
 
 @SOME
-@given(pipelines() | pipelines(extras=["joins"]) | pipelines(extras=["processors"]))
+@given(pipelines() | pipelines(extras=["joins"]) | pipelines(extras=get_args(Extra)))
 def test_the_functions_of_a_pipeline_can_be_pickled(description: Description) -> None:
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     operators = build(description).operators
