@@ -109,7 +109,7 @@ def test_steps_of_all_kinds_are_drawn_together(mode: Mode) -> None:
 
     check()
     for kind in (Broadcast, RemoteLookup, RemotePut):
-        assert {(kind, Process), (kind, WindowStep), (kind, Border)} <= set(drawn)
+        assert {(kind, Process), (kind, WindowStep)} <= set(drawn)
 
 
 def test_late_cases_have_rows_that_are_late_for_a_join() -> None:
