@@ -127,7 +127,7 @@ class _Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._calls.__exit__(kind, error, at)
+        self._calls.close()
 
     def outcome(self) -> Outputs:
         for source, partition, record, last in self._in_turn():

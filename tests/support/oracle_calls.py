@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from fluvial.dsl import Retry
 from fluvial.dsl import operators as ops
@@ -15,10 +14,7 @@ class Calls:
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
         self._runner.close()
 
     def results(self, operator: ops.AsyncFlatMap, value: Any) -> list[Any]:
