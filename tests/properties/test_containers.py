@@ -4,24 +4,28 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from building import build
 from cases import Case, cases, expected
-from comparing import assert_same
-from descriptions import Mode, build
+from comparing import assert_same, without_repeats
+from descriptions import Mode
+from draft import Extra
 from fluvial.planner import Settings
 from fluvial.runtime.systems import LogSystem
 from how_many import examples
 from oracle import Outputs
 from several import at_each_turn, run_together
-from targets import PATIENT, outputs_of, write
+from targets import PATIENT, outputs_of, with_remote_rows, write
 
 FEW = settings(max_examples=examples(30), deadline=None, suppress_health_check=PATIENT)
 
 
+@with_remote_rows
 def in_containers(case: Case, containers: int, deaths: Sequence[tuple[int, int]] = ()) -> Outputs:
     with TemporaryDirectory() as folder:
         system = LogSystem(Path(folder), fsync=False)
@@ -32,11 +36,15 @@ def in_containers(case: Case, containers: int, deaths: Sequence[tuple[int, int]]
         return outputs_of(system, {*case.inputs}, pipeline.name)
 
 
+EXTRAS = pytest.mark.parametrize("extras", [(), get_args(Extra)], ids=["windows and borders", "all operators"])
+
+
 @pytest.mark.slow
+@EXTRAS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_containers_write_what_the_oracle_does(mode: Mode) -> None:
+def test_containers_write_what_the_oracle_does(mode: Mode, extras: Sequence[Extra]) -> None:
     @FEW
-    @given(cases(mode, negative=False), st.integers(2, 4))
+    @given(cases(mode, negative=False, extras=extras), st.integers(2, 4))
     def check(case: Case, containers: int) -> None:
         assert_same(in_containers(case, containers), expected(case))
 
@@ -44,16 +52,28 @@ def test_containers_write_what_the_oracle_does(mode: Mode) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_containers_that_die_repeat_and_lose_nothing(mode: Mode) -> None:
+@pytest.mark.parametrize(
+    ("mode", "extras"),
+    [
+        ("on_time", ()),
+        ("on_time", get_args(Extra)),
+        ("late", ()),
+        # Not yet: a timer that a timer sets at the end of input fires as well if a container begins again behind it.
+        ("late", [extra for extra in get_args(Extra) if extra != "processors"]),
+    ],
+    ids=["on_time, windows and borders", "on_time, all operators", "late, windows and borders", "late, most operators"],
+)
+def test_containers_that_die_repeat_and_lose_nothing(mode: Mode, extras: Sequence[Extra]) -> None:
     @FEW
     @given(
-        cases(mode, negative=False),
+        cases(mode, negative=False, extras=extras),
         st.integers(2, 3),
         st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=6),
     )
     def check(case: Case, containers: int, deaths: list[tuple[int, int]]) -> None:
         with at_each_turn():
-            assert_same(in_containers(case, containers, deaths), expected(case))
+            written = in_containers(case, containers, deaths)
+        # A row that was written and not committed is written to its remote table again.
+        assert_same(without_repeats(written), without_repeats(expected(case)))
 
     check()

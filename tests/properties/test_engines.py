@@ -1,31 +1,31 @@
 """Random pipelines with random inputs: the driver, the engines and the oracle write the same messages."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker import Broker
-from cases import Case, cases, cases_of, expected
-from comparing import assert_same
+from cases import Case, Pieces, cases, cases_of, expected, pieces_of
+from comparing import assert_same, without_repeats
+from described_steps import Border, Filter, Lookup, Map, Merge, Put, Source, WindowStep
 from described_tables import TableSource
-from descriptions import (
-    Border,
-    Description,
-    Filter,
-    Lookup,
-    Map,
-    Merge,
-    Mode,
-    Put,
-    Source,
-    WindowStep,
-)
+from descriptions import Description, Mode
+from draft import Extra, Windows
 from how_many import examples
-from pipelines import Windows
-from spark_in_process import lowered
-from targets import PATIENT, on_driver, on_local_kafka, on_local_log, on_local_memory, on_spark
+from spark_in_process import BUCKETS, lowered
+from targets import (
+    PATIENT,
+    on_driver,
+    on_driver_in_pieces,
+    on_driver_with_restarts,
+    on_local_kafka,
+    on_local_log,
+    on_local_memory,
+    on_spark,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ def test_triggers_show_what_the_oracle_s_do(windows: Windows) -> None:
 @pytest.mark.parametrize(("mode", "most"), [("on_time", 100), ("late", 300)])
 def test_joins_join_what_the_oracle_s_do(mode: Mode, most: int) -> None:
     @settings(MANY, max_examples=examples(most))
-    @given(cases(mode, joins=True))
+    @given(cases(mode, extras=["joins"]))
     def check(case: Case) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
@@ -77,7 +77,7 @@ def test_joins_join_what_the_oracle_s_do(mode: Mode, most: int) -> None:
 @pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
     @settings(MANY, max_examples=examples(100))
-    @given(cases(mode, tables=True, joins=True))
+    @given(cases(mode, extras=["tables", "joins"]))
     def check(case: Case) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
@@ -91,7 +91,7 @@ def test_rows_are_looked_up_as_the_oracle_does(mode: Mode) -> None:
 @pytest.mark.parametrize(("mode", "most"), [("on_time", 100), ("late", 200)])
 def test_processors_do_what_the_oracle_s_do(mode: Mode, most: int) -> None:
     @settings(MANY, max_examples=examples(most))
-    @given(cases(mode, processors=True))
+    @given(cases(mode, extras=["processors"]))
     def check(case: Case) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
@@ -123,15 +123,55 @@ def test_messages_see_the_rows_that_those_before_them_have_sent(case: Case) -> N
     assert_same(lowered(case), wanted)
 
 
+MIXED = pytest.mark.parametrize(("mode", "windows"), [("on_time", "plain"), ("late", "triggers")])
+"""All that random pipelines have, in one."""
+
+
+def mixed(mode: Mode, windows: Windows, max_records: int = 20) -> st.SearchStrategy[tuple[Case, Pieces]]:
+    """Cases of all operators together, with an order in which their inputs come."""
+    drawn = cases(mode, max_records=max_records, negative=False, windows=windows, extras=get_args(Extra))
+    return drawn.flatmap(lambda case: st.tuples(st.just(case), pieces_of(case.inputs, case.first)))
+
+
+@pytest.mark.slow
+@MIXED
+def test_all_operators_together_do_what_the_oracle_s_do(mode: Mode, windows: Windows) -> None:
+    @settings(MANY, max_examples=examples(100))
+    @given(mixed(mode, windows), st.integers(1, 20))
+    def check(given_so: tuple[Case, Pieces], batch: int) -> None:
+        case, pieces = given_so
+        wanted = expected(case)
+        assert_same(on_driver_in_pieces(case, pieces), wanted)
+        assert_same(on_local_memory(case), wanted)
+        assert_same(on_local_log(case, batch), wanted)
+        if mode == "on_time":  # Spark's batches may take what is late in
+            assert_same(lowered(case, batch), expected(case, BUCKETS))
+
+    check()
+
+
+@pytest.mark.slow
+@MIXED
+def test_all_operators_together_survive_restarts(mode: Mode, windows: Windows) -> None:
+    @settings(MANY, max_examples=examples(100))
+    @given(mixed(mode, windows, max_records=12))
+    def check(given_so: tuple[Case, Pieces]) -> None:
+        # What was written to a remote table and not committed is written again.
+        written, wanted = on_driver_with_restarts(*given_so), expected(given_so[0])
+        assert_same(without_repeats(written), without_repeats(wanted))
+
+    check()
+
+
 KINDS = pytest.mark.parametrize("kind", ["tables", "processors"])
 """What random pipelines have besides joins."""
 
 
 @KINDS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: str) -> None:
+def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: Extra) -> None:
     @FEW
-    @given(cases(mode, negative=False, joins=True, tables=kind == "tables", processors=kind == "processors"))
+    @given(cases(mode, negative=False, extras=["joins", kind]))
     def check(case: Case) -> None:
         assert_same(on_local_log(case), expected(case))
 
@@ -142,9 +182,9 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: str) -> N
 @pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("mode", ["on_time", "late"])
-def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: str, broker: Broker) -> None:
+def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: Extra, broker: Broker) -> None:
     @settings(FEW, max_examples=8)
-    @given(cases(mode, max_steps=5, joins=True, tables=kind == "tables", processors=kind == "processors"))
+    @given(cases(mode, max_steps=5, extras=["joins", kind]))
     def check(case: Case) -> None:
         assert_same(on_local_kafka(case, broker), expected(case))
 
@@ -168,7 +208,7 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @KINDS
-def test_spark_writes_what_the_oracle_does(kind: str, spark: "SparkSession") -> None:
+def test_spark_writes_what_the_oracle_does(kind: Extra, spark: "SparkSession") -> None:
     @settings(FEW, max_examples=8)
     @given(
         cases(
@@ -176,9 +216,7 @@ def test_spark_writes_what_the_oracle_does(kind: str, spark: "SparkSession") -> 
             negative=False,
             max_steps=5,
             max_borders=1,
-            joins=True,
-            tables=kind == "tables",
-            processors=kind == "processors",
+            extras=["joins", kind],
         )
     )
     def check(case: Case) -> None:

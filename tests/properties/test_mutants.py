@@ -10,19 +10,21 @@ from hypothesis import strategies as st
 
 from cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from comparing import difference
-from described_tables import TablePair, TableSource
-from descriptions import (
-    Description,
+from described_steps import (
+    Broadcast,
     Filter,
     Join,
     Lookup,
     Merge,
     Process,
     Put,
+    RemoteLookup,
     Source,
     When,
     WindowStep,
 )
+from described_tables import RemoteRows, TablePair, TableSource
+from descriptions import Description
 from fluvial.runtime.kernel import table_bindings
 from fluvial.runtime.kernel.alarms import Alarms
 from fluvial.runtime.kernel.cells import Cells
@@ -34,6 +36,7 @@ from fluvial.runtime.kernel.joins import JoinOperator, LatestJoinOperator
 from fluvial.runtime.kernel.kept import ListAtWork, MapAtWork
 from fluvial.runtime.kernel.pool import Pool
 from fluvial.runtime.kernel.processing import ProcessOperator, TimersAtWork
+from fluvial.runtime.kernel.remote import Batches, Cache
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state import Layer, TimedState
@@ -43,6 +46,7 @@ from fluvial.runtime.kernel.tumbling import TumblingOperator
 from fluvial.runtime.kernel.watched import WatchedOperator
 from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
 from fluvial.runtime.local.landing import Landing
+from fluvial.runtime.local.routing import Router
 from fluvial.runtime.local.task import LocalTask
 from mutants import Mutant, planted
 from oracle import Outputs
@@ -107,8 +111,19 @@ PROCESSED = Description(
     on_error="skip",
     mode="late",
 )
+TOLD = Description(
+    (Source("a", key="str"),),
+    (
+        RemoteLookup(0, 0, "left", "first_word", 1),
+        RemoteLookup(0, 1, "inner", "minus", 2),
+        Broadcast(1),
+        Merge(2, (3,)),
+    ),
+    remotes=(RemoteRows("some", 1, waits=True, cached=True), RemoteRows("some", 2, batch=2)),
+)
 """What random pipelines seldom have: a window where two streams meet, windows that many late messages enter, joins of
-each kind, tables that are read and filled, triggers of each kind, and processors that one message reaches together."""
+each kind, tables that are read and filled, triggers of each kind, processors that one message reaches together, and
+what every task is told beside remote tables."""
 
 KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "late": cases("late", max_steps=5),
@@ -121,6 +136,7 @@ KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "tables": cases_of(LOOKED_UP, max_records=12),
     "filled": cases_of(FILLED, max_records=12),
     "processors": cases_of(PROCESSED),
+    "told": cases_of(TOLD, max_records=12),
 }
 
 SEARCHES = 60
@@ -245,6 +261,12 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(TableOperator, "_join", "self._rows.layer.fresh[key] is not None", "False"),
         Mutant(TableOperator, "_take", "key is not None", "row is not None"),
         Mutant(table_bindings, "joined_row", "needs_right and theirs is None", "theirs is None"),
+    ],
+    ("told", STRAIGHT): [
+        # Messages that one task alone is told, rows of other keys, and rows that nobody asks for.
+        Mutant(Router, "route", "range(partitions)", "range(1)"),
+        Mutant(Cache, "get", "self._rows.get(key)", "next(iter(self._rows.values()), None)"),
+        Mutant(Batches, "_send", "asked, answer = (self._open, self._answer)", "asked, answer = ({}, self._answer)"),
     ],
     ("filled", STRAIGHT): [Mutant(TableOperator, "row", "None if key is None else", "None if key else")],
     ("tables", RESTARTING): [

@@ -6,10 +6,12 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 
-from case_functions import Event
+from building import build
+from case_events import Event
 from cases import Case, cases, cases_of, expected
 from comparing import difference
-from descriptions import Description, Filter, Source, WindowStep, build
+from described_steps import Filter, Source, WindowStep
+from descriptions import Description
 from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key
 from fluvial.runtime.kernel.code import Compiler

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from building import build
 from cases import Case, cases, expected
 from comparing import assert_same, counted
-from descriptions import Border, Description, Source, WindowStep, build
+from described_steps import Border, Source, WindowStep
+from descriptions import Description
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from case_functions import NO_EVENT, Event, refuse
+from case_events import NO_EVENT, Event, refuse
 from fluvial.dsl import Context, KeyedProcessor, ListState, MapState, Message, Tag, Tagged, Timer, ValueState
 
 Out = Iterable[Event | Tagged[Event]]

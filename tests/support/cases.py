@@ -7,16 +7,19 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from case_functions import Event
+from building import build
+from case_events import Event
 from comparing import assert_same
+from described_steps import Source, WindowStep
 from described_tables import Compact
-from descriptions import Description, Mode, OnError, Source, WindowStep, build
+from descriptions import Description, Mode, OnError
+from draft import Extra, Windows
 from fluvial.dsl import PlanError
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key
 from fluvial.planner import plan
 from oracle import Inputs, Outputs, run_oracle
-from pipelines import Windows, pipelines
+from pipelines import pipelines
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,9 +52,18 @@ Target = Callable[[Case], Outputs]
 """Runs a case to the end of its inputs; gives what was written, by stream, dead letters included."""
 
 
-def expected(case: Case) -> Outputs:
-    """What the oracle makes of a case."""
-    return run_oracle(build(case.description), case.inputs, partitions=case.partitions)
+def expected(case: Case, tasks: int | None = None) -> Outputs:
+    """What the oracle makes of a case. What is broadcast reaches so many tasks; if nothing is said, those that the
+    plan has."""
+    pipeline = build(case.description)
+
+    def planned(id: str) -> int:
+        (stream,) = made.operator(id).writes
+        return made.stream(stream).partitions
+
+    made = plan(pipeline, partitions=case.partitions)
+    reached = planned if tasks is None else lambda _: tasks
+    return run_oracle(pipeline, case.inputs, partitions=case.partitions, tasks=reached)
 
 
 def judge(case: Case, target: Target) -> None:
@@ -69,16 +81,13 @@ def cases(
     max_records: int = 30,
     negative: bool = True,
     windows: Windows = "plain",
-    joins: bool = False,
-    tables: bool = False,
-    processors: bool = False,
+    extras: Collection[Extra] = (),
 ) -> Case:
     """Pipelines with inputs. `negative`: timestamps may lie before 1970, which not every system can store.
 
-    `windows`, `joins`, `tables` and `processors` are as in `pipelines`: with triggers, each source has one partition.
+    `windows` and `extras` are as in `pipelines`: with triggers, each source has one partition.
     """
-    kinds = {"tables": tables, "processors": processors}
-    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, joins, **kinds))
+    description = draw(pipelines(mode, max_steps, max_borders, on_error, windows, extras))
     return draw(cases_of(description, max_records, negative))
 
 

@@ -37,3 +37,21 @@ class TablePair(Compact):
     how: How
     fn: str
     number: int
+
+
+@dataclass(frozen=True, repr=False)
+class RemoteRows(Compact):
+    """A table of events that somebody else keeps: its rows are made of their keys by `fn`, with a small number.
+
+    Calls `wait`, so that others get their turn; `cached` rows are kept; `batch` keys make one call, or 0 for a call
+    each. One that is `written` is not read; rows that come `in_order` do so for each key.
+    """
+
+    fn: str
+    number: int
+    waits: bool = False
+    cached: bool = False
+    batch: int = 0
+    in_flight: int = 100
+    written: bool = False
+    in_order: bool = False

@@ -1,6 +1,5 @@
 """A plain, slow interpreter of pipelines over finite inputs: what every engine must come to."""
 
-import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
 from fluvial.planner.types import flows
+from oracle_calls import Calls
 from oracle_joins import Joined, KeptRows
 from oracle_lines import Lines
 from oracle_processing import Due, Emitted, KeptProcess
@@ -50,6 +50,7 @@ def run_oracle(
     partitions: Mapping[str, int] | None = None,
     remember_sessions: bool = True,
     late: Counter[str] | None = None,
+    tasks: Callable[[str], int] = lambda _: 1,
 ) -> Outputs:
     """What the pipeline writes, by stream; the order within a stream means nothing. A sink's stream is `sink:{id}`.
 
@@ -63,20 +64,30 @@ def run_oracle(
 
     A message that is not late joins a session within the gap of it, also one whose end + lateness was reached, as the
     rulings say; with `remember_sessions=False` such sessions are forgotten, and it begins a new one. In
-    `late` the messages are counted that were late at each operator.
+    `late` the messages are counted that were late at each operator. What is broadcast by an operator reaches as many
+    `tasks` as the engine has behind it. Rows written to a remote table are messages of the stream `remote:{name}`, of
+    no time.
     """
     for stream, count in (partitions or {}).items():
         given = len(inputs.get(stream, [()] * count))
         assert given == count, f"{stream} has {count} partitions, the inputs hold {given}"
-    with _Run(pipeline, inputs, remember_sessions, Counter() if late is None else late) as run:
+    with _Run(pipeline, inputs, remember_sessions, Counter() if late is None else late, tasks) as run:
         return run.outcome()
 
 
 class _Run:
     """One pass over the inputs: state of all windows and joins, the sources' clocks, and what was written so far."""
 
-    def __init__(self, pipeline: Pipeline, inputs: Inputs, remember_sessions: bool, late: Counter[str]) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        inputs: Inputs,
+        remember_sessions: bool,
+        late: Counter[str],
+        tasks: Callable[[str], int],
+    ) -> None:
         self._pipeline = pipeline
+        self._tasks = tasks
         self._inputs = inputs
         self._flows = flows(pipeline)
         # Who reads an operator, and as which of its inputs.
@@ -109,14 +120,14 @@ class _Run:
         self._staged: list[tuple[str, OutputMessage]] = []
         self._staged_late: list[str] = []
         self._following: list[Dispatch] = []
-        self._crossing: list[tuple[ops.PartitionBy, OutputMessage]] = []
-        self._runner = asyncio.Runner()
+        self._crossing: list[tuple[ops.Border, OutputMessage]] = []
+        self._calls = Calls()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._runner.close()
+        self._calls.close()
 
     def outcome(self) -> Outputs:
         for source, partition, record, last in self._in_turn():
@@ -163,11 +174,13 @@ class _Run:
         self._dispatch(work, OutputMessage(*record), source.id)
         return counts
 
-    def _cross(self, border: ops.PartitionBy, record: OutputMessage) -> None:
+    def _cross(self, border: ops.Border, record: OutputMessage) -> None:
         """Take in a record of an intermediate stream, on the far side."""
 
         def work() -> None:
-            key = None if record.key is None else key_serde(border.key).decode(record.key)
+            key: Any = record.key  # behind a broadcast keys stay bytes: nothing there goes by them
+            if isinstance(border, ops.PartitionBy) and record.key is not None:
+                key = key_serde(border.key).decode(record.key)
             serde = value_serde(self._flows[border.id].value)
             value = None if record.value is None else serde.decode(record.value)
             self._emit(border, Message(key, value, record.timestamp, record.headers))
@@ -272,8 +285,14 @@ class _Run:
             case ops.FlatMap():
                 for one in list(operator.fn(value)):
                     self._emit(operator, _with(message, one))
+            case ops.JoinRemote():
+                row = self._calls.row(operator, message.key)
+                if row is not None or operator.how == "left":
+                    self._emit(operator, _with(message, operator.joined(value, row)))
+            case ops.PutRemote():
+                self._staged.append((f"remote:{operator.table.name}", self._row(operator, message)))
             case ops.AsyncFlatMap():
-                for one in self._awaited(operator, value):
+                for one in self._calls.results(operator, value):
                     self._emit(operator, _with(message, one))
             case ops.MapMessages():
                 self._emit(operator, operator.fn(message))
@@ -302,6 +321,9 @@ class _Run:
             case ops.PartitionBy():
                 key = self._key_bytes(operator, operator.fn(value))
                 self._crossing.append((operator, self._encoded(operator, key, message)))
+            case ops.Broadcast():
+                record = self._encoded(operator, self._key_bytes(operator, message.key), message)
+                self._crossing += self._tasks(operator.id) * [(operator, record)]
             case ops.SendTo():
                 # A key that a function gives is of no declared type, whatever type of key the stream has.
                 own = self._key_bytes(operator, message.key)
@@ -337,20 +359,11 @@ class _Run:
         if isinstance(operator, ops.WindowBy) and operator.late_to is not None:
             self._staged.append((operator.late_to, self._encoded(before, key, message)))
 
-    def _awaited(self, operator: ops.AsyncFlatMap, value: Any) -> list[Any]:
-        """The results of the call, made again as often as the operator says, without its pauses."""
-
-        async def call() -> list[Any]:
-            return list(await operator.fn(value))
-
-        retry = operator.retry
-        for _ in range(retry.attempts - 1 if retry else 0):
-            try:
-                return self._runner.run(call())
-            except Exception as error:
-                if retry is None or not isinstance(error, retry.on):
-                    raise
-        return self._runner.run(call())
+    def _row(self, operator: ops.PutRemote, message: Message[Any]) -> OutputMessage:
+        key = self._key_bytes(self._pipeline.operator(operator.inputs[0]), message.key)
+        if key is None:
+            raise ValueError("a message without key cannot be the row of one")
+        return OutputMessage(key, None if message.value is None else untyped_serde().encode(message.value), 0, ())
 
     def _encoded(
         self, operator: ops.Operator, key: bytes | None, message: Message[Any], told: Any = None

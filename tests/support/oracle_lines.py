@@ -29,7 +29,7 @@ def _delays(pipeline: Pipeline) -> dict[str, Delays]:
     """For each operator, the sources whose messages can reach its stage, and how far their time is held back."""
     known = {operator.id: operator for operator in pipeline.operators}
     stages = _stages(pipeline)
-    borders = [operator for operator in pipeline.operators if isinstance(operator, ops.PartitionBy)]
+    borders = [operator for operator in pipeline.operators if isinstance(operator, ops.Border)]
     found: dict[str, Delays] = {}
 
     def of_stage(id: str) -> Delays:
@@ -38,7 +38,7 @@ def _delays(pipeline: Pipeline) -> dict[str, Delays]:
         return _most([*sources, *crossed])
 
     def out_of(source: ops.Operator, reader: str) -> Delays:
-        if isinstance(source, ops.Source | ops.PartitionBy):
+        if isinstance(source, ops.Source | ops.Border):
             return of_stage(reader)
         # A row without a partner comes so much later than its time.
         held = source.within if isinstance(source, ops.JoinStreams) and source.how != "inner" else 0
@@ -63,7 +63,7 @@ def _stages(pipeline: Pipeline) -> dict[str, set[str]]:
 
     Operators share a stage, and its watermark, if messages pass between them without crossing a border.
     """
-    borders = {operator.id for operator in pipeline.operators if isinstance(operator, ops.PartitionBy)}
+    borders = {operator.id for operator in pipeline.operators if isinstance(operator, ops.Border)}
     stages = {operator.id: {operator.id} for operator in pipeline.operators}
     far_sides = {id: {_beyond(id)} for id in borders}
     for operator in pipeline.operators:

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from building import build
 from cases import Case
-from descriptions import build
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, plan
 from fluvial.runtime.spark.lowering import components, has_loop, levels
@@ -26,6 +26,7 @@ from fluvial.runtime.spark.stateful import process_bucket
 from fluvial.runtime.spark.tally import Tally
 from fluvial.runtime.systems.contract import Batch
 from oracle import OutputMessage, Outputs
+from targets import with_remote_rows
 
 BUCKETS = 3
 
@@ -106,6 +107,7 @@ def queries(made: Plan) -> list[Query]:
     return found
 
 
+@with_remote_rows
 def lowered(case: Case, batch_records: int = 7) -> Outputs:
     """A case run to its end in batches of at most so many messages of each partition; tables come in the first."""
     made = plan(build(case.description), partitions=case.partitions)

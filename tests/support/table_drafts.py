@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-import case_functions as given
-from case_functions import KeyType
+from case_joins import JOINS
+from case_keys import KeyType
 from described_tables import TablePair, TableSource
 from fluvial.dsl.operators import How
 
@@ -45,7 +45,7 @@ class TableDrafts:
         if choice == "new":
             return self._add(TableSource(f"rows-{len(self.tables)}", key), stage)
         left, right = (self.chosen("new", key, stage) for _ in range(2))
-        pair = TablePair(left, right, self._pick(get_args(How)), self._pick(given.JOINS), self._small())
+        pair = TablePair(left, right, self._pick(get_args(How)), self._pick(JOINS), self._small())
         return self._add(pair, stage)
 
     def _add(self, table: Table, stage: int) -> int:

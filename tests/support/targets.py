@@ -1,19 +1,22 @@
 """Who runs a case: the oracle, the driver and the engines, each as a function from a case to what was written."""
 
+from collections.abc import Callable
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 from uuid import uuid4
 
 from hypothesis import HealthCheck
 from msgspec.structs import replace
 
 from broker import Broker
+from building import build
 from cases import Case, Pieces, expected
-from descriptions import build
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
+from fluvial.dsl.serde import encode_key, untyped_serde
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.commands.reading import read_to_ends
@@ -22,10 +25,12 @@ from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem, System
 from fluvial.runtime.testing import PipelineDriver
 from namespaces import Namespace
 from oracle import Inputs, OutputMessage, Outputs
+from remote_notes import noted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+P = ParamSpec("P")
 MOST = 1 << 30
 PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 """Random pipelines are large and take time to draw."""
@@ -35,6 +40,23 @@ def on_oracle(case: Case) -> Outputs:
     return expected(case)
 
 
+def with_remote_rows(run: Callable[P, Outputs]) -> Callable[P, Outputs]:
+    """The same, with what is written to remote tables meanwhile: table `t` as the stream `remote:t`."""
+
+    @wraps(run)
+    def noting(*args: P.args, **named: P.kwargs) -> Outputs:
+        with noted() as written:
+            outputs = run(*args, **named)
+        return outputs | {f"remote:{table}": [_row(*row) for row in rows] for table, rows in written.items()}
+
+    return noting
+
+
+def _row(key: Any, row: Any) -> OutputMessage:
+    return OutputMessage(encode_key(key), None if row is None else untyped_serde().encode(row), 0, ())
+
+
+@with_remote_rows
 def on_driver(case: Case) -> Outputs:
     """The driver, fed one batch a partition."""
     with PipelineDriver(build(case.description), partitions=case.partitions, commits="timed") as driver:
@@ -43,6 +65,7 @@ def on_driver(case: Case) -> Outputs:
         return driver_outputs(driver)
 
 
+@with_remote_rows
 def on_driver_in_pieces(case: Case, pieces: Pieces) -> Outputs:
     """The driver, fed piece by piece."""
     with PipelineDriver(build(case.description), partitions=case.partitions, commits="timed") as driver:
@@ -52,6 +75,7 @@ def on_driver_in_pieces(case: Case, pieces: Pieces) -> Outputs:
         return driver_outputs(driver)
 
 
+@with_remote_rows
 def on_driver_with_restarts(case: Case, pieces: Pieces) -> Outputs:
     """The driver, which commits after each piece, and after every second one begins anew from what it kept; in memory
     there is room for little."""
@@ -80,15 +104,19 @@ def driver_outputs(driver: PipelineDriver) -> Outputs:
     return {name: [OutputMessage(*record) for record in driver.records(name)] for name in names}
 
 
+@with_remote_rows
 def on_local_memory(case: Case) -> Outputs:
     return run_on(MemorySystem(), build(case.description), case.inputs)
 
 
-def on_local_log(case: Case) -> Outputs:
+@with_remote_rows
+def on_local_log(case: Case, batches: int = MOST) -> Outputs:
+    """The local engine on a log that was written so many records at a time."""
     with TemporaryDirectory() as folder:
-        return run_on(LogSystem(Path(folder), fsync=False), build(case.description), case.inputs)
+        return run_on(LogSystem(Path(folder), fsync=False), build(case.description), case.inputs, batches=batches)
 
 
+@with_remote_rows
 def on_local_kafka(case: Case, broker: Broker) -> Outputs:
     return on_kafka(broker, build(case.description), case.inputs)
 

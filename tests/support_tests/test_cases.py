@@ -10,37 +10,36 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 import cases as case_module
+import described_steps
+import described_tables
 import descriptions
-from case_functions import FAILING_JOINS, JOINS
+from building import build
+from case_joins import FAILING_JOINS, JOINS
 from cases import Case, cases, expected, judge, murmur2, partition_of
 from comparing import difference
-from descriptions import (
-    Border,
-    Description,
-    Join,
-    Map,
-    Mode,
-    Source,
-    When,
-    WindowStep,
-    build,
-    has_time_triggers,
-    has_time_triggers_behind_borders,
-)
+from described_steps import Border, Broadcast, Join, Map, Process, RemoteLookup, RemotePut, Source, When, WindowStep
+from descriptions import Description, Mode, has_time_triggers, has_time_triggers_behind_borders
+from draft import Extra, Windows
 from fluvial.dsl import Trigger
 from fluvial.dsl.operators import How, Retain, WindowBy
 from fluvial.dsl.windows import Hopping
 from fluvial.planner import plan
 from oracle import OutputMessage, Outputs, run_oracle
-from pipelines import Windows, pipelines
+from pipelines import pipelines
 
+NAMES: dict[str, Any] = {
+    name: found
+    for module in (described_steps, described_tables, descriptions, case_module)
+    for name, found in vars(module).items()
+}
+"""What a case prints as is made of these."""
 SOME = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
 @SOME
-@given(cases() | cases(joins=True) | cases(processors=True))
+@given(cases() | cases(extras=["joins"]) | cases(extras=get_args(Extra)))
 def test_every_case_can_be_planned(case: Case) -> None:
     made = plan(build(case.description), partitions=case.partitions)
     assert made.pipeline.on_error.action == case.description.on_error
@@ -50,15 +49,14 @@ def test_every_case_can_be_planned(case: Case) -> None:
 
 
 @SOME
-@given(cases() | cases(joins=True) | cases(processors=True))
+@given(cases() | cases(extras=["joins"]) | cases(extras=get_args(Extra)))
 def test_a_case_prints_as_what_makes_it_again(case: Case) -> None:
     ast.parse(repr(case), mode="eval")
-    names: dict[str, Any] = {**vars(descriptions), **vars(case_module)}
-    assert eval(repr(case), names) == case
+    assert eval(repr(case), NAMES) == case
 
 
 @SOME
-@given(cases(mode="on_time") | cases(mode="on_time", joins=True))
+@given(cases(mode="on_time") | cases(mode="on_time", extras=get_args(Extra)))
 def test_on_time_nothing_is_late_and_the_order_of_partitions_means_nothing(case: Case) -> None:
     late = Counter[str]()
     outputs = run_oracle(build(case.description), case.inputs, partitions=case.partitions, late=late)
@@ -78,7 +76,7 @@ def test_joins_of_each_kind_are_drawn_of_two_nodes_with_keys_of_one_type(mode: M
     drawn = Counter[Any]()
 
     @settings(SOME, max_examples=300, derandomize=True, phases=[Phase.generate])
-    @given(pipelines(mode, max_steps=6, joins=True))
+    @given(pipelines(mode, max_steps=6, extras=["joins"]))
     def check(description: Description) -> None:
         joins = joins_of(description)
         for join in joins:
@@ -96,11 +94,29 @@ def test_joins_of_each_kind_are_drawn_of_two_nodes_with_keys_of_one_type(mode: M
     assert (drawn["of two streams"] > 0) == (mode == "on_time")
 
 
+@pytest.mark.parametrize("mode", ["on_time", "late"])
+def test_steps_of_all_kinds_are_drawn_together(mode: Mode) -> None:
+    drawn = Counter[tuple[type, type]]()
+
+    @settings(SOME, max_examples=300, derandomize=True, phases=[Phase.generate])
+    @given(pipelines(mode, extras=get_args(Extra)))
+    def check(description: Description) -> None:
+        kinds = {type(step) for step in description.steps}
+        drawn.update(product(kinds, kinds))
+        read = {step.remote for step in description.steps if isinstance(step, RemoteLookup)}
+        written = {step.remote for step in description.steps if isinstance(step, RemotePut)}
+        assert not read & written
+
+    check()
+    for kind in (Broadcast, RemoteLookup, RemotePut):
+        assert {(kind, Process), (kind, WindowStep)} <= set(drawn)
+
+
 def test_late_cases_have_rows_that_are_late_for_a_join() -> None:
     counts: list[int] = []
 
     @settings(SOME, max_examples=40, derandomize=True, phases=[Phase.generate])
-    @given(cases("late", max_steps=4, joins=True))
+    @given(cases("late", max_steps=4, extras=["joins"]))
     def check(case: Case) -> None:
         late = Counter[str]()
         run_oracle(build(case.description), case.inputs, late=late)
@@ -117,7 +133,7 @@ def test_joins_are_drawn_only_where_they_are_asked_for(description: Description)
 
 
 @SOME
-@given(pipelines() | pipelines(joins=True) | pipelines(processors=True))
+@given(pipelines() | pipelines(extras=["joins"]) | pipelines(extras=get_args(Extra)))
 def test_the_functions_of_a_pipeline_can_be_pickled(description: Description) -> None:
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     operators = build(description).operators
@@ -140,8 +156,7 @@ def test_cases_with_triggers_have_one_order_of_arrival_and_print_as_what_makes_t
         assert case.description.mode == "late"
         assert set(case.partitions.values()) == {1}
         assert windows == "triggers" or not has_time_triggers(case.description)
-        names: dict[str, Any] = {**vars(descriptions), **vars(case_module)}
-        assert eval(repr(case), names) == case
+        assert eval(repr(case), NAMES) == case
         expected(case)
 
     check()
