@@ -234,6 +234,7 @@ def _process(
         rouse=task.timeline.rouse,
         firing=partial(task.firing, shape.line_out[operator.id]),
         clock=lambda: task.timeline.clock,
+        run=task.run,
     )
     made = ProcessOperator(context)
     if made.ring is not None:

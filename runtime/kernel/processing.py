@@ -16,6 +16,9 @@ from .state import Bytes, Change, Codec
 from .stateful import keyless
 from .times import EARLIEST, END, LATEST, START
 
+_RUN = b"run"
+"""Where the last run lies that has come to the end of its input."""
+
 Emit = Callable[[bytes, Any, int, Headers], None]
 """Hands a value on: key bytes, value, timestamp, headers."""
 
@@ -24,8 +27,8 @@ Emit = Callable[[bytes, Any, int, Headers], None]
 class ProcessContext:
     """What a processor is put to work with.
 
-    `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time; for the rest see
-    `windows.Context`.
+    `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time; `run` names the run that
+    goes on to the same end of input if it is begun again; for the rest see `windows.Context`.
     """
 
     id: str
@@ -39,6 +42,7 @@ class ProcessContext:
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
     clock: Callable[[], int]
+    run: str
 
 
 class Here:
@@ -139,7 +143,8 @@ class ProcessOperator:
         self._ages = [(state, state.ages) for state in self._states.values() if state.ages is not None]
         found = [entries for state in self._states.values() for entries in state.entries]
         timers = [self._timers, *([self._by_clock] if self._by_clock else [])]
-        self._kept = [*found, *(kept for one in timers for kept in (one.times, one.alarms))]
+        self._over = shelf.lasting("e", "", Codec(str))
+        self._kept = [*found, *(kept for one in timers for kept in (one.times, one.alarms)), self._over]
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
         if key is None:
@@ -241,8 +246,13 @@ class ProcessOperator:
         return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
 
     def _end(self) -> None:
-        """At the end of input all timers that are set are due; those that are set meanwhile wait for more input."""
+        """At the end of input all timers that are set are due; those that are set meanwhile wait for more input, also
+        where a run that has come to its end before is begun again."""
         self._ended = True
+        if run := self._context.run:
+            if self._over.get(_RUN) == run:
+                return
+            self._over.put(_RUN, run)
         self._timers.reached = self._passed
         self._look_at_clock()
         for timers in [self._timers, *([self._by_clock] if self._by_clock else [])]:

@@ -51,7 +51,8 @@ class StageTask:
 
     `empty` says that nothing is kept in `below`, which saves reading there.
 
-    `relief` is called when much is to be taken, in the middle of a firing.
+    `run` names the run, if one that is begun again goes on to the same end of input. `relief` is called when much is to
+    be taken, in the middle of a firing.
 
     Feed it with `feed`, take what it made with `take`; `changes` and `position()` are what a commit must keep.
     """
@@ -69,6 +70,7 @@ class StageTask:
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
         relief: Callable[[], None] | None = None,
+        run: str = "",
     ) -> None:
         position = position or Position()
         self.program = program
@@ -88,6 +90,7 @@ class StageTask:
         opened = self.cells.opened
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)
         self._relief = relief
+        self.run = run
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
         self.inputs.end_again()
 

@@ -75,6 +75,7 @@ class LocalTask:
             program,
             home.store,
             relief=self.pass_on,
+            run=run.id,
             empty=found.blank,
             position=found.position,
             producer=number,
