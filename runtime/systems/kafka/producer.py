@@ -57,6 +57,7 @@ class KafkaProducer:
             for place, records in staged.items():
                 self._sender.send(*place, records)
             self._sender.commit()
+            self._sender.await_readers(staged)
         except BaseException:
             self.close()  # what was sent is dropped with its sender
             raise

@@ -154,15 +154,16 @@ class KafkaSender:
         finally:
             del self._client  # its own close() would wait for brokers that are away
         if self._id is not None and self._failed is None:
-            self._await_readers()
+            self.await_readers(self._touched)
 
-    def _await_readers(self) -> None:
-        """Wait until a transaction's end is marked in its partitions: brokers do that after they have agreed to it."""
+    def await_readers(self, places: Collection[StreamPartition]) -> None:
+        """Wait, but not for long, until the end of a transaction is marked in its partitions: brokers do that after
+        they have agreed to it, and readers see nothing of it before."""
         until = time.monotonic() + _TO_CLOSE
         with suppress(SystemProblem):
-            ends = self._cluster.log_ends(self._touched, patience=_TO_CLOSE)
+            ends = self._cluster.log_ends(places, patience=_TO_CLOSE)
             while time.monotonic() < until:
-                seen = self._cluster.ends(self._touched, patience=_TO_CLOSE)
+                seen = self._cluster.ends(places, patience=_TO_CLOSE)
                 if all(seen[place] >= end for place, end in ends.items()):
                     return
                 time.sleep(_PAUSE / 10)
