@@ -237,8 +237,9 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("two streams", STRAIGHT): [Mutant(Timeline, "_meet", "min((", "max((")],
     ("joins", STRAIGHT): [
         # Rows that join too much or too little, that are emitted alone twice or never, or forgotten too soon.
-        Mutant(JoinOperator, "_joined", "bisect_right(", "bisect_left("),
-        Mutant(JoinOperator, "_joined", "row.told = True", "pass"),
+        Mutant(JoinOperator, "_adder", "(own - size, own, own + size)", "(own, own + size)"),
+        Mutant(JoinOperator, "_near", "last = len(rows) if", "last = len(rows) - 1 if"),
+        Mutant(JoinOperator, "_near", "row.told = True", "pass"),
         Mutant(JoinOperator, "_over", " + self._within", ""),
         Mutant(JoinOperator, "_leave", "bisect_right(", "bisect_left("),
         # Time behind a join that does not wait for rows alone.
