@@ -17,7 +17,7 @@ from benchmarks.__main__ import FOLDER, serving
 from benchmarks.large_pipelines import HOUR, OTHERS
 from benchmarks.results import commit, machine
 from benchmarks.sampling import Sampler
-from benchmarks.topics import Topics
+from benchmarks.topics import Topics, produce
 from broker_jars import ROOT
 from fluvial.dsl import INT64
 from fluvial.runtime import Report
@@ -73,7 +73,7 @@ def large(topics: Topics, kind: str, keys: int, megabytes: int) -> Large:
         topics.create(topic)
     topics.create(output)
     try:
-        _produce(topics.address, source, keys, _first(keys))
+        _produce(topics.address, source, keys, range(keys))
         words = (kind, topics.address, source, output, folder, str(megabytes))
         build = _step(*words, str(keys))
         shutil.rmtree(folder)
@@ -84,10 +84,6 @@ def large(topics: Topics, kind: str, keys: int, megabytes: int) -> Large:
         topics.remove(topics.names() - before)
         shutil.rmtree(folder, ignore_errors=True)
     return Large(kind=kind, keys=keys, build=build, finish=finish, output_correct=correct)
-
-
-def _first(keys: int) -> Iterable[int]:
-    return range(keys)
 
 
 def _again(keys: int) -> Iterable[int]:
@@ -113,12 +109,7 @@ def _produce(address: str, topic: str, keys: int, numbers: Iterable[int]) -> Non
     producer = Producer({"bootstrap.servers": address, **settings})
     for done, number in enumerate(numbers, 1):
         at = _BEGIN + number * (_MS - 1) // keys
-        while True:
-            try:
-                producer.produce(topic, INT64.encode(number), f"key-{number:010d}", timestamp=at)
-                break
-            except BufferError:
-                producer.poll(0.1)
+        produce(producer, topic, b"key-%010d" % number, INT64.encode(number), at)
         if done % 1_000_000 == 0:
             _tell(f"{topic}: {done:,} messages produced")
     producer.flush()

@@ -129,10 +129,15 @@ def produce_all(address: str, topic: str, source: Source[Any], count: int) -> No
     encode = msgspec.json.Encoder().encode
     for message, partition in source.with_markers(count):
         place = _BY_KEY if partition is None else partition
-        while True:
-            try:
-                producer.produce(topic, encode(message), source.key(message).encode(), place, timestamp=message.at)
-                break
-            except BufferError:
-                producer.poll(0.1)
+        produce(producer, topic, source.key(message).encode(), encode(message), message.at, place)
     producer.flush()
+
+
+def produce(producer: Producer, topic: str, key: bytes, value: bytes, at: int, place: int = _BY_KEY) -> None:
+    """Hand a message of a time to a client, once it has room."""
+    while True:
+        try:
+            producer.produce(topic, value, key, place, timestamp=at)
+            return
+        except BufferError:
+            producer.poll(0.1)
