@@ -112,7 +112,7 @@ class Container:
             else:
                 task.pass_on()
             if self._ends is not None:
-                task.reach_end(self._ends)
+                moved |= task.reach_end(self._ends)
         moved |= self._commit_due(fed)
         self._watch(moved)
         if self._clock() >= self._next_trim:

@@ -199,13 +199,16 @@ class LocalTask:
         for id, made in self.work.take():
             self._router.route(id, made, self.outbox)
 
-    def reach_end(self, ends: Mapping[StreamPartition, int]) -> None:
-        """End the inputs that were read, and have landed, as far as the run is to go."""
+    def reach_end(self, ends: Mapping[StreamPartition, int]) -> bool:
+        """End the inputs that were read, and have landed, as far as the run is to go; whether there were any."""
+        moved = False
         for stream in self.inputs:
             end = ends.get((stream, self.number))
             if end is not None and self._landed_all(stream, end) and not self.work.inputs.ended(stream):
                 self.work.inputs.end(stream)
                 self.pass_on()
+                moved = True
+        return moved
 
     def _landed_all(self, stream: str, end: int) -> bool:
         # What was read says how far it is: the last offsets may hold no messages that could land.

@@ -134,14 +134,7 @@ def mixed(mode: Mode, windows: Windows, max_records: int = 20) -> st.SearchStrat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "windows"),
-    [
-        # At length only, until it holds: of joins of joins behind remote lookups some do not come to an end.
-        pytest.param("on_time", "plain", marks=pytest.mark.long),
-        ("late", "triggers"),
-    ],
-)
+@MIXED
 def test_all_operators_together_do_what_the_oracle_s_do(mode: Mode, windows: Windows) -> None:
     @settings(MANY, max_examples=examples(100))
     @given(mixed(mode, windows), st.integers(1, 20))
@@ -187,16 +180,8 @@ def test_the_local_engine_writes_the_same_to_the_log(mode: Mode, kind: Extra) ->
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "kind"),
-    [
-        ("on_time", "tables"),
-        ("on_time", "processors"),
-        ("late", "tables"),
-        # At length only, until it holds: a timer that a timer sets in the past may ring a message later there.
-        pytest.param("late", "processors", marks=pytest.mark.long),
-    ],
-)
+@KINDS
+@pytest.mark.parametrize("mode", ["on_time", "late"])
 def test_the_local_engine_writes_the_same_to_kafka(mode: Mode, kind: Extra, broker: Broker) -> None:
     @settings(FEW, max_examples=8)
     @given(cases(mode, max_steps=5, extras=["joins", kind]))

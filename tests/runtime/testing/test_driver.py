@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import NoProgressError, Pipeline, Retry, UsageError, count, dead_letter, tumbling
+from fluvial.dsl import NoProgressError, Pane, Pipeline, Retry, UsageError, count, dead_letter, tumbling
 from fluvial.runtime.testing import PipelineDriver
 
 SECOND = timedelta(seconds=1)
@@ -80,6 +80,20 @@ def test_timed_commits_come_with_the_interval_and_a_crash_loses_the_rest() -> No
         driver.restart()
         driver.commit()
         assert values(driver) == ["A", "B"]
+
+
+def test_calls_for_what_fires_when_the_last_call_has_landed_are_made() -> None:
+    async def told(pane: Pane[str, int]) -> list[str]:
+        return [f"{pane.key} {pane.value}"]
+
+    pipeline = Pipeline("counted")
+    pipeline.stream("in", key=str, value=str).async_flat_map(half_a_minute, id="call").window(
+        tumbling(timedelta(hours=1)), count(), id="hourly"
+    ).async_flat_map(told, id="tell").send_to("out", value=str)
+    with PipelineDriver(pipeline, commits="timed") as driver:
+        driver.send("in", "tea", key="ann")
+        driver.end()
+        assert values(driver) == ["ann 1"]
 
 
 def test_take_gives_what_is_new() -> None:
