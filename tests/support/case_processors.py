@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from case_events import NO_EVENT, Event, refuse
@@ -67,7 +68,11 @@ class Sorting(KeyedProcessor[Any, Event | None, Event]):
 
 
 class Watching(KeyedProcessor[Any, Event | None, Event]):
-    """All kinds of state that age, and timers that are set anew, deleted, and set to times that have passed."""
+    """All kinds of state that age, and timers that are set anew, deleted, and set to times that have passed.
+
+    A timer that a timer sets to such a time rings when time moves on, so `by_steps` its turn is a matter of the steps
+    that time takes.
+    """
 
     aside = Tag("aside", Event)
     last = ValueState(Event, ttl=TEN)
@@ -75,9 +80,10 @@ class Watching(KeyedProcessor[Any, Event | None, Event]):
     words = MapState(str, dict[str, int], ttl=TEN)
     rang = ValueState(int, 0)
 
-    def __init__(self, number: int, fails: bool = False) -> None:
+    def __init__(self, number: int, fails: bool = False, by_steps: bool = True) -> None:
         self.number = number
         self.fails = fails
+        self.by_steps = by_steps
 
     def on_message(self, message: Message[Event | None], context: Context[Any]) -> Out:
         event = message.value or NO_EVENT
@@ -103,7 +109,8 @@ class Watching(KeyedProcessor[Any, Event | None, Event]):
         self.rang.value += 1
         told = self.rang.value * 1000 + len(self.words) * 100 + len(self.numbers) * 10 + (self.last.value is None)
         if timer.name == "quiet" and told % 3:
-            context.timers.set("again", timer.time + 4)
+            again = timer.time + 4
+            context.timers.set("again", again if self.by_steps else max(again, context.watermark + 1))
             self.words["rang"] = {"at": timer.time}
         if self.fails:
             refuse(Event("", told, 0), self.number)
@@ -115,4 +122,5 @@ PROCESSORS: dict[str, Callable[[int, bool], Running | Sorting | Watching]] = {
     "running": Running,
     "sorting": Sorting,
     "watching": Watching,
+    "watching exactly": partial(Watching, by_steps=False),
 }

@@ -121,6 +121,10 @@ class Draft:
             self.closed |= of.before | {step.of}
         self.add(step, of, **changes)
 
+    def is_crossed(self, node: Node) -> bool:
+        """Whether a node is behind a border, where stages do not meet."""
+        return node.stage >= len(self.nodes) - len(self.steps)
+
     def new_stage(self, of: Node) -> int:
         """The stage behind a border."""
         self.borders -= 1

@@ -104,14 +104,17 @@ def process(draft: Draft, of: int) -> None:
     node, late = draft.nodes[of], draft.late
     # What depends on the order of arrival, and what on the steps of time, wants the one order that mode late has.
     processor = draft.pick(("watching", "running", "sorting") if late and not node.timed else ("sorting",))
-    times = {"watching": 4, "running": 2, "sorting": 1}[processor]
+    # Behind a border time may skip steps, where messages were filtered out before.
+    processor = "watching exactly" if processor == "watching" and draft.is_crossed(node) else processor
+    watching = processor.startswith("watching")
+    times = 4 if watching else 2 if processor == "running" else 1
     timed = node.timed or processor != "running"
     sorts = processor == "sorting"
     # Which of those that are late are handled together, is a matter of the steps of time.
     fails = draft.may_fail(node) and not (sorts and late) and draft.pick((False, False, True))
     aside = draft.pick((None, f"aside-{len(draft.nodes)}"))
     step = Process(of, processor, draft.small(), fails, aside)
-    dated = node.dated or processor == "watching" or (sorts and late)
+    dated = node.dated or watching or (sorts and late)
     draft.add(step, node, copies=node.copies * times, timed=timed, dated=dated, joined_here=True)
 
 
