@@ -26,6 +26,8 @@ class Compiler:
         self.shape = shape
         self.stamped = stamped
         self.text = Text()
+        self.takes_back = bool(shape.cells)
+        """Whether what a message has done to state may have to be taken back."""
         self.number = {id: index for index, id in enumerate(shape.operators)}
         self.entry_number = {stream: index for index, stream in enumerate(shape.entries)}
 
@@ -226,6 +228,7 @@ class Compiler:
         for id in stateful:
             text.add(depth, f"later_{self.number[id]} = []")
         if stateful:
+            self.takes_back = True
             text.add(depth, "undo = []")
         text.add(depth, "try:")
         for reader in readers:

@@ -1,7 +1,7 @@
 """Processors at work: the user's code over states and timers by key."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -121,10 +121,11 @@ class ProcessOperator:
     def __init__(self, context: ProcessContext) -> None:
         self._context = context
         self._passed = context.watermark
+        self._wake = END
         self._ended = False
         self.sides: dict[str, Emit] = {}
         self._turn = Turn()
-        shelf = Shelf(context.id, context.below, context.empty, context.rouse, context.watermark, self._turn)
+        shelf = Shelf(context.id, context.below, context.empty, self._rouse, context.watermark, self._turn)
         self._processor = copy.copy(context.processor)
         self._states: dict[str, StateAtWork] = {
             name: at_work(state, shelf) for name, state in states_of(self._processor).items()
@@ -145,46 +146,68 @@ class ProcessOperator:
         timers = [self._timers, *([self._by_clock] if self._by_clock else [])]
         self._over = shelf.lasting("e", "", Codec(str))
         self._kept = [*found, *(kept for one in timers for kept in (one.times, one.alarms)), self._over]
+        self._run = self._runner()
+        self.add = self._adder()
 
-    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
-        if key is None:
-            self._turn.journal = None
-            raise keyless()
-        if watermark < self._passed:
-            watermark = self._passed
-        name = self._context.decode_key(key)
-        self._timers.reached = watermark
-        self._look_at_clock()
-        message = Message(name, value, timestamp, headers)
-        self._turn.time = timestamp if timestamp > watermark else watermark
-        made = self._run(self._processor.on_message, message, key, name, timestamp, watermark)
-        self._emit(key, made, timestamp, headers)
+    def _rouse(self, time: int) -> None:
+        self._wake = min(self._wake, time)
+        self._context.rouse(time)
+
+    def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+        """The function that lets the processor handle a message: a closure, with what each call needs at hand."""
+        turn, timers, decode_key = self._turn, self._timers, self._context.decode_key
+        on_message, run, emit = self._processor.on_message, self._run, self._emit
+        look_at_clock = None if self._by_clock is None else self._look_at_clock
+
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+            if key is None:
+                turn.journal = None
+                raise keyless()
+            if watermark < self._passed:
+                watermark = self._passed
+            name = decode_key(key)
+            timers.reached = watermark
+            if look_at_clock is not None:
+                look_at_clock()
+            turn.time = timestamp if timestamp > watermark else watermark
+            message = Message(name, value, timestamp, headers)
+            made = run(on_message, message, key, name, timestamp, watermark)
+            if made:
+                emit(key, made, timestamp, headers)
+
+        return add
 
     def _look_at_clock(self) -> None:
         if self._by_clock is not None:
             self._by_clock.now = self._by_clock.reached = self._context.clock()
 
-    def _run(
-        self, call: Callable[[Any, Any], Any], given: Any, key: bytes, name: Any, timestamp: int, watermark: int
-    ) -> Any:
-        """Let the processor handle what it is given; keeps all that it does, or nothing if it raises."""
-        here, turn = self._here, self._turn
-        here.key, here.timestamp, here.watermark = name, timestamp, watermark
-        self._timers.now = watermark
-        turn.key = key
-        try:
-            found = call(given, here)
-            made = () if found is None else self._made(found)
-            for state in turn.touched:
-                state.flush()
-        finally:
-            for state in turn.touched:
-                state.close()
-            turn.touched.clear()
-            turn.key = turn.journal = None
-        return made
+    def _runner(self) -> Callable[[Callable[[Any, Any], Any], Any, bytes, Any, int, int], Sequence[Any]]:
+        """The function that lets the processor handle what it is given: it keeps all that is done, or nothing if that
+        raises, and returns what is to be emitted."""
+        here, turn, timers, made_of = self._here, self._turn, self._timers, self._made
+        touched = turn.touched
 
-    def _made(self, found: Any) -> Any:
+        def run(
+            call: Callable[[Any, Any], Any], given: Any, key: bytes, name: Any, timestamp: int, watermark: int
+        ) -> Sequence[Any]:
+            here.key, here.timestamp, here.watermark = name, timestamp, watermark
+            timers.now = watermark
+            turn.key = key
+            try:
+                found = call(given, here)
+                made = () if found is None else made_of(found)
+                for state in touched:
+                    state.flush()
+            finally:
+                for state in touched:
+                    state.close()
+                touched.clear()
+                turn.key = turn.journal = None
+            return made
+
+        return run
+
+    def _made(self, found: Any) -> list[Any]:
         """All that the processor emits, whose code may run on meanwhile."""
         if found.__class__ is str or found.__class__ is bytes:
             raise TypeError(f"a processor returns values to emit, such as [{found!r}], not {found!r}")
@@ -195,12 +218,13 @@ class ProcessOperator:
                 raise TypeError(f"{one.tag!r} is no tag of {type(self._processor).__name__}, which has {known}")
         return made
 
-    def _emit(self, key: bytes, made: Any, timestamp: int, headers: Headers) -> None:
+    def _emit(self, key: bytes, made: Sequence[Any], timestamp: int, headers: Headers) -> None:
+        emit = self._context.emit
         for one in made:
             if one.__class__ is not Tagged:
-                self._context.emit(key, one, timestamp, headers)
-            elif (emit := self.sides.get(one.tag.name)) is not None:
-                emit(key, one.value, timestamp, headers)
+                emit(key, one, timestamp, headers)
+            elif (emit_aside := self.sides.get(one.tag.name)) is not None:
+                emit_aside(key, one.value, timestamp, headers)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
         # An alarm that was set stays: it rings for nothing.
@@ -216,14 +240,16 @@ class ProcessOperator:
     def advance(self, watermark: int) -> None:
         if watermark == END:
             self._end()
-            return
-        self._timers.reached = watermark
-        self._look_at_clock()
-        self._ring_up_to(self._timers, watermark)
-        self._passed = max(self._passed, watermark)
-        for state, ages in self._ages:
-            for entry in ages.over(watermark):
-                state.drop(entry)
+        elif watermark >= self._wake:
+            self._timers.reached = watermark
+            self._look_at_clock()
+            self._ring_up_to(self._timers, watermark)
+            for state, ages in self._ages:
+                for entry in ages.over(watermark):
+                    state.drop(entry)
+            self._wake = min([self._timers.alarms.wake(), *(ages.wake() for _, ages in self._ages)])
+        if self._passed < watermark < END:
+            self._passed = watermark
 
     def _ring(self, clock: TimersAtWork, now: int) -> None:
         """The clock is here; at the end of input it rings no more."""
@@ -284,7 +310,7 @@ class ProcessOperator:
             self._emit(key, made, time, ())
 
     def wake(self) -> int:
-        return min([self._timers.alarms.wake(), *(ages.wake() for _, ages in self._ages)])
+        return self._wake
 
     @property
     def changed(self) -> int:

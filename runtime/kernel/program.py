@@ -19,7 +19,7 @@ Remotes = dict[RemoteTable[Any, Any], Remote]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled stage."""
+    """A compiled stage. `takes_back` says whether what a message has done to state may have to be taken back."""
 
     plan: Plan
     stage: str
@@ -27,6 +27,7 @@ class Program:
     code: CodeType
     flows: Mapping[str, Flow]
     stamped: bool
+    takes_back: bool
     remotes: Remotes = field(default_factory=dict)
 
     def remote(self, table: RemoteTable[Any, Any]) -> Remote:
@@ -62,7 +63,9 @@ def compile_stage(
     streams carry the watermark; `remotes` are shared with other stages."""
     seen = shape(plan, stage, dict(clocks))
     shared = {} if remotes is None else remotes
-    return Program(plan, stage, seen, Compiler(seen, stamped).compile(), flows(plan.pipeline), stamped, shared)
+    compiler = Compiler(seen, stamped)
+    code = compiler.compile()
+    return Program(plan, stage, seen, code, flows(plan.pipeline), stamped, compiler.takes_back, shared)
 
 
 @dataclass(slots=True)

@@ -86,7 +86,8 @@ class StageTask:
         self._batch = _Batch("", 0, (), (), 0, bytearray())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
         timed = any(op.role == "both" or isinstance(op, Border) for op in program.shape.operators.values())
-        self.timeline = Timeline(program.shape.lines, self.cells.floor, eager=timed)
+        shape = program.shape
+        self.timeline = Timeline(shape.lines, self.cells.floor, eager=timed, exact=shape.exact)
         opened = self.cells.opened
         self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)
         self._relief = relief
@@ -276,6 +277,8 @@ class StageTask:
     def emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
         """Hands on what a stateful operator emits, or its failure; what a message has let fire not before all that the
         message does to state is done."""
+        if not self.program.takes_back:
+            return emit
 
         def hand_on(*fired: Any) -> None:
             if self._fired is None:

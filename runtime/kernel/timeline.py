@@ -57,12 +57,20 @@ class Timeline:
     nothing comes there for now, `clock` is the processing time.
 
     `eager` lines follow at once. Where no window and no border of the stage needs the time, it is enough that they do
-    before somebody looks: `catch_up`.
+    before somebody looks: `catch_up`. Unless they are `exact`, that is enough also while no window has work.
     """
 
-    def __init__(self, lines: Sequence[Line], floor: Callable[[str], int | None], *, eager: bool = True) -> None:
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        floor: Callable[[str], int | None],
+        *,
+        eager: bool = True,
+        exact: bool = True,
+    ) -> None:
         self.lines = lines
         self._eager = eager
+        self._exact = exact
         self._behind = False
         self.now = [START] * len(lines)
         self.wake = [END]
@@ -107,8 +115,13 @@ class Timeline:
         if idle is not None:
             self.idle[index] = idle
         if watermark > self.now[index] or changed:
+            if watermark == END:  # what was told before is to be known
+                self.catch_up()
             self.set_now(index, watermark)
-            self.follow()
+            if self._exact or changed or watermark >= self.wake[0]:
+                self.follow()
+            else:
+                self._behind = True
 
     def is_idle(self, name: str) -> bool:
         """Whether nothing comes in a stream for now."""

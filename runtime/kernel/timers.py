@@ -103,9 +103,10 @@ class Timers:
 
     def wake(self) -> int:
         """The watermark from which `ring` has something to do; END if there are no timers."""
+        over = self._open[0] + self._size if self._open else END
         if self._next < len(self._due):  # slots that are not open yet come later
-            return self._due[self._next][0]
-        return self._closed[0] if self._closed else END
+            return min(over, self._due[self._next][0])
+        return min(over, self._closed[0]) if self._closed else over
 
     @property
     def changed(self) -> int:

@@ -277,9 +277,10 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("processors", STRAIGHT): [
         # Entries that are over too late or never, or that are not there again when a message fails.
         Mutant(Ageing, "get", "self._ttl <= self._turn.time", "self._ttl < self._turn.time"),
-        Mutant(ProcessOperator, "add", "timestamp if timestamp > watermark else watermark", "watermark"),
+        Mutant(ProcessOperator, "_adder", "timestamp if timestamp > watermark else watermark", "watermark"),
         Mutant(ProcessOperator, "undo", "self._turn.journal = journal", "pass"),
         # Timers that fire when they were put off, in the wrong order, or twice.
+        Mutant(ProcessOperator, "advance", "watermark >= self._wake", "watermark > self._wake"),
         Mutant(ProcessOperator, "_ring_up_to", "left == time and due <= now", "left == time"),
         Mutant(ProcessOperator, "_set_to", "sorted(", "list("),
         Mutant(ProcessOperator, "_fire", "timers.times.delete(entry)", "pass"),

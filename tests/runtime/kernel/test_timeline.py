@@ -150,3 +150,33 @@ def test_restored_time_is_the_same_at_every_place_for_all_due_by_it_has_fired(ke
     timeline.restore(kept)
     a, b, c = (kept.get(stream, START) for stream in STREAMS)
     assert timeline.now == [a, b, c, min(a, b), min(a, b), min(a, b, c)]
+
+
+@given(STEPS, st.sets(st.integers(0, 20)))
+def test_windows_fire_at_the_same_times_whether_or_not_each_step_is_followed(
+    steps: list[tuple[str, int]], looks: set[int]
+) -> None:
+    lines = [*SOURCES, *(Line("stateful", (number,), name) for number, name in enumerate(STREAMS))]
+    exact, loose = (Timeline(lines, nothing_under_way, exact=exactly) for exactly in (True, False))
+    windows = [[Window(timeline, 3 + number) for number in range(3)] for timeline in (exact, loose)]
+    for timeline, own in zip((exact, loose), windows, strict=True):
+        for name, window in zip(STREAMS, own, strict=True):
+            timeline.attach(name, window)
+    for number, (stream, watermark) in enumerate(steps):
+        for timeline in (exact, loose):
+            timeline.set_stream(stream, watermark)
+        if number in looks:
+            loose.catch_up()
+            assert (loose.now, loose.told, loose.wake) == (exact.now, exact.told, exact.wake)
+    loose.catch_up()
+    assert (loose.now, loose.told, loose.wake) == (exact.now, exact.told, exact.wake)
+    assert [window.fired for window in windows[0]] == [window.fired for window in windows[1]]
+
+
+def test_a_window_without_work_is_not_told_of_each_step() -> None:
+    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way, exact=False)
+    window = Window(timeline, 1)
+    timeline.attach("w", window)
+    for watermark in (5, 6, 7, 10, 11):
+        timeline.set_stream("a", watermark)
+    assert [told for told, _ in window.seen] == [5, 10]
