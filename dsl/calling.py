@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, get_args
 
-from .checks import function, millis, require
+from .checks import at_least_one, function, millis, require
 from .errors import PipelineError
 from .operators import Order
 from .policy import Retry
@@ -19,9 +19,9 @@ def checked_call(
 ) -> dict[str, Any]:
     """The fields of the operator but its input; raises PipelineError for arguments that make none."""
     function(what, fn)
-    limit = MOST_IN_FLIGHT if max_in_flight is None else max_in_flight
-    good = isinstance(limit, int) and limit >= 1
-    require(good, PipelineError, f"{what}: max_in_flight={max_in_flight!r}", "a number of messages, 1 or more")
+    limit = at_least_one(
+        f"{what}: max_in_flight", MOST_IN_FLIGHT if max_in_flight is None else max_in_flight, "messages"
+    )
     require(order in get_args(Order), PipelineError, f"{what}: order={order!r}", '"key", "input" or "none"')
     good = retry is None or isinstance(retry, Retry)
     require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")

@@ -30,6 +30,13 @@ def one_of(what: str, given: str, known: tuple[str, ...]) -> None:
     require(given in known, PipelineError, f"{what}={given!r}", expected)
 
 
+def at_least_one(what: str, given: Any, of: str) -> int:
+    """Refuse anything but a whole number of something, one or more."""
+    good = isinstance(given, int) and not isinstance(given, bool) and given >= 1
+    require(good, PipelineError, f"{what}={given!r}", f"a number of {of}, 1 or more")
+    return int(given)
+
+
 def millis(what: str, duration: timedelta, *, least: int = 0) -> int:
     """A duration as whole milliseconds; anything but a timedelta of at least `least` ms is refused."""
     good = isinstance(duration, timedelta) and duration // timedelta(milliseconds=1) >= least

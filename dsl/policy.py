@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from .checks import millis, require
+from .checks import at_least_one, millis, require
 from .errors import PipelineError
 
 
@@ -81,14 +81,11 @@ class Retry:
         max_delay: timedelta = timedelta(seconds=10),
         on: tuple[type[BaseException], ...] = (Exception,),
     ) -> None:
-        require(
-            isinstance(attempts, int) and attempts >= 1, PipelineError, f"Retry: attempts={attempts!r}", "1 or more"
-        )
         good = isinstance(factor, int | float) and factor >= 1.0
         require(good, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
         good = isinstance(on, tuple) and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in on)
         require(good, PipelineError, f"Retry: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
-        object.__setattr__(self, "attempts", attempts)
+        object.__setattr__(self, "attempts", at_least_one("Retry: attempts", attempts, "attempts"))
         object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))
         object.__setattr__(self, "factor", float(factor))
         object.__setattr__(self, "max_delay_ms", millis("Retry: max_delay", max_delay))

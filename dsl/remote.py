@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from .checks import explain, function, millis, require
+from .checks import at_least_one, explain, function, millis, require
 from .errors import PipelineError
 from .policy import Retry
 
@@ -26,9 +26,7 @@ class Batch:
     delay_ms: int
 
     def __init__(self, *, size: int = 100, delay: timedelta = timedelta(milliseconds=10)) -> None:
-        good = isinstance(size, int) and size >= 1
-        require(good, PipelineError, f"Batch: size={size!r}", "a number of keys, 1 or more")
-        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "size", at_least_one("Batch: size", size, "keys"))
         object.__setattr__(self, "delay_ms", millis("Batch: delay", delay))
 
 
@@ -46,9 +44,7 @@ class Cache:
     ttl_ms: int | None
 
     def __init__(self, *, size: int = 10_000, ttl: timedelta | None = None) -> None:
-        good = isinstance(size, int) and size >= 1
-        require(good, PipelineError, f"Cache: size={size!r}", "a number of rows, 1 or more")
-        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "size", at_least_one("Cache: size", size, "rows"))
         object.__setattr__(self, "ttl_ms", None if ttl is None else millis("Cache: ttl", ttl, least=1))
 
 
@@ -125,8 +121,7 @@ def checked_remote(
     function(f"{what}: read", read)
     if write is not None:
         function(f"{what}: write", write)
-    good = isinstance(max_in_flight, int) and max_in_flight >= 1
-    require(good, PipelineError, f"{what}: max_in_flight={max_in_flight!r}", "a number of calls, 1 or more")
+    at_least_one(f"{what}: max_in_flight", max_in_flight, "calls")
     require(isinstance(retry, Retry), PipelineError, f"{what}: retry={retry!r}", "a Retry", "write Retry(attempts=3)")
     for rate, found in rates.items():
         good = found is None or (isinstance(found, int | float) and found > 0)

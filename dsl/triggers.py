@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .checks import millis, require
+from .checks import at_least_one, millis, require
 from .errors import PipelineError
 
 
@@ -32,9 +32,7 @@ def after_count(messages: int) -> Trigger:
     >>> after_count(100)
     Trigger(count=100, first=None, last=None, repeats=False)
     """
-    good = type(messages) is int and messages >= 1
-    require(good, PipelineError, f"after_count({messages!r})", "a number of messages, 1 or more")
-    return Trigger(count=messages)
+    return Trigger(count=at_least_one("after_count: messages", messages, "messages"))
 
 
 def after(*, first: timedelta | None = None, last: timedelta | None = None) -> Trigger:

@@ -74,6 +74,7 @@ CASES = [
     (lambda: anything().async_flat_map(call, id="c", timeout=3), "timeout is 3", "a timedelta", "timedelta(seconds="),
     (lambda: anything().async_flat_map(call, id="c", retry=3), "retry=3", "a Retry", "Retry(attempts=3)"),
     (lambda: Retry(attempts=0), "attempts=0", "1 or more", ""),
+    (lambda: Retry(attempts=True), "attempts=True", "a number of attempts", ""),
     (lambda: anything_else(Retry)(factor="x"), "factor='x'", "1.0 or more", ""),
     (lambda: anything_else(Retry)(on=OSError), "on=<class 'OSError'>", "a tuple of classes", "on=(OSError,)"),
     (lambda: anything_else(Retry)(on=("x",)), "on=('x',)", "a tuple of classes", "on=(OSError,)"),
