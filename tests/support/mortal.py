@@ -171,8 +171,8 @@ class Point:
         def during(*arguments: Any) -> Any:
             tell = arguments[-1]
 
-            def told(number: int) -> None:
-                tell(number)
+            def told(*how_far: int) -> None:
+                tell(*how_far)
                 step()
 
             return call(*arguments[:-1], told)
