@@ -169,15 +169,11 @@ class JoinOperator:
                 layer.fresh[key] = kept
         return near
 
-    def _slots_near(self, time: int) -> list[int]:
-        """The slots that hold rows and may hold some that join one of that time."""
-        first, last = time - self._within, time + self._within
-        return [slot for slot in range(first - first % self._size, last + 1, self._size) if slot in self._rows.at]
-
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         # A timer that was set stays: it rings for nothing.
         own = timestamp - timestamp % self._size
-        restores = [self._rows.undo(slot, key or b"") for slot in {own, *self._slots_near(timestamp)}]
+        near = [slot for slot in (own - self._size, own + self._size) if slot in self._rows.at]
+        restores = [self._rows.undo(slot, key or b"") for slot in (own, *near)]
 
         def take_back() -> None:
             for restore in restores:

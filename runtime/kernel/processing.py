@@ -1,7 +1,7 @@
 """Processors at work: the user's code over states and timers by key."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -143,9 +143,10 @@ class ProcessOperator:
         self._here = Here(self._timers)
         self._ages = [(state, state.ages) for state in self._states.values() if state.ages is not None]
         found = [entries for state in self._states.values() for entries in state.entries]
-        timers = [self._timers, *([self._by_clock] if self._by_clock else [])]
+        self._all_timers = [self._timers, *([self._by_clock] if self._by_clock else [])]
         self._over = shelf.lasting("e", "", Codec(str))
-        self._kept = [*found, *(kept for one in timers for kept in (one.times, one.alarms)), self._over]
+        timers = [kept for one in self._all_timers for kept in (one.times, one.alarms)]
+        self._kept = [*found, *timers, self._over]
         self._run = self._runner()
         self.add = self._adder()
 
@@ -163,7 +164,7 @@ class ProcessOperator:
             if key is None:
                 turn.journal = None
                 raise keyless()
-            if watermark < self._passed:
+            if not self._passed <= watermark < END:  # one that is read again may come behind the end of its input
                 watermark = self._passed
             name = decode_key(key)
             timers.reached = watermark
@@ -266,7 +267,7 @@ class ProcessOperator:
                 elif left is not None:  # it was put off, perhaps just now
                     timers.alarms.set(due, now, entry)
 
-    def _set_to(self, timers: TimersAtWork, entries: list[bytes]) -> list[tuple[int, bytes]]:
+    def _set_to(self, timers: TimersAtWork, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
         """The timers behind alarms with the times that they are set to, in order."""
         times = timers.times
         return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
@@ -281,9 +282,9 @@ class ProcessOperator:
             self._over.put(_RUN, run)
         self._timers.reached = self._passed
         self._look_at_clock()
-        for timers in [self._timers, *([self._by_clock] if self._by_clock else [])]:
+        for timers in self._all_timers:
             passed = timers.reached
-            waiting = [entry for _, entries in timers.alarms.ring(END) for entry in entries]
+            waiting = {entry for _, entries in timers.alarms.ring(END) for entry in entries}
             for time, entry in self._set_to(timers, waiting):
                 due, left = timers.times.get(entry) or (END, None)
                 if left == time:

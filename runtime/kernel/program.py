@@ -73,7 +73,8 @@ class Position:
     """What a task remembers of its inputs besides offsets: the largest timestamp of each source, and each producer's
     watermark of each intermediate stream; in ms since epoch. `ended` are the producers of each that have told the end
     of this run, `idle` those to which nothing comes, or 0 for an idle source; `clock` is the processing time up to
-    which all has fired, and `met` tells how far time had come where inputs meet of which some may be idle, by operator.
+    which all has fired, and `met` tells how far time had come where inputs meet of which some may be idle or at their
+    end, by operator.
     """
 
     highs: dict[str, int] = field(default_factory=dict)

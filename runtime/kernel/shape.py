@@ -60,6 +60,8 @@ class Shape:
             return not self.silent(operator.id)
         if isinstance(operator, ops.Process):
             return self._meets_time(operator.id)
+        if isinstance(operator, ops.WindowBy):
+            return operator.trigger is not None and self._meets_time(operator.id)
         return isinstance(operator, ops.JoinStreams)
 
     def silent(self, id: str) -> bool:
@@ -67,9 +69,9 @@ class Shape:
         table = isinstance(self.operators[id], ops.TableOf | ops.JoinTables)
         return table and all(map(self.silent, self.followers[id]))
 
-    def _meets_time(self, process: str) -> bool:
-        """Whether what a processor emits comes to a border, to state or to asynchronous work."""
-        starts = [process, *self.sides.get(process, {}).values()]
+    def _meets_time(self, operator: str) -> bool:
+        """Whether what an operator emits comes to a border, to state or to asynchronous work."""
+        starts = [operator, *self.sides.get(operator, {}).values()]
         return any(ends_part(self.operators[id]) for start in starts for id in self.parts(start))
 
     def parts(self, start: str) -> list[str]:

@@ -93,7 +93,6 @@ class StageTask:
         self._relief = relief
         self.run = run
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
-        self.inputs.end_again()
 
     def _follow(self) -> None:
         """Let time follow a message that has landed; what raises is kept for `check`: workers have no caller."""

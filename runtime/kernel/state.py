@@ -19,7 +19,7 @@ from ...dsl.errors import SystemProblem
 
 Change = tuple[bytes, bytes | None, bytes | None]
 """A key of a task's state, as the prefix of its kind and the rest, and its new value; None deletes it. Without a key
-all that the prefix has is deleted, which may be more than fits in memory."""
+all that the prefix has is deleted, which may be more than fits in memory; that comes before other changes under it."""
 
 _MISSING: Any = object()
 _TIME = Layout(">Q")

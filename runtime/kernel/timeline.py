@@ -212,10 +212,11 @@ class Timeline:
     def _slowest(self, line: Line) -> tuple[int, bool]:
         return slowest((self.now[other], self.idle[other]) for other in line.follows)
 
-    @property
-    def met(self) -> dict[str, int]:
-        """How far time has come where several lines meet, by operator; ends of input left out."""
-        return {line.owner: self._last(index) for index, line in enumerate(self.lines) if line.kind == "meeting"}
+    def met(self, *, ended: bool) -> dict[str, int]:
+        """How far time has come where several lines meet, by operator, ends of input left out; where all of them have
+        ended, only if `ended`."""
+        meeting = [(index, line.owner) for index, line in enumerate(self.lines) if line.kind == "meeting"]
+        return {owner: self._last(index) for index, owner in meeting if ended or self.now[index] != END}
 
     def restore(
         self,
@@ -225,7 +226,7 @@ class Timeline:
         met: Mapping[str, int] | None = None,
     ) -> None:
         """Set the streams' watermarks of the last commit, when everything due by them had fired, which were `idle`, the
-        clock, and how far time was where lines meet, which tells more where one of them had been idle."""
+        clock, and how far time was where lines meet, which tells more where one of them had been idle or had ended."""
         self.clock = clock
         for name, index in self._streams.items():
             self.now[index] = watermarks.get(name, START)

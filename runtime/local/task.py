@@ -84,19 +84,21 @@ class LocalTask:
             sleep=run.sleep,
             gate=run.gate,
         )
-        for name in stage.inputs:
-            if name not in self.inputs:
-                self.work.inputs.end(name)
         self.new = found.blank
         self._router = Router(run.plan, stage.id, number)
         self.outbox: Outbox = run.commits.outbox()
         self._last = found
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
+        for name in stage.inputs:
+            if name not in self.inputs:
+                self.work.inputs.end(name)
         self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
         self._told: dict[str, tuple[int, bool, bool]] = {}
         self._processed: dict[str, int] = {}
         self.taken: dict[str, int] = {}
         self.commits = 0
+        # What fires then may be handed on at once, so all must be in place.
+        self.work.inputs.end_again()
 
     def _is_border(self, id: str) -> bool:
         return isinstance(self._run.plan.pipeline.operator(id), Border)
@@ -247,7 +249,7 @@ class LocalTask:
         """Whether a commit would say more than the last."""
         moved = any(landing.position() != self._last.offsets.get(name, 0) for name, landing in self._landings.items())
         ended = any(self.work.watermark_of(id) == END and not self._told.get(id, _NOTHING)[1] for id in self._borders)
-        return moved or ended or self._router.unflushed
+        return moved or ended or self._router.unflushed or self.work.changed > 0
 
     @property
     def full(self) -> bool:
@@ -277,7 +279,8 @@ class LocalTask:
             clock=position.clock,
             met=position.met,
         )
-        if structs.replace(now, clock=self._last.clock) == self._last and not told and not self._router.unflushed:
+        same = structs.replace(now, clock=self._last.clock) == self._last
+        if same and not told and not self._router.unflushed and not self.work.changed:
             return None
         self._router.flush()
         return now

@@ -3,6 +3,7 @@
 import logging
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
@@ -101,15 +102,15 @@ class RocksStore:
 
     def write(self, changes: Iterable[Change]) -> None:
         batch = WriteBatch(raw_mode=True)
-        last: dict[bytes, bytes | None] = {}
+        last: defaultdict[bytes, dict[bytes, bytes | None]] = defaultdict(dict)
         for prefix, key, value in changes:
             if key is None:
-                _add(batch, last)
-                last.clear()
+                last.pop(prefix, None)
                 self._forget(batch, prefix)
             else:
-                last[prefix + key] = value
-        _add(batch, last)
+                last[prefix][key] = value
+        for prefix in sorted(last):
+            _add(batch, prefix, last[prefix])
         try:
             self._db.write(batch)
         except Exception as error:
@@ -151,14 +152,15 @@ class RocksStore:
         self._db.close()
 
 
-def _add(batch: WriteBatch, last: dict[bytes, bytes | None]) -> None:
-    """Add changes to a batch, of which the last of each key is known. RocksDB takes sorted keys faster."""
+def _add(batch: WriteBatch, prefix: bytes, last: dict[bytes, bytes | None]) -> None:
+    """Add changes under a prefix to a batch, of which the last of each key is known. RocksDB takes sorted keys
+    faster."""
     for key in sorted(last):
         value = last[key]
         if value is None:
-            batch.delete(key)
+            batch.delete(prefix + key)
         else:
-            batch.put(key, value)
+            batch.put(prefix + key, value)
 
 
 def _after(prefix: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Processors in one stage: states, side outputs, and that a call counts whole or not at all."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from fluvial.dsl import (
     skip,
 )
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.kernel.stamps import Control, control_record, pack_stamp, stamped
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
 from stages import feed, program_of, task_of
@@ -347,3 +349,66 @@ def test_a_side_output_may_be_all_that_is_read() -> None:
     with PipelineDriver(pipeline) as made:
         made.send("in", "", key="k")
         assert values(made, "aside") == ["x"]
+
+
+def test_what_a_timer_alone_changes_at_the_end_is_kept() -> None:
+    rung: list[int] = []
+
+    def code(it: Everything, message: Message[str], context: Context[str]) -> Iterable[str]:  # noqa: ARG001
+        context.timers.set("t", 1000)
+        return [f"{it.number.value}"]
+
+    def ring(it: Everything, timer: Timer, context: Context[str]) -> None:  # noqa: ARG001
+        rung.append(timer.time)
+        it.number.value += 1
+
+    with driver(code, ring) as run:
+        run.send("in", "", key="k", timestamp=10)
+        run.end()
+        run.restart()
+        run.send("in", "", key="k", timestamp=20)
+        assert (values(run), rung) == (["0", "1"], [1000])
+
+
+def test_a_timer_with_two_alarms_rings_once_at_the_end() -> None:
+    rung: list[int] = []
+
+    def code(it: Everything, message: Message[str], context: Context[str]) -> None:  # noqa: ARG001
+        context.timers.set("t", int(message.value or 0))
+
+    def ring(it: Everything, timer: Timer, context: Context[str]) -> None:  # noqa: ARG001
+        rung.append(timer.time)
+        context.timers.set("t", timer.time)
+
+    with driver(code, ring) as run:
+        run.send("in", "100000", key="k", timestamp=10)
+        run.send("in", "5000", key="k", timestamp=20)
+        run.end()
+        assert rung == [5000]
+
+
+def test_a_message_behind_the_end_of_its_input_meets_the_time_before_it() -> None:
+    # As one is that its producer, which died, has written again.
+    met: list[int] = []
+
+    class Meeting(KeyedProcessor[str, str, str]):
+        def on_message(self, message: Message[str], context: Context[str]) -> None:
+            met.append(context.watermark)
+            context.timers.set("t", message.timestamp + 5)
+
+        def on_timer(self, timer: Timer, context: Context[str]) -> None:  # noqa: ARG002
+            met.append(timer.time)
+
+    pipeline = Pipeline("p")
+    by_key = pipeline.stream("in", value=str).partition_by(lambda _: "k", id="b", key_type=str, value=str)
+    by_key.process(Meeting(), id="it").send_to("out", value=str)
+    program, store = program_of(pipeline, 1), MemoryStore()
+    message = stamped((b"k", b"x", 200, ()), pack_stamp(0, 90))
+    task = StageTask(program, store, empty=True, producers={"p-b": 1})
+    feed(task, "p-b", message, control_record(Control("r", 0, 0, 1, 100, ended=True), 100))
+    feed(task, "p-b", message)
+    assert met == [90, 205, 100]
+    store.write(task.changes())
+    later = StageTask(program, store, position=replace(task.position(), ended={}), producers={"p-b": 1})
+    feed(later, "p-b", stamped((b"j", b"x", 900, ()), pack_stamp(0, 800)))
+    assert met == [90, 205, 100, 205, 800]

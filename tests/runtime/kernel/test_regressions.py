@@ -6,10 +6,26 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import KeyedStream, Pane, Pipeline, SystemProblem, count, session, skip, total, tumbling
+from fluvial.dsl import (
+    KeyedStream,
+    Pane,
+    Pipeline,
+    SystemProblem,
+    after_count,
+    count,
+    repeat,
+    session,
+    skip,
+    total,
+    tumbling,
+    unbounded,
+)
+from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime.kernel.program import compile_stage
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.kernel.stamps import STAMP_SIZE, unpack_stamp
+from fluvial.runtime.kernel.times import START
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
 
@@ -211,3 +227,17 @@ def test_a_store_that_fails_behind_a_call_is_not_overlooked(monkeypatch: pytest.
         monkeypatch.setattr(MemoryStore, "scan", fail)
         with pytest.raises(SystemProblem):
             driver.send("in", 1, key="a", timestamp=30)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_a_trigger_shows_crosses_with_the_time_of_its_message(together: bool) -> None:
+    pipeline = Pipeline("p")
+    shown = keyed(pipeline).window(unbounded(), count(), id="all", trigger=repeat(after_count(1))).map(counted)
+    shown.partition_by(str, id="again", key_type=str, value=int).send_to("out")
+    records: list[Record] = [(b"a", b"1", time, ()) for time in (0, 100, 1)]
+    with PipelineDriver(pipeline, commits="timed") as driver:
+        for batch in [records] if together else [[record] for record in records]:
+            driver.send_records("in", batch)
+        driver.commit()
+        crossed = [record[1] for record in driver.written("p-again", 0)]
+        assert [unpack_stamp(value[-STAMP_SIZE:]) for value in crossed if value] == [(0, START), (0, 0), (0, 100)]

@@ -91,6 +91,36 @@ def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -
     assert task.position() == Position({"in": 3})
 
 
+def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() -> None:
+    pipeline = Pipeline("p")
+    other = pipeline.stream("other", value=int, key=str)
+    windows = keyed(pipeline).merge(other).window(TEN, count(), id="window", lateness=timedelta(seconds=1))
+    windows.map(lambda pane: pane.value).send_to("out", value=int)
+    program, below = program_of(pipeline), MemoryStore()
+    before = StageTask(program, below, empty=True)
+    feed(before, "other", *at(1))
+    feed(before, "in", *at(2, 50))
+    before.inputs.end("other")
+    assert dict(before.take()) == {"send_to-6": [(b"a", b"2", 9, ())]}
+    below.write(before.changes())
+    after = StageTask(program, below, position=before.position())
+    assert after.watermark_of("window") == 50
+    after.inputs.end("other")
+    assert dict(after.take()) == {}
+
+
+def test_where_all_inputs_have_ended_a_later_run_goes_on_from_what_they_told() -> None:
+    pipeline = Pipeline("p")
+    other = pipeline.stream("other", value=int, key=str)
+    keyed(pipeline).merge(other).window(TEN, count(), id="window").map(lambda pane: pane.value).send_to("out")
+    task = task_of(pipeline)
+    feed(task, "other", *at(1))
+    feed(task, "in", *at(50))
+    for name in ("other", "in"):
+        task.inputs.end(name)
+    assert task.position() == Position({"in": 50, "other": 1})
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_failure_stops_the_task_where_the_policy_says_so(asynchronous: bool) -> None:
     async def fail(value: int) -> list[int]:

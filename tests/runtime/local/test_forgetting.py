@@ -48,7 +48,7 @@ def test_a_store_forgets_all_under_a_prefix(
     monkeypatch.setattr(rocks, "_FEW", few)
     store = make(tmp_path)
     store.write(ENTRIES)
-    store.write(WHOLE)
+    store.write([(b"a\0t\0", b"x", b"of this very write"), *WHOLE])
     assert dict(store.scan(b"a\0t\0")) == {b"1": b"new"}
     assert len(list(store.scan(b"a\0u\0"))) == 9
     assert len(list(store.scan(b"b\0t\0"))) == 8
