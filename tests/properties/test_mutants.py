@@ -272,7 +272,12 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("filled", STRAIGHT): [Mutant(TableOperator, "row", "None if key is None else", "None if key else")],
     ("tables", RESTARTING): [
         Mutant(TableOperator, "changes", "self._rows.changes()", "iter(())"),
-        Mutant(TableOperator, "settle", "self._rows.settle(room)", "len(self._rows.layer.clean.clear() or '')"),
+        Mutant(
+            TableOperator,
+            "settle",
+            "self._rows.settle(room)",
+            "self._rows.settle(room) and len(self._rows.layer.clean.clear() or '')",
+        ),
     ],
     ("processors", STRAIGHT): [
         # Entries that are over too late or never, or that are not there again when a message fails.
