@@ -85,11 +85,12 @@ class StageTask:
         self._fired: list[tuple[Any, ...]] | None = None
         self._batch = _Batch("", 0, (), (), 0, bytearray())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
-        timed = any(op.role == "both" or isinstance(op, Border) for op in program.shape.operators.values())
         shape = program.shape
-        self.timeline = Timeline(shape.lines, self.cells.floor, eager=timed, exact=shape.exact)
+        # Where there is no state and no border, nobody waits for time.
+        timed = any(op.role == "both" or isinstance(op, Border) for op in shape.operators.values())
+        self.timeline = Timeline(shape.lines, self.cells.floor, exact=timed and shape.exact)
         opened = self.cells.opened
-        self.inputs = Inputs(program.shape.entries, self.timeline, position, producers or {}, accepts, opened)
+        self.inputs = Inputs(shape.entries, self.timeline, position, producers or {}, accepts, opened)
         self._relief = relief
         self.run = run
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))

@@ -56,20 +56,12 @@ class Timeline:
     `told[i]` is the same without ends of input: what a later run, with more input, goes on from. `idle[i]` says that
     nothing comes there for now, `clock` is the processing time.
 
-    `eager` lines follow at once. Where no window and no border of the stage needs the time, it is enough that they do
-    before somebody looks: `catch_up`. Unless they are `exact`, that is enough also while no window has work.
+    `exact` lines follow at once. For others it is enough that they do when a window has work, or else before somebody
+    looks: `catch_up`.
     """
 
-    def __init__(
-        self,
-        lines: Sequence[Line],
-        floor: Callable[[str], int | None],
-        *,
-        eager: bool = True,
-        exact: bool = True,
-    ) -> None:
+    def __init__(self, lines: Sequence[Line], floor: Callable[[str], int | None], *, exact: bool = True) -> None:
         self.lines = lines
-        self._eager = eager
         self._exact = exact
         self._behind = False
         self.now = [START] * len(lines)
@@ -118,10 +110,10 @@ class Timeline:
             if watermark == END:  # what was told before is to be known
                 self.catch_up()
             self.set_now(index, watermark)
-            if self._exact or changed or watermark >= self.wake[0]:
-                self.follow()
+            if changed or watermark >= self.wake[0]:
+                self._follow()
             else:
-                self._behind = True
+                self.follow()
 
     def is_idle(self, name: str) -> bool:
         """Whether nothing comes in a stream for now."""
@@ -132,7 +124,7 @@ class Timeline:
         if now > self.clock:
             self.clock = now
             if self.clocked:
-                self.follow()
+                self._follow()
             for ring in self._rings:
                 ring(now)
 
@@ -158,8 +150,9 @@ class Timeline:
             self.set_now(index, time - 1)
 
     def follow(self) -> None:
-        """Let every line come as far as those before it allow, firing windows on the way."""
-        if self._eager:
+        """Let every line come as far as those before it allow, firing windows on the way; where nobody waits for that,
+        once somebody looks."""
+        if self._exact:
             self._follow()
         else:
             self._behind = True
@@ -167,10 +160,10 @@ class Timeline:
     def catch_up(self) -> None:
         """Let lines follow that have waited for somebody to look."""
         if self._behind:
-            self._behind = False
             self._follow()
 
     def _follow(self) -> None:
+        self._behind = False
         self._again = True
         if self._following:  # what a firing set off will be followed once the firing is over
             return

@@ -102,7 +102,8 @@ class Timers:
                 self._due.extend(timers)
 
     def wake(self) -> int:
-        """The watermark from which `ring` has something to do; END if there are no timers."""
+        """The watermark from which `ring` has something to do, be it to forget a slot that is over; END if there is
+        nothing."""
         over = self._open[0] + self._size if self._open else END
         if self._next < len(self._due):  # slots that are not open yet come later
             return min(over, self._due[self._next][0])
