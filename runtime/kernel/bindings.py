@@ -102,6 +102,7 @@ def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
         env[f"open_{number}"] = task.message_opener(entry.stream)
         env[f"advance_{number}"] = partial(task.inputs.advance, entry.stream)
         env[f"observe_{number}"] = partial(task.inputs.observe, entry.stream)
+        env[f"seen_{number}"] = task.inputs.seen[entry.stream]
 
 
 def _bind_stateful(

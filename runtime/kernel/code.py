@@ -71,7 +71,7 @@ class Compiler:
         part = self._part(entry.stream, "w")
         part.looped = True
         name = f"read_{number}"
-        tells = {"source": "high", "stamps": "last", "given": "_"}[entry.clock]
+        tells = "high" if entry.clock == "source" else "_"
         counted = self._counted(entry)
         text.add(1, f"def {name}(records, first, {tells}):")
         text.add(2, f"w = now[{part.line}]")
@@ -145,11 +145,9 @@ class Compiler:
         text.add(5, "s, h = h[-1][1], h[:-1]")
         text.add(4, "else:")
         text.add(5, f"s, v = v[-{STAMP_SIZE}:], v[:-{STAMP_SIZE}]")
-        text.add(4, "if s != last:")
-        text.add(5, "last = s")
+        text.add(4, f"if s not in seen_{number}:")
         text.add(5, f"w = observe_{number}(s)")
         text.add(5, f"if len(s) != {STAMP_SIZE}:")
-        text.add(6, "last = None")
         self._pass(part, 6)
 
     def _advance(self, number: int, entry: Entry) -> None:

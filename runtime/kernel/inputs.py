@@ -13,12 +13,15 @@ Accepts = Callable[[Control], bool]
 """Whether a control message is of this run and assignment: others end nothing."""
 Counts = Callable[[str], int]
 """A number of messages of a stream."""
+_MANY = 256
+"""Stamps that are remembered: a few of each producer."""
 
 
 class Inputs:
     """The inputs of one task, and the timeline that they move. `producers` is how many write each intermediate
     stream; `controls` counts the control messages that came in each. `opened` tells how many messages of a stream came
-    so far that may still be under way, where any may."""
+    so far that may still be under way, where any may. `seen` holds stamps that tell nothing new as long as no
+    producer becomes idle: producers take turns, and repeat theirs."""
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Inputs:
         # What is known of an input that the pipeline no longer has is left out.
         self.highs = {stream: high for stream, high in position.highs.items() if stream in entries}
         self.controls: dict[str, int] = {}
+        self.seen: dict[str, set[bytes]] = {stream: set() for stream in entries}
         self._timeline = timeline
         self._producers = position.producers
         self._expected = producers
@@ -79,15 +83,24 @@ class Inputs:
         control = read_control(stamp)
         if control is None:
             self.tell(stream, *unpack_stamp(stamp))
+            self._remember(stream, stamp)
         else:
             self._control(stream, control)
         return self._timeline.stream(stream)
+
+    def _remember(self, stream: str, stamp: bytes) -> None:
+        seen = self.seen[stream]
+        if len(seen) >= _MANY:
+            seen.clear()
+        seen.add(stamp)
 
     def tell(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
         """One producer of an intermediate stream has come this far, and is idle or not."""
         told = self._producers.setdefault(stream, {})
         before = told.get(producer)
         changed = self._set_idle(stream, producer, idle)
+        if changed:  # the same stamp, read again, would tell that it no longer is
+            self.seen[stream].clear()
         if changed and not idle and not self.ended(stream):
             # Time has gone on without it: what is kept must tell so, for it does not go back at a restart.
             watermark = max(watermark, self._timeline.stream(stream))

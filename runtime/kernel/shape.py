@@ -49,7 +49,10 @@ class Shape:
 
     @property
     def exact(self) -> bool:
-        """Whether every step of the watermark must be followed at once, not only those that some state waits for."""
+        """Whether every step of the watermark must be followed at once, not only those that some state waits for. Where
+        there is no state and no border, nobody waits for any."""
+        if not any(op.role == "both" or isinstance(op, ops.Border) for op in self.operators.values()):
+            return False
         behind_state = any(self.lines[i].kind == "stateful" for line in self.lines for i in line.follows)
         # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
         at_once = any(self._tells_at_once(op) or lateness_of(op) for op in self.operators.values())

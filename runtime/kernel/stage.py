@@ -9,7 +9,6 @@ from typing import Any
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Record
-from ...dsl.operators import Border
 from .bindings import bind
 from .cells import Cell, Cells
 from .counting import taken_in
@@ -86,9 +85,7 @@ class StageTask:
         self._batch = _Batch("", 0, (), (), 0, bytearray())
         self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
         shape = program.shape
-        # Where there is no state and no border, nobody waits for time.
-        timed = any(op.role == "both" or isinstance(op, Border) for op in shape.operators.values())
-        self.timeline = Timeline(shape.lines, self.cells.floor, exact=timed and shape.exact)
+        self.timeline = Timeline(shape.lines, self.cells.floor, exact=shape.exact)
         opened = self.cells.opened
         self.inputs = Inputs(shape.entries, self.timeline, position, producers or {}, accepts, opened)
         self._relief = relief

@@ -32,8 +32,10 @@ def inputs(*streams: str, position: Position | None = None, opened: Counts = lam
     return Inputs(entries, timeline, position or Position(), expected, lambda control: control.run == ours, opened)
 
 
-def control(producer: int, watermark: int = 0, *, ended: bool = True, run: str = "ours") -> bytes:
-    told = Control(run * 8, 0, producer, WRITERS, watermark, ended)
+def control(
+    producer: int, watermark: int = 0, *, ended: bool = True, run: str = "ours", idle: bool = False
+) -> bytes:
+    told = Control(run * 8, 0, producer, WRITERS, watermark, ended, idle)
     return control_record(told, 0)[3][-1][1]
 
 
@@ -43,6 +45,25 @@ def test_time_is_the_least_of_the_producers_once_all_have_told_theirs(told: list
     for producer, watermark in told:
         model[producer] = max(model[producer], watermark)
         assert found.observe("mid", pack_stamp(producer, watermark)) == min(model.values())
+
+
+@given(st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 3), st.booleans()), max_size=20))
+def test_a_stamp_that_was_seen_tells_nothing(told: list[tuple[int, int, bool]]) -> None:
+    """Readers leave those out that are in `seen`; producers become idle, and wake."""
+    every, some = inputs("mid"), inputs("mid")
+    for producer, watermark, idle in told:
+        stamp = control(producer, watermark, ended=False, idle=True) if idle else pack_stamp(producer, watermark)
+        if stamp not in some.seen["mid"]:
+            some.observe("mid", stamp)
+        assert every.observe("mid", stamp) == some.advance("mid", START)
+        assert every.position(lambda _: None) == some.position(lambda _: None)
+
+
+def test_no_more_stamps_are_remembered_than_repeat() -> None:
+    found = inputs("mid")
+    for watermark in range(1000):
+        found.observe("mid", pack_stamp(0, watermark))
+    assert len(found.seen["mid"]) <= 256
 
 
 @given(TOLD, st.integers(0, 30))
