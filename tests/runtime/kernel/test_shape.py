@@ -98,8 +98,15 @@ def two_windows(pipeline: Pipeline) -> None:
     [
         (lambda p: keyed(p).window(TEN, count(), id="window").map(str).send_to("out"), False),
         (lambda p: keyed(p).window(TEN, count(), id="window", lateness=timedelta(1)).send_to("out"), True),
-        (lambda p: keyed(p).merge(keyed(p, "other")).send_to("out"), True),
-        (lambda p: keyed(p).async_flat_map(call, id="call").send_to("out"), True),
+        (lambda p: keyed(p).merge(keyed(p, "other")).window(TEN, count(), id="window").send_to("out"), True),
+        (lambda p: keyed(p).merge(keyed(p, "other")).send_to("out"), False),
+        (
+            lambda p: (
+                keyed(p).async_flat_map(call, id="call").partition_by(str, key_type=str, value=int).send_to("out")
+            ),
+            True,
+        ),
+        (lambda p: keyed(p).async_flat_map(call, id="call").send_to("out"), False),
         (two_windows, True),
     ],
 )
