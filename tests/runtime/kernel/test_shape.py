@@ -102,7 +102,10 @@ def two_windows(pipeline: Pipeline) -> None:
         (lambda p: keyed(p).merge(keyed(p, "other")).send_to("out"), False),
         (
             lambda p: (
-                keyed(p).async_flat_map(call, id="call").partition_by(str, key_type=str, value=int).send_to("out")
+                keyed(p)
+                .async_flat_map(call, id="call")
+                .partition_by(str, id="by", key_type=str, value=int)
+                .send_to("out")
             ),
             True,
         ),
