@@ -122,7 +122,7 @@ nexmark: setup ## run the queries of Nexmark over a log, check their results, an
 	$(BIN)/python -m benchmarks.nexmark $(NEXMARK)
 
 .PHONY: soak
-soak: setup broker-jars ## run the local engine for ten minutes at half of its top rate, and see that nothing grows
+soak: setup broker-jars ## run the local engine at half of its top rate, and see that for ten minutes nothing grows
 	$(BIN)/python -m benchmarks.soak $(SOAK)
 
 .PHONY: large-state

@@ -24,9 +24,6 @@ from broker_jars import ROOT
 ENGINE, WORKLOAD = "local", "W2"
 RESULT = ROOT / "benchmarks" / "results" / "soak.json"
 _INTERVAL = 2.0
-_WARM = 0.2
-"""The share of the time in which caches fill: samples of it do not count."""
-
 _ALLOWED = (1.5 * MINUTE + OUT_OF_ORDER) / 1000
 """Seconds behind which it may be: the minute that is not over, what may be out of order, and half a minute to spare."""
 
@@ -59,14 +56,16 @@ class Growth(Struct, frozen=True, kw_only=True):
 
 
 class Soak(Struct, frozen=True, kw_only=True):
-    """What came of it. `rate` is in messages per second. `behind_seconds` says how long before the end the last minute
-    ended that was written, None if there was none; not much more than a minute is well."""
+    """What came of it. `rate` is in messages per second; of `seconds`, the first `warm_seconds` are not judged.
+    `behind_seconds` says how long before the end the last minute ended that was written, None if there was none; not
+    much more than a minute is well."""
 
     commit: str
     machine: dict[str, str]
     engine: str
     workload: str
     seconds: float
+    warm_seconds: float
     rate: int
     behind_seconds: float | None
     kept_up: bool
@@ -92,8 +91,9 @@ def growth(times: Sequence[float], values: Sequence[float]) -> Growth:
     )
 
 
-def soak(topics: Topics, rate: int, seconds: float) -> Soak:
-    """Feed the engine at a rate for so long, and watch what it uses."""
+def soak(topics: Topics, rate: int, seconds: float, warm: float) -> Soak:
+    """Feed the engine at a rate for so long, and watch what it uses; that it grows for the first `warm` seconds, while
+    caches and the stores' write buffers fill, is well."""
     source = f"soak-{int(time.time())}"
     topics.create(source, **_KEPT)
     try:
@@ -104,12 +104,14 @@ def soak(topics: Topics, rate: int, seconds: float) -> Soak:
             problem = process.tail() if process.look() is not None else ""
     finally:
         topics.remove([source])
-    return judged(samples, rate, seconds, behind, problem)
+    return judged(samples, rate, seconds, behind, problem, warm=warm)
 
 
-def judged(samples: list[Sample], rate: int, seconds: float, behind: float | None, problem: str = "") -> Soak:
-    """What the samples say."""
-    steady = [sample for sample in samples if sample.seconds >= _WARM * seconds]
+def judged(
+    samples: list[Sample], rate: int, seconds: float, behind: float | None, problem: str = "", *, warm: float = 0.0
+) -> Soak:
+    """What the samples say that were taken once it was warm."""
+    steady = [sample for sample in samples if sample.seconds >= warm]
     times = [sample.seconds for sample in steady]
     names = ("rss_mb", "threads", "files") if steady else ()
     found = {name: growth(times, [getattr(sample, name) for sample in steady]) for name in names}
@@ -119,6 +121,7 @@ def judged(samples: list[Sample], rate: int, seconds: float, behind: float | Non
         engine=ENGINE,
         workload=WORKLOAD,
         seconds=seconds,
+        warm_seconds=warm,
         rate=rate,
         behind_seconds=behind,
         kept_up=behind is not None and behind <= _ALLOWED,
@@ -150,7 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; 0 if all was flat."""
     given = _parser().parse_args(arguments)
     with serving(given.broker) as topics:
-        found = soak(topics, given.rate or half_of_top(), given.minutes * 60)
+        warm = given.warm * 60
+        found = soak(topics, given.rate or half_of_top(), warm + given.minutes * 60, warm)
     given.output.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     for name, line in found.growth.items():
         print(f"{name}: {line.per_hour:+.1f} an hour, {'flat' if line.is_flat else 'GROWS'}")
@@ -165,7 +169,10 @@ def half_of_top() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=float, default=10, help="how long it is judged")
+    parser.add_argument(
+        "--warm", type=float, default=8, metavar="MINUTES", help="how long it runs before, to fill caches"
+    )
     parser.add_argument("--rate", type=int, metavar="N", help="messages per second; default: half of the last measured")
     parser.add_argument("--broker", type=Path, default=FOLDER, metavar="DIR", help="where the broker keeps its data")
     parser.add_argument("--output", type=Path, default=RESULT, metavar="FILE", help="where to save what was found")

@@ -127,4 +127,7 @@ def test_samples_that_scatter_are_flat_and_those_that_rise_are_not() -> None:
     assert not judged(samples([mb + at / 2 for at, mb in enumerate(saw)]), 1, 60, 5.0).flat
     assert not judged(samples(saw), 1, 60, 5.0, "it ended").flat
     assert not judged(samples(saw), 1, 60, None).kept_up
+    filling = [float(at) for at in range(30)] + saw[30:]
+    assert judged(samples(filling), 1, 60, 5.0, warm=30).flat
+    assert not judged(samples(filling), 1, 60, 5.0).flat
     assert msgspec.json.encode(judged([], 1, 60, None))
