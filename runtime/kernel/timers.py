@@ -37,7 +37,8 @@ class Timers:
         self._closed = sorted(self._state.at)
 
     def set(self, time: int, key: bytes) -> None:
-        """Let a key ring at a time after the last watermark, if it would ring later or not at all in that slot."""
+        """Let a key ring at a time after the last watermark, if it would ring later or not at all in that slot. While
+        timers ring, the key must be the one that does: another's may be about to, at the same time."""
         slot = time - time % self._size
         layer = self._state.at.get(slot)
         if layer is None:
