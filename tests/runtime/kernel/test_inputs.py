@@ -32,9 +32,7 @@ def inputs(*streams: str, position: Position | None = None, opened: Counts = lam
     return Inputs(entries, timeline, position or Position(), expected, lambda control: control.run == ours, opened)
 
 
-def control(
-    producer: int, watermark: int = 0, *, ended: bool = True, run: str = "ours", idle: bool = False
-) -> bytes:
+def control(producer: int, watermark: int = 0, *, ended: bool = True, run: str = "ours", idle: bool = False) -> bytes:
     told = Control(run * 8, 0, producer, WRITERS, watermark, ended, idle)
     return control_record(told, 0)[3][-1][1]
 
