@@ -38,7 +38,9 @@ def _module(name: str) -> Callable[[Job], Sequence[str]]:
     return lambda _: (sys.executable, "-m", name)
 
 
-def _fluvial(*options: str) -> Callable[[Job], Sequence[str]]:
+def fluvial(*options: str) -> Callable[[Job], Sequence[str]]:
+    """A run of a job's pipeline, with more options."""
+
     def command(job: Job) -> Sequence[str]:
         until = "stopped" if job.endless else "end"
         target = f"{PIPELINES}:{job.workload.lower()}"
@@ -52,7 +54,7 @@ def _fluvial_spark(job: Job) -> Sequence[str]:
     jars = f"spark.jars={','.join(CONNECTOR.paths())}"
     memory = f"spark.driver.memory={SPARK_MEMORY}"
     spark = ("--engine", "spark", "--master", f"local[{SPARK_CORES}]", "--spark-conf", jars, "--spark-conf", memory)
-    return _fluvial(*spark)(job)
+    return fluvial(*spark)(job)
 
 
 def _peer(name: str) -> Callable[[Job], Sequence[str]]:
@@ -70,8 +72,8 @@ CONTENDERS: Mapping[str, Contender] = {
     contender.name: contender
     for contender in (
         Contender("raw", "a loop by hand", "own", _module("benchmarks.references.raw"), {}, "confluent-kafka"),
-        Contender("local", "Fluvial", "own", _fluvial(), {}),
-        Contender("local-2", "Fluvial, two containers", "own", _fluvial("--containers", "2"), {}),
+        Contender("local", "Fluvial", "own", fluvial(), {}),
+        Contender("local-2", "Fluvial, two containers", "own", fluvial("--containers", "2"), {}),
         Contender("pyspark", "PySpark by hand", "own", _module("benchmarks.references.by_spark"), {}, "pyspark"),
         Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
         Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams", ends=False),

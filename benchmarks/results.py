@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -101,8 +102,9 @@ def save(found: Results, file: Path) -> None:
     file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
 
 
+@cache
 def commit() -> str:
-    """The commit that runs."""
+    """The commit that runs; what is written on the way does not count."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

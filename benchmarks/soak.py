@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from benchmarks.__main__ import FOLDER, serving
 from benchmarks.constants import MINUTE, OUT_OF_ORDER
-from benchmarks.contenders import CONTENDERS
+from benchmarks.contenders import CONTENDERS, fluvial
 from benchmarks.latency import feeding
 from benchmarks.process import Running, running
 from benchmarks.results import LATEST, commit, load, machine
@@ -22,6 +23,10 @@ from benchmarks.workloads import Total
 from broker_jars import ROOT
 
 ENGINE, WORKLOAD = "local", "W2"
+OFTEN = "200ms"
+"""Between two commits: what is committed fills the write buffers of RocksDB, which are to become files, and those fewer
+files, several times."""
+
 RESULT = ROOT / "benchmarks" / "results" / "soak.json"
 _INTERVAL = 2.0
 _ALLOWED = (1.5 * MINUTE + OUT_OF_ORDER) / 1000
@@ -64,6 +69,7 @@ class Soak(Struct, frozen=True, kw_only=True):
     machine: dict[str, str]
     engine: str
     workload: str
+    commit_interval: str
     seconds: float
     warm_seconds: float
     rate: int
@@ -97,7 +103,8 @@ def soak(topics: Topics, rate: int, seconds: float, warm: float) -> Soak:
     source = f"soak-{int(time.time())}"
     topics.create(source, **_KEPT)
     try:
-        with running(CONTENDERS[ENGINE], WORKLOAD, topics, (source,), endless=True) as process:
+        contender = replace(CONTENDERS[ENGINE], command=fluvial("--commit-interval", OFTEN))
+        with running(contender, WORKLOAD, topics, (source,), endless=True) as process:
             with feeding(topics, source, rate, seconds):
                 samples = list(_samples(process, topics, seconds))
             behind = _behind(topics, process.job.output, time.time())
@@ -120,6 +127,7 @@ def judged(
         machine=machine(),
         engine=ENGINE,
         workload=WORKLOAD,
+        commit_interval=OFTEN,
         seconds=seconds,
         warm_seconds=warm,
         rate=rate,
@@ -171,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument("--minutes", type=float, default=10, help="how long it is judged")
     parser.add_argument(
-        "--warm", type=float, default=8, metavar="MINUTES", help="how long it runs before, to fill caches"
+        "--warm", type=float, default=5, metavar="MINUTES", help="how long it runs before, to fill caches"
     )
     parser.add_argument("--rate", type=int, metavar="N", help="messages per second; default: half of the last measured")
     parser.add_argument("--broker", type=Path, default=FOLDER, metavar="DIR", help="where the broker keeps its data")
