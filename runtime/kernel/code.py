@@ -190,7 +190,7 @@ class Compiler:
         text.add(2, "if not cell.failed:")
         text.add(3, "try:")
         text.add(4, "if call.error is not None:", id)
-        text.add(5, "raise call.error", id)
+        text.add(5, "raise call.take_error()", id)
         text.add(4, f"made[{number}] += len(call.results)", id)
         if self.shape.followers[id]:
             text.add(4, "for v in call.results:", id)

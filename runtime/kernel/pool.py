@@ -32,6 +32,13 @@ class Call:
         self.results: list[Any] = []
         self.error: BaseException | None = None
 
+    def take_error(self) -> BaseException:
+        """The error, which the call forgets: its traceback will refer to the call, and both would stay until the
+        garbage collector finds them."""
+        assert self.error is not None
+        error, self.error = self.error, None
+        return error
+
 
 class Deadlines:
     """Cancels the worker of a call that takes longer than `timeout` seconds, and notes in the call that it has expired.

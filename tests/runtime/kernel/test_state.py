@@ -3,8 +3,10 @@
 What state holds over changes, commits and restarts, `tests/properties/test_state.py` tells.
 """
 
+import gc
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -155,3 +157,26 @@ def test_operators_do_not_see_each_other_s_state() -> None:
 
 def timed(below: MemoryStore, heard: list[int]) -> TimedState:
     return TimedState("op", below, list[int], list, complete=False, on_new=heard.append)
+
+
+class Watched(list[int]):
+    """A value that can be seen to be gone."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2])
+def test_what_a_time_held_is_gone_with_it(commits: int) -> None:
+    # Without the garbage collector: over hours its last round comes too seldom.
+    state = TimedState("op", MemoryStore(), list[int], list, complete=False, on_new=lambda _: None)
+    state.fresh(5)[b"k"] = value = Watched()
+    seen = ref(value)
+    del value
+    for _ in range(commits):
+        state.settle(10)
+    gc.disable()
+    try:
+        state.drop(5)
+        assert seen() is None
+    finally:
+        gc.enable()
