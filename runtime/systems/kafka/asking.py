@@ -4,9 +4,9 @@ import os
 import time
 from collections.abc import Callable
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from .clients import Watch, admin_client
@@ -14,8 +14,9 @@ from .problems import TRANSIENT, out_of_reach, refused
 from .settings import KafkaSettings
 
 T = TypeVar("T")
-Request = Callable[[AdminClient, float], T]
-"""What asks, given a client and the seconds that the answer may take."""
+Client = TypeVar("Client", AdminClient, Consumer)
+Maker = Callable[[KafkaSettings, Watch], Client]
+"""Makes the client that is to be asked."""
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
@@ -23,23 +24,29 @@ _ONE_REQUEST = 10.0
 
 
 class Asking:
-    """One client for requests, made with the first of them; can be shared by threads."""
+    """One client of a kind for requests, made with the first of them; can be shared by threads."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._watch = Watch()
-        self._client: AdminClient | None = None
+        self._clients: dict[tuple[int, object], Any] = {}
         self._lock = Lock()
-        self._process = 0
         self.answered = False
 
-    def ask(self, what: str, request: Request[T], *, patience: float | None = None) -> T:
-        """What the request returns. Raises SystemProblem where the cluster stays out of reach, or refuses.
+    def ask(self, what: str, request: Callable[[AdminClient, float], T], *, patience: float | None = None) -> T:
+        """What the request returns, which is given a client and the seconds that the answer may take. Raises
+        SystemProblem where the cluster stays out of reach, or refuses.
 
         The first request waits for `reach_within`, those after it for `give_up_after`: a broker that was there comes
         back. `what` completes "the cluster would not".
         """
-        client = self._made()
+        return self.ask_by(admin_client, what, request, patience=patience)
+
+    def ask_by(
+        self, make: Maker[Client], what: str, request: Callable[[Client, float], T], *, patience: float | None = None
+    ) -> T:
+        """The same, by another client than one for administration."""
+        client = self._made(make)
         if patience is None:
             patience = self._settings.give_up_after if self.answered else self._settings.reach_within
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
@@ -60,8 +67,11 @@ class Asking:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _made(self) -> AdminClient:
+    def _made(self, make: Maker[Client]) -> Client:
+        # A client does not survive a fork, nor can it be let go of there.
+        mine = os.getpid(), make
         with self._lock:
-            if self._client is None or self._process != os.getpid():  # a client does not survive a fork
-                self._client, self._process = admin_client(self._settings, self._watch), os.getpid()
-            return self._client
+            if mine not in self._clients:
+                self._clients[mine] = make(self._settings, self._watch)
+            client: Client = self._clients[mine]
+            return client

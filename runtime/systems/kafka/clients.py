@@ -108,10 +108,27 @@ def admin_client(settings: KafkaSettings, watch: Watch) -> AdminClient:
     return _made(AdminClient, conf, settings)
 
 
-def consumer_client(settings: KafkaSettings, watch: Watch) -> Consumer:
-    """A client that reads."""
-    conf: dict[str, Any] = {**_COMMON, **_CONSUMER, **settings.conf, **_CONSUMER_ALWAYS, **_said(settings, watch)}
+def consumer_client(settings: KafkaSettings, watch: Watch, **more: object) -> Consumer:
+    """A client that reads; `more` settings come before all others."""
+    conf: dict[str, Any] = {
+        **_COMMON,
+        **_CONSUMER,
+        **settings.conf,
+        **_CONSUMER_ALWAYS,
+        **more,
+        **_said(settings, watch),
+    }
     return _made(Consumer, conf, settings)
+
+
+def seeing_committed(settings: KafkaSettings, watch: Watch) -> Consumer:
+    """A client that is told of no offset behind an open transaction."""
+    return consumer_client(settings, watch, **{"isolation.level": "read_committed"})
+
+
+def seeing_all(settings: KafkaSettings, watch: Watch) -> Consumer:
+    """A client that is told of all offsets."""
+    return consumer_client(settings, watch, **{"isolation.level": "read_uncommitted"})
 
 
 def producer_client(

@@ -1,18 +1,26 @@
 """What a cluster tells of its topics."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from ..contract import StreamPartition
 from ..problems import unknown_partition, unknown_stream
 from .asking import Asking
-from .clients import LOG, admin_api
+from .clients import LOG, Watch, seeing_all, seeing_committed
 from .settings import KafkaSettings
 
 Offsets = dict[StreamPartition, int]
@@ -20,6 +28,10 @@ Offsets = dict[StreamPartition, int]
 _SOON = (0.1, 0.3, 0.9, 2.7)
 _LATE = 5.0
 """Seconds that a request for offsets may take, the first ones and those after."""
+
+_UNHURRIED = 300.0
+"""Seconds that a request may take which nobody waits for. Its time must not be over before it is sent, should this
+process be held up meanwhile: librdkafka frees it then while it still writes to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +81,23 @@ class Cluster:
 
     def starts(self, places: Collection[StreamPartition]) -> Offsets:
         """The first offset that is kept."""
-        return self._offsets(places, admin_api.OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(places, OFFSET_BEGINNING, seeing_all)
 
     def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
         """The offset behind all that readers can see: nothing of a transaction that is open, nor what lies behind."""
-        return self._offsets(places, admin_api.OffsetSpec.latest(), _ISOLATION[self.settings.isolation], patience)
+        return self._offsets(places, OFFSET_END, _BY_ISOLATION[self.settings.isolation], patience)
 
     def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
         """The offset that the next record will have, committed or not."""
-        return self._offsets(places, admin_api.OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, patience)
+        return self._offsets(places, OFFSET_END, seeing_all, patience)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Have what lies before these offsets removed, without waiting; what goes wrong is logged."""
         places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
 
         def send(client: AdminClient, seconds: float) -> list[Future[Any]]:
-            return list(client.delete_records(places, request_timeout=seconds, operation_timeout=seconds).values())
+            asked = client.delete_records(places, request_timeout=_UNHURRIED, operation_timeout=seconds)
+            return list(asked.values())
 
         for asked in self.ask("remove records", send) if places else []:
             asked.add_done_callback(logged)
@@ -95,23 +108,31 @@ class Cluster:
             self.ask("answer", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result())
 
     def _offsets(
-        self, places: Collection[StreamPartition], which: Any, isolation: IsolationLevel, within: float | None = None
+        self,
+        places: Collection[StreamPartition],
+        which: int,
+        make: Callable[[KafkaSettings, Watch], Consumer],
+        within: float | None = None,
     ) -> Offsets:
-        wanted = {TopicPartition(stream, partition): which for stream, partition in places}
+        # Not by list_offsets: librdkafka frees a request whose time is over while it still writes to it.
+        wanted = [TopicPartition(stream, partition, which) for stream, partition in places]
         # Where a leader is not known yet, the client may miss the news and look again after 3 s only; a new request
         # looks at once.
         patience = chain(_SOON, repeat(_LATE))
 
-        def send(client: AdminClient, seconds: float) -> Offsets:
-            soon = min(seconds, next(patience))
-            asked = client.list_offsets(wanted, isolation_level=isolation, request_timeout=soon)
-            found = {(place.topic, place.partition): answer.result().offset for place, answer in asked.items()}
+        def send(client: Consumer, seconds: float) -> Offsets:
+            told = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
+            for place in told:
+                if place.error is not None:
+                    raise KafkaException(place.error)
+            found = {(place.topic, place.partition): place.offset for place in told}
             if any(offset < 0 for offset in found.values()):
                 # The client gives -1001, and no error, for a partition that has only just got its leader.
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             return found
 
-        return self.ask("tell the offsets of its topics", send, patience=within) if wanted else {}
+        what = "tell the offsets of its topics"
+        return self._asking.ask_by(make, what, send, patience=within) if wanted else {}
 
 
 class Known:
@@ -149,7 +170,4 @@ def logged(asked: Future[Any]) -> None:
         LOG.info("%s", error)
 
 
-_ISOLATION = {
-    "read_committed": IsolationLevel.READ_COMMITTED,
-    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
-}
+_BY_ISOLATION = {"read_committed": seeing_committed, "read_uncommitted": seeing_all}

@@ -1,5 +1,7 @@
 """Brokers go away and come back: nothing is lost; and where they stay away, the address is told."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -108,3 +110,32 @@ def test_brokers_that_stay_away_are_given_up(mortal: Broker) -> None:
     sender.close()
     transactional.close()
     consumer.close()
+
+
+HURRIED = """
+import sys
+from fluvial.dsl.errors import SystemProblem
+from fluvial.runtime.systems import KafkaSystem
+from fluvial.runtime.systems.kafka import cluster
+
+address, name = sys.argv[1:]
+found = KafkaSystem(address)._cluster
+whole, late = found.log_ends([(name, 0)]), 0
+for number in range(2000):
+    cluster._SOON = (0.0002 * (1 + number % 10),)
+    try:
+        assert found.log_ends([(name, 0)], patience=0.0) == whole
+    except SystemProblem:
+        late += 1
+assert late > 100, late
+print("well")
+"""
+"""Asks for offsets with so little time that many answers come too late."""
+
+
+def test_a_request_that_takes_too_long_does_no_harm(broker: Broker) -> None:
+    # A process of its own: what librdkafka has done there with its memory would end this one.
+    name = broker.make_topic()
+    command = [sys.executable, "-X", "faulthandler", "-c", HURRIED, broker.address, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
