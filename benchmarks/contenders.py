@@ -34,8 +34,8 @@ class Contender:
     ends: bool = True
 
 
-def _module(name: str) -> Callable[[Job], Sequence[str]]:
-    return lambda _: (sys.executable, "-m", name)
+def _module(*words: str) -> Callable[[Job], Sequence[str]]:
+    return lambda _: (sys.executable, "-m", *words)
 
 
 def fluvial(*options: str) -> Callable[[Job], Sequence[str]]:
@@ -66,6 +66,7 @@ def python_of(peer: str) -> Path:
     return ENVIRONMENTS / peer / "bin" / "python"
 
 
+_AS_ABOVE: dict[str, str] = dict.fromkeys(("W1", "W2", "W4", "W5", "W6"), "there is one way to write it")
 _LACKS_FAUST = {"W4": "no sessions", "W6": "its joins of streams are declared, and raise NotImplementedError"}
 
 CONTENDERS: Mapping[str, Contender] = {
@@ -75,6 +76,14 @@ CONTENDERS: Mapping[str, Contender] = {
         Contender("local", "Fluvial", "own", fluvial(), {}),
         Contender("local-2", "Fluvial, two containers", "own", fluvial("--containers", "2"), {}),
         Contender("pyspark", "PySpark by hand", "own", _module("benchmarks.references.by_spark"), {}, "pyspark"),
+        Contender(
+            "pyspark-each",
+            "PySpark by hand, each count",
+            "own",
+            _module("benchmarks.references.by_spark", "each"),
+            _AS_ABOVE,
+            "pyspark",
+        ),
         Contender("spark", "Fluvial on Spark", "own", _fluvial_spark, {}),
         Contender("quix", "Quix Streams", "peer", _peer("quix"), {}, "quixstreams", ends=False),
         Contender("bytewax", "Bytewax", "peer", _peer("bytewax"), {}, "bytewax"),
