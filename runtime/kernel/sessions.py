@@ -70,11 +70,13 @@ class SessionOperator:
         # A closure over locals: this runs for each message.
         gap, reach, fold = self._gap, self._gap + 1 + self._context.lateness, self._context.aggregate.add
         fresh, begin, join = self._keys.layer.fresh, self._begin, self._join
+        known = fresh.get
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
                 raise keyless()
-            spans = fresh[key]
+            found = known(key)
+            spans = fresh[key] if found is None else found
             if len(spans) == 1:
                 # Nearly all messages belong to the one session that goes on.
                 span = spans[0]
@@ -85,7 +87,8 @@ class SessionOperator:
                         span.last = timestamp
                     elif timestamp < span.first:
                         span.first = timestamp
-                    fresh[key] = spans
+                    if found is None:
+                        fresh[key] = spans
                     return
             elif not spans and timestamp + reach > watermark:
                 begin(key, value, timestamp, watermark)
@@ -173,14 +176,17 @@ class SessionOperator:
 
     def advance(self, watermark: int) -> None:
         for time, key in self._timers.ring(watermark):
-            if time > self._fired:
-                self._context.firing(time)
-                self._fired = time
             self._ring(key, time)
         if watermark < END:
             self._fired = max(self._fired, watermark)
         while (slot := self._forgotten.first()) is not None and slot <= watermark:
             self._forget(slot, watermark)
+
+    def _move_to(self, time: int) -> None:
+        """What is due at a time is about to fire."""
+        if time > self._fired:
+            self._context.firing(time)
+            self._fired = time
 
     def _ring(self, key: bytes, time: int) -> None:
         """Fire what is due for a key by `time`, and set the timers of what is not."""
@@ -190,6 +196,7 @@ class SessionOperator:
             if not span.fired:
                 end = span.last + self._gap + 1
                 if end <= time:
+                    self._move_to(time)
                     self._fire(key, span, "on_time")
                     fresh[key] = spans
                 else:

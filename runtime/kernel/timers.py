@@ -64,7 +64,8 @@ class Timers:
         meanwhile ring too."""
         due, at, size = self._due, self._state.at, self._size
         last: tuple[int, bytes] | None = None
-        while self._has_due(watermark):
+        # The first condition is what the function says most of the time.
+        while (self._next < len(due) and due[self._next][0] <= watermark) or self._has_due(watermark):
             timer = due[self._next]
             time, key = timer
             self._next += 1

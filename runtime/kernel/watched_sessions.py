@@ -88,6 +88,7 @@ class WatchedSessionOperator(SessionOperator):
         super().advance(watermark)
 
     def _ring(self, key: bytes, time: int) -> None:
+        self._move_to(time)
         fresh = self._keys.layer.fresh
         spans: list[Any] = fresh[key]
         for span in spans:
