@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.contenders import CONTENDERS, Contender, chosen, lacking
+from benchmarks.latency import WORKLOAD as AT_A_RATE
 from benchmarks.latency import latency
 from benchmarks.page import publish, table
 from benchmarks.parts import shares
@@ -83,7 +84,8 @@ def serving(folder: Path) -> Iterator[Topics]:
 
 
 def _latencies(contenders: Sequence[Contender], rate: int, seconds: float, topics: Topics) -> Iterator[Latency]:
-    for contender in contenders if rate else ():
+    able = [contender for contender in contenders if AT_A_RATE not in contender.cannot]
+    for contender in able if rate else ():
         found = latency(contender, topics, rate, seconds)
         if isinstance(found, Latency):
             _tell(f"latency: {contender.name} p50 {found.p50_ms} ms, p99 {found.p99_ms} ms")

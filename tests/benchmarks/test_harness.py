@@ -97,9 +97,10 @@ def test_a_profile_names_the_dearest_functions(topics: Topics, capsys: pytest.Ca
 @pytest.mark.slow
 def test_the_command_starts_a_broker_and_saves_what_it_found(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
-    words = f"--messages 500 --rounds 1 --workload W1 --engine raw --rate 0 --broker {tmp_path}/kafka --output {file}"
-    assert main(words.split()) == 0
+    words = "--messages 500 --rounds 1 --workload W1 --engine raw --engine pyspark-each --rate 200 --seconds 1 "
+    assert main([*words.split(), "--broker", f"{tmp_path}/kafka", "--output", str(file)]) == 0
     found = load(file)
+    assert [latency.engine for latency in found.latencies] == ["raw"]  # the other does not do what it is measured with
     assert [(run.engine, run.workload, run.output_correct) for run in found.runs] == [("raw", "W1", True)]
     assert found.versions["confluent-kafka"]
     assert found.versions["kafka"].count(".") == 2
