@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pyspark.cloudpickle import cloudpickle
+
 from building import build
 from cases import Case
 from fluvial.dsl.message import Record
@@ -103,8 +105,16 @@ def queries(made: Plan) -> list[Query]:
     for stages in components(made):
         told = levels(made, stages, BUCKETS)
         names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
-        found.append(Query(made, pack(Cargo(made, told, BUCKETS)), told.count, names))
+        found.append(Query(made, _packed(Cargo(made, told, BUCKETS)), told.count, names))
     return found
+
+
+def _packed(cargo: Cargo) -> Shipment:
+    """A shipment whose classes are made anew when it is unpacked, as they are in a worker. cloudpickle would fill those
+    of this process with the copies of their methods instead, and leave them so to the tests that follow."""
+    shipment = pack(cargo)
+    cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()
+    return shipment
 
 
 @with_remote_rows
