@@ -1,6 +1,5 @@
 """Conformance cases about triggers, in event time: a later message of another key stands for Samza's tick."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,13 +7,10 @@ import pytest
 from conformance import Conformance, check, events, targets_of_state, told
 from fluvial.dsl import Pipeline, after, after_count, any_of, count, hopping, repeat, session, tumbling, unbounded
 from fluvial.dsl.windows import Assigner
+from one_window import ms
 
 AT_BATCH_END = "on Spark time moves at the end of a batch: what fires by time before then is shown later, or not"
 BY_TIME = {"spark-log": AT_BATCH_END, "spark-kafka": AT_BATCH_END}
-
-
-def ms(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
 
 
 def windows(assigner: Assigner, **options: Any) -> Pipeline:

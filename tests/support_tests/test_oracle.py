@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -27,11 +26,8 @@ from fluvial.dsl import (
 )
 from fluvial.dsl.keyed import KeyedStream
 from fluvial.dsl.message import Record
+from one_window import ms
 from oracle import OracleFailure, OutputMessage, Outputs, run_oracle
-
-
-def ms(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
 
 
 def records(*given: tuple[str | None, object, int]) -> list[Record]:

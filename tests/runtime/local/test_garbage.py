@@ -33,16 +33,13 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Settings
 from fluvial.runtime import run
+from one_window import ms
 from sending import SendingSystem
 from targets import write
 
 Stream = KeyedStream[str, int]
 SPARE = 50
 """Objects that one run may leave more than another: some lists grow with what is under way."""
-
-
-def ms(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
 
 
 class Remembers(KeyedProcessor[str, int, int]):
