@@ -25,7 +25,8 @@ class Aggregate(Generic[V, R]):
     `result` turns it into the pane's value.
 
     `state` and `gives` tell the types of accumulator and result, from the type of the values: accumulators are encoded
-    when they are kept, so their type must be known. Made by `count`, `total`, `aggregate` and their like.
+    when they are kept, so their type must be known. `kind` is the function that made it: `count`, `total`, `aggregate`
+    and their like; `name` is the user's for one of the user's own.
 
     >>> largest = maximum(len)
     >>> largest.result(largest.add(largest.add(largest.init(), "tea"), "coffee"))
@@ -33,6 +34,7 @@ class Aggregate(Generic[V, R]):
     """
 
     name: str
+    kind: str
     init: Callable[[], Any]
     add: Callable[[Any, V], Any]
     merge: Callable[[Any, Any], Any] | None
@@ -73,7 +75,14 @@ def count() -> Aggregate[Any, int]:
         return one + other
 
     return Aggregate(
-        name="count", init=int, add=add, merge=merge, state=lambda _: int, gives=lambda _: int, origin=here()
+        name="count",
+        kind="count",
+        init=int,
+        add=add,
+        merge=merge,
+        state=lambda _: int,
+        gives=lambda _: int,
+        origin=here(),
     )
 
 
@@ -93,7 +102,14 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
         return one + other
 
     return Aggregate(
-        name="total", init=int, add=add, merge=merge, state=lambda _: kind, gives=lambda _: kind, origin=here()
+        name="total",
+        kind="total",
+        init=int,
+        add=add,
+        merge=merge,
+        state=lambda _: kind,
+        gives=lambda _: kind,
+        origin=here(),
     )
 
 
@@ -110,7 +126,14 @@ def _extreme(name: str, fn: Callable[[V], R], kind: Any, better: Callable[[Any, 
 
     state = known if known is Any else known | None
     return Aggregate(
-        name=name, init=_none, add=add, merge=merge, state=lambda _: state, gives=lambda _: known, origin=here()
+        name=name,
+        kind=name,
+        init=_none,
+        add=add,
+        merge=merge,
+        state=lambda _: state,
+        gives=lambda _: known,
+        origin=here(),
     )
 
 
@@ -152,6 +175,7 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
 
     return Aggregate(
         name="mean",
+        kind="mean",
         init=lambda: (0, 0),
         add=add,
         merge=merge,
@@ -179,7 +203,9 @@ def collect() -> Aggregate[V, list[V]]:
     def kept(value: Any) -> Any:
         return UNKNOWN if value is UNKNOWN else list[value | None]
 
-    return Aggregate(name="collect", init=list, add=add, merge=merge, state=kept, gives=kept, origin=here())
+    return Aggregate(
+        name="collect", kind="collect", init=list, add=add, merge=merge, state=kept, gives=kept, origin=here()
+    )
 
 
 def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
@@ -197,7 +223,9 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
     def optional(value: Any) -> Any:
         return UNKNOWN if value is UNKNOWN else value | None
 
-    return Aggregate(name="reduce", init=_none, add=add, merge=fn, state=optional, gives=optional, origin=here())
+    return Aggregate(
+        name="reduce", kind="reduce", init=_none, add=add, merge=fn, state=optional, gives=optional, origin=here()
+    )
 
 
 def aggregate(
@@ -225,5 +253,12 @@ def aggregate(
         raise PipelineError(explain(wrong, "an annotated add or init, or type=", "annotate what add returns"))
     name = getattr(add, "__name__", "aggregate")
     return Aggregate(
-        name=name, init=init, add=add, merge=merge, state=lambda _: kind, gives=lambda _: kind, origin=here()
+        name=name,
+        kind="aggregate",
+        init=init,
+        add=add,
+        merge=merge,
+        state=lambda _: kind,
+        gives=lambda _: kind,
+        origin=here(),
     )

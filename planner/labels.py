@@ -23,7 +23,7 @@ def duration(ms: int) -> str:
     """A duration as people write it: `30 min`, `1.5 s`."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if ms >= size and ms % (size // 10 or 1) == 0:
-            return f"{ms / size:g} {unit}"
+            return f"{ms / size:.12g} {unit}"
     return f"{ms} ms" if ms < 60_000 else str(timedelta(milliseconds=ms))
 
 

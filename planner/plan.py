@@ -10,6 +10,7 @@ import msgspec
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
+from .state_schema import StateSchema
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -89,7 +90,7 @@ class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):
-    """The keyed state of one operator, and the stream it can be rebuilt from.
+    """The keyed state of one operator, the stream it can be rebuilt from, and what gives it its meaning.
 
     >>> pipeline = Pipeline("busy")
     >>> clicks = pipeline.stream("clicks", key=str, value=str)
@@ -103,6 +104,7 @@ class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):
     changelog: str
     key: str
     value: str
+    schema: StateSchema
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):

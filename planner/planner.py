@@ -14,6 +14,7 @@ from .partitions import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
 from .settings import Settings
 from .stages import cut, inputs_of
+from .state_schema import state_schema
 from .tables import check_tables
 from .types import Flow, flows, plain, shown, without_none
 
@@ -143,17 +144,23 @@ def _streams(
 def _stores(
     pipeline: Pipeline, stages: tuple[PlannedStage, ...], known: Mapping[str, Flow]
 ) -> tuple[PlannedStore, ...]:
-    home = {id: stage.id for stage in stages for id in stage.operators}
+    home = {id: stage for stage in stages for id in stage.operators}
     return tuple(
-        PlannedStore(
-            operator=operator.id,
-            stage=home[operator.id],
-            changelog=changelog(pipeline.name, operator.id),
-            key=shown(known[operator.id].key) or "bytes",
-            value=_KEPT[type(operator)](operator, [known[source] for source in operator.inputs]),
-        )
+        _store(pipeline, operator, home[operator.id], known)
         for operator in pipeline.operators
         if operator.role == "both"
+    )
+
+
+def _store(pipeline: Pipeline, operator: ops.Operator, stage: PlannedStage, known: Mapping[str, Flow]) -> PlannedStore:
+    inputs = [known[source] for source in operator.inputs]
+    return PlannedStore(
+        operator=operator.id,
+        stage=stage.id,
+        changelog=changelog(pipeline.name, operator.id),
+        key=shown(known[operator.id].key) or "bytes",
+        value=_KEPT[type(operator)](operator, inputs),
+        schema=state_schema(operator, inputs, stage.tasks),
     )
 
 

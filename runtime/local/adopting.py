@@ -6,6 +6,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from ...planner.plan import Plan
+from ...planner.state_schema import StateSchema
 from ..kernel.times import START
 from .checkpoint import Checkpoint, decode
 from .commits import Home
@@ -33,6 +34,21 @@ def adopt(plan: Plan, homes: Iterable[Home], kept: Mapping[str, bytes]) -> dict[
     return made
 
 
+def kept_states(plan: Plan, kept: Mapping[str, bytes]) -> list[tuple[str, StateSchema]]:
+    """What gives the state of operators its meaning, as (operator, record), out of all checkpoints of a pipeline.
+
+    Checkpoints of names that a stage had before may be older than those of its name now, which count where there are
+    any.
+    """
+    decoded = {name: decode(data, name) for name, data in kept.items()}
+    found: list[tuple[str, StateSchema]] = []
+    for store in plan.stores:
+        records = {name: one.states[store.operator] for name, one in decoded.items() if store.operator in one.states}
+        own = [record for name, record in records.items() if name.rpartition("/")[0] == store.stage]
+        found += [(store.operator, record) for record in own or records.values()]
+    return found
+
+
 def _merged(
     own: Checkpoint, others: Collection[Checkpoint], inputs: Collection[str], operators: Collection[str]
 ) -> Checkpoint:
@@ -47,6 +63,7 @@ def _merged(
         producers=producers,
         clock=max((other.clock for other in others), default=START) if own.blank else own.clock,
         changelogs=_latest([other.changelogs for other in others], operators),
+        states={name: record for one in (*others, own) for name, record in one.states.items()},
     )
 
 

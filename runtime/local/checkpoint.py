@@ -3,6 +3,7 @@
 from msgspec import DecodeError, Struct, json, structs
 
 from ...dsl.errors import SystemProblem
+from ...planner.state_schema import StateSchema
 from ..kernel.program import Position
 from ..kernel.times import START
 
@@ -11,8 +12,8 @@ VERSION = 1
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """Where a task stands: for each input stream the offset before which every message has landed, how far event time
-    and the clock had come (see `Position`), and, by operator, where the changelog of its state ended. Which producers
-    have `ended` is known of one `run` alone."""
+    and the clock had come (see `Position`), and, by operator, where the changelog of its state ended and what gives
+    its state a meaning. Which producers have `ended` is known of one `run` alone."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -24,6 +25,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     idle: dict[str, list[int]] = {}
     clock: int = START
     met: dict[str, int] = {}
+    states: dict[str, StateSchema] = {}
 
     @property
     def blank(self) -> bool:

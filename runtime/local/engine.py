@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import cache
+from itertools import chain
 from typing import Any, cast
 
 from ...dsl.checks import explain
@@ -17,9 +18,10 @@ from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import stop_signals
+from ..state_compatibility import refuse_changed
 from ..streams import make_changelogs, make_streams, table_streams
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
-from .adopting import adopt
+from .adopting import adopt, kept_states
 from .collecting import collecting_seldom
 from .commits import Commits, Home
 from .container import Container
@@ -51,6 +53,7 @@ def run(
     del spark
     with ExitStack() as stack:
         admin = system.admin()
+        refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)))
         make_streams(plan, admin)
         opened = _open_early(system, settings, stack)
         place = stack.enter_context(join(plan, system, seat or Seat(), until))
@@ -142,6 +145,8 @@ def make_tasks(
             stack.callback(store.close)
             homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
     found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), kept))
+    # A store may have been written after the checkpoints that were looked at before.
+    refuse_changed(plan, chain.from_iterable(one.states.items() for one in found.values()))
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
     made = []
     for home in homes.values():

@@ -88,6 +88,7 @@ class LocalTask:
         self._router = Router(run.plan, stage.id, number)
         self.outbox: Outbox = run.commits.outbox()
         self._last = found
+        self._states = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
         for name in stage.inputs:
             if name not in self.inputs:
@@ -278,6 +279,7 @@ class LocalTask:
             idle=position.idle,
             clock=position.clock,
             met=position.met,
+            states={**self._last.states, **self._states},
         )
         same = structs.replace(now, clock=self._last.clock) == self._last
         if same and not told and not self._router.unflushed and not self.work.changed:

@@ -1,0 +1,156 @@
+"""What gives the state of an operator its meaning: a record that is kept with the state, and compared before a run."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ..dsl import operators as ops
+from ..dsl.annotations import returned
+from ..dsl.processing import states_of
+from ..dsl.serde import Serde, key_serde
+from ..dsl.states import ListState, MapState, State
+from ..dsl.triggers import Trigger
+from .labels import assigner_text, duration
+from .type_schema import TypeSchema, can_read, schema_text, type_schema
+from .types import Flow, plain, without_none
+
+VERSION = 1
+
+
+class StateSchema(Struct, frozen=True, kw_only=True):
+    """What may not change as long as the state of an operator is kept: `facts` by name, as people read them, and the
+    `types` of what is kept. User functions count by the types that they declare.
+
+    A later version may know more of an operator: what only one of two records has is not compared.
+
+    >>> pipeline = Pipeline("busy")
+    >>> clicks = pipeline.stream("clicks", key=str, value=str)
+    >>> clicks.window(tumbling(timedelta(minutes=1)), count(), id="per-minute").send_to("busy")
+    >>> plan(pipeline).stores[0].schema.facts["windows"]
+    'tumbling 1 min'
+    """
+
+    version: int = VERSION
+    kind: str
+    facts: dict[str, str] = {}
+    types: dict[str, TypeSchema] = {}
+
+
+def state_schema(operator: ops.Operator, inputs: list[Flow], partitions: int) -> StateSchema:
+    """The record of an operator that keeps state. `inputs` is what it is given; `partitions` says over how many tasks
+    its keys are spread."""
+    facts, types = _SCHEMAS[type(operator)](operator, inputs)
+    schemas = {name: type_schema(kind) for name, kind in types.items()}
+    return StateSchema(kind=operator.kind, facts={**facts, "partitions": str(partitions)}, types=schemas)
+
+
+def differences(kept: StateSchema, wanted: StateSchema) -> list[str]:
+    """How the meaning of state that is kept differs from the one that is wanted, a line for each respect."""
+    if kept.kind != wanted.kind:
+        return [f"it was a {kept.kind}, and is a {wanted.kind}"]
+    facts = [
+        _changed(name, kept.facts[name], now) for name, now in wanted.facts.items() if kept.facts.get(name, now) != now
+    ]
+    types = [
+        _changed(name, schema_text(kept.types[name]), schema_text(now))
+        for name, now in wanted.types.items()
+        if name in kept.types and not can_read(now, kept.types[name])
+    ]
+    return facts + types
+
+
+def _changed(name: str, before: str, now: str) -> str:
+    return f"{name}: was {before}, is {now}"
+
+
+Meaning = tuple[dict[str, str], dict[str, Any]]
+"""Facts, and types, by name."""
+
+
+def _window(op: ops.WindowBy, inputs: list[Flow]) -> Meaning:
+    facts = {
+        "key": _key(inputs[0]),
+        "windows": assigner_text(op.assigner),
+        "time": op.time,
+        "aggregate": op.aggregate.kind,
+        "panes": "accumulating" if op.accumulate else "discarding",
+        "trigger": _trigger(op.trigger),
+        "late trigger": _trigger(op.late_trigger),
+    }
+    return facts, {"accumulator": op.aggregate.state(plain(inputs[0].value))}
+
+
+def _trigger(trigger: Trigger | None) -> str:
+    """A trigger without the number of messages that it waits for, which may change."""
+    if trigger is None:
+        return "none"
+    parts = {
+        "messages": trigger.count is not None,
+        f"{duration(trigger.first or 0)} from the first": trigger.first is not None,
+        f"{duration(trigger.last or 0)} from the last": trigger.last is not None,
+    }
+    told = " or ".join(text for text, there in parts.items() if there)
+    return f"{'each time' if trigger.repeats else 'once'} after {told}"
+
+
+def _join(op: ops.JoinStreams, inputs: list[Flow]) -> Meaning:
+    left, right = inputs
+    facts = {
+        "key": _key(left),
+        "how": op.how,
+        "within": duration(op.within),
+        "retain": op.retain,
+        "time": op.time,
+        "left rows": _format(left.value),
+        "right rows": _format(right.value),
+    }
+    return facts, {"left": plain(left.value), "right": plain(right.value)}
+
+
+def _table(op: ops.TableOf, _: list[Flow]) -> Meaning:
+    return {"key": key_serde(op.key).name, "rows": _format(op.value)}, {"row": plain(op.value)}
+
+
+def _joined_tables(op: ops.JoinTables, inputs: list[Flow]) -> Meaning:
+    left, right = op.inputs
+    row = without_none(returned(op.fn))
+    facts = {"key": _key(inputs[0]), "how": op.how, "left": left, "right": right, "rows": _format(row)}
+    return facts, {"row": row}
+
+
+def _process(op: ops.Process, inputs: list[Flow]) -> Meaning:
+    found = states_of(op.processor)
+    facts = {f"state {name}": _state(state) for name, state in found.items()}
+    types = {f"values of state {name}": plain(state.kind) for name, state in found.items()}
+    return {"key": _key(inputs[0]), **facts}, types
+
+
+def _state(state: State) -> str:
+    """The form of a state. How long entries are kept may change; that they say when they were written may not."""
+    aged = ", with ttl" if state.ttl else ""
+    # A state of a type of MessagePack needs no serde.
+    format = f" as {_format(state.kind)}" if isinstance(state.kind, Serde) else ""
+    if isinstance(state, MapState):
+        return f"map by {key_serde(state.key).name}{format}{aged}"
+    return f"{'list' if isinstance(state, ListState) else 'value'}{format}{aged}"
+
+
+def _key(flow: Flow) -> str:
+    return key_serde(flow.key).name
+
+
+def _format(kind: Any) -> str:
+    """The format in which values are encoded: what a serde's name says before the type."""
+    if isinstance(kind, Serde):
+        return kind.name.partition(":")[0]
+    return kind.__name__ if kind in (str, bytes) else "json"
+
+
+_SCHEMAS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Meaning]] = {
+    ops.WindowBy: _window,
+    ops.JoinStreams: _join,
+    ops.TableOf: _table,
+    ops.JoinTables: _joined_tables,
+    ops.Process: _process,
+}

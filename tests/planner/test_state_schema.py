@@ -1,0 +1,263 @@
+"""What gives kept state its meaning: which changes of a pipeline change it, and which do not."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from fluvial.dsl import (
+    ClockTimers,
+    Context,
+    KeyedProcessor,
+    KeyedStream,
+    ListState,
+    MapState,
+    Message,
+    Pipeline,
+    ValueState,
+    after,
+    after_count,
+    aggregate,
+    any_of,
+    collect,
+    count,
+    hopping,
+    maximum,
+    msgpack,
+    repeat,
+    session,
+    total,
+    tumbling,
+)
+from fluvial.planner import plan
+from fluvial.planner.state_schema import StateSchema, differences
+
+
+def minutes(number: int) -> timedelta:
+    return timedelta(minutes=number)
+
+
+@dataclass
+class Order:
+    item: str
+    amount: int
+
+
+@dataclass
+class LongerOrder:
+    item: str
+    amount: int
+    note: str = ""
+
+
+Change = tuple[dict[str, Any], dict[str, Any]]
+"""Arguments before, and after."""
+
+
+def window(**changed: Any) -> StateSchema:
+    """The schema of a window that differs in some respects from the usual one."""
+    source = {"key": str, "value": int} | {name: changed.pop(name) for name in ("key", "value") if name in changed}
+    given = {"assigner": tumbling(minutes(1)), "aggregate": count()} | changed
+    pipeline = Pipeline("p")
+    pipeline.stream("in", **source).window(given.pop("assigner"), given.pop("aggregate"), id="w", **given).send_to(
+        "out"
+    )
+    return schema(pipeline)
+
+
+def schema(pipeline: Pipeline, partitions: int = 1) -> StateSchema:
+    streams = {operator.stream: partitions for operator in pipeline.operators if hasattr(operator, "stream")}
+    made = (
+        plan(pipeline, partitions={name: count for name, count in streams.items() if name != "out"}).stores[-1].schema
+    )
+    # As it comes back from where it is kept.
+    return msgspec.json.decode(msgspec.json.encode(made), type=StateSchema)
+
+
+def length(text: str) -> int:
+    return len(text)
+
+
+def appended(words: list[str], word: str) -> list[str]:
+    return [*words, word]
+
+
+def appended_too(words: list[str], word: str) -> list[str]:
+    return [*words, word]
+
+
+EARLY = repeat(any_of(after_count(5), after(first=minutes(1))))
+
+OTHER_WINDOWS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"assigner": tumbling(minutes(5))}, "windows: was tumbling 1 min, is tumbling 5 min"),
+    ({}, {"assigner": hopping(minutes(1), minutes(1))}, "windows: was tumbling 1 min, is hopping 1 min, every 1 min"),
+    (
+        {"assigner": session(minutes(1))},
+        {"assigner": session(minutes(2))},
+        "windows: was session 1 min, is session 2 min",
+    ),
+    ({}, {"aggregate": total(float)}, "aggregate: was count, is total"),
+    ({"aggregate": maximum(length)}, {"aggregate": maximum(str)}, "accumulator: was int | None, is str | None"),
+    ({}, {"key": int}, "key: was str, is int"),
+    ({}, {"time": "processing"}, "time: was event, is processing"),
+    ({}, {"accumulate": False}, "panes: was accumulating, is discarding"),
+    ({}, {"trigger": after_count(3)}, "trigger: was none, is once after messages"),
+    ({"trigger": after_count(3)}, {"trigger": repeat(after_count(3))}, "is each time after messages"),
+    ({"trigger": EARLY}, {"trigger": repeat(after(first=minutes(1)))}, "is each time after 1 min from the first"),
+    ({"trigger": after(first=minutes(1))}, {"trigger": after(first=minutes(2))}, "is once after 2 min from the first"),
+    (
+        {"aggregate": collect(), "value": Order},
+        {"aggregate": collect(), "value": str},
+        "accumulator: was list[Order(item: str, amount: int) | None], is list[str | None]",
+    ),
+]
+
+SAME_WINDOWS: list[Change] = [
+    ({}, {"lateness": minutes(5)}),
+    ({"trigger": after_count(3)}, {"trigger": after_count(5)}),
+    ({"aggregate": aggregate(list[str], appended)}, {"aggregate": aggregate(list[str], appended_too)}),
+    ({"aggregate": collect(), "value": Order}, {"aggregate": collect(), "value": LongerOrder}),
+    ({"aggregate": count(), "value": int}, {"aggregate": count(), "value": msgpack(int)}),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "told"), OTHER_WINDOWS, ids=[row[2] for row in OTHER_WINDOWS])
+def test_a_window_with_another_meaning(before: dict[str, Any], after: dict[str, Any], told: str) -> None:
+    assert any(told in line for line in differences(window(**before), window(**after)))
+
+
+@pytest.mark.parametrize(("before", "after"), SAME_WINDOWS, ids=[str(sorted(row[1])) for row in SAME_WINDOWS])
+def test_a_window_with_the_same_meaning(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert differences(window(**before), window(**after)) == []
+
+
+def pair(left: int, right: int) -> list[int]:
+    return [left, right]
+
+
+def join(**changed: Any) -> StateSchema:
+    given: dict[str, Any] = {"within": minutes(1), "left": int} | changed
+    pipeline = Pipeline("p")
+    left: KeyedStream[str, Any] = pipeline.stream("left", key=str, value=given.pop("left"))
+    right = pipeline.stream("right", key=str, value=int)
+    left.join(right, pair, id="j", **given).send_to("out")
+    return schema(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"within": minutes(2)}, "within: was 1 min, is 2 min"),
+        ({"how": "left"}, "how: was inner, is left"),
+        ({"retain": "latest"}, "retain: was all, is latest"),
+        ({"time": "processing"}, "time: was event, is processing"),
+        ({"left": str}, "left: was int, is str"),
+        ({"left": msgpack(int)}, "left rows: was json, is msgpack"),
+    ],
+)
+def test_a_join_with_another_meaning(changed: dict[str, Any], told: str) -> None:
+    assert told in differences(join(), join(**changed))
+
+
+def process(**states: Any) -> StateSchema:
+    def on_message(_: Any, message: Message[int], __: Context[str]) -> Iterable[int]:
+        return [message.value]
+
+    kind: Any = type("Counting", (KeyedProcessor,), {**states, "on_message": on_message})
+    pipeline = Pipeline("p")
+    pipeline.stream("in", key=str, value=int).process(kind(), id="c").send_to("out")
+    return schema(pipeline)
+
+
+Make = Callable[[], dict[str, Any]]
+"""States have the name of the attribute that they are declared as: each class needs its own."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (lambda: {"n": ValueState(int)}, lambda: {"n": ListState(int)}, "state n: was value, is list"),
+        (lambda: {"n": ValueState(int)}, lambda: {"n": ValueState(str)}, "values of state n: was int, is str"),
+        (
+            lambda: {"n": MapState(str, int)},
+            lambda: {"n": MapState(int, int)},
+            "state n: was map by str, is map by int",
+        ),
+        (
+            lambda: {"n": ValueState(int)},
+            lambda: {"n": ValueState(int, ttl=minutes(1))},
+            "state n: was value, is value, with ttl",
+        ),
+        (
+            lambda: {"n": ValueState(int)},
+            lambda: {"n": ValueState(msgpack(int))},
+            "state n: was value, is value as msgpack",
+        ),
+    ],
+)
+def test_a_processor_with_another_meaning(before: Make, after: Make, told: str) -> None:
+    assert differences(process(**before()), process(**after())) == [told]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (lambda: {"n": ValueState(int)}, lambda: {"n": ValueState(int), "more": ListState(str)}),
+        (lambda: {"n": ValueState(int), "more": ListState(str)}, lambda: {"n": ValueState(int)}),
+        (lambda: {"n": ValueState(int, ttl=minutes(1))}, lambda: {"n": ValueState(int, ttl=minutes(5))}),
+        (lambda: {"n": ValueState(int)}, lambda: {"n": ValueState(int), "clock": ClockTimers()}),
+        (lambda: {"n": ValueState(Order)}, lambda: {"n": ValueState(LongerOrder)}),
+    ],
+)
+def test_a_processor_with_the_same_meaning(before: Make, after: Make) -> None:
+    assert differences(process(**before()), process(**after())) == []
+
+
+def table(value: Any = Order, key: Any = str) -> StateSchema:
+    pipeline = Pipeline("p")
+    pipeline.table("orders", key=key, value=value).changes().send_to("out")
+    return schema(pipeline)
+
+
+def test_a_table_has_rows_of_one_form() -> None:
+    assert differences(table(), table(LongerOrder)) == []
+    assert differences(table(), table(str)) == [
+        "rows: was json, is str",
+        "row: was Order(item: str, amount: int), is str",
+    ]
+    assert differences(table(), table(key=int)) == ["key: was str, is int"]
+
+
+def joined_tables(how: Any = "inner", left: str = "a") -> StateSchema:
+    pipeline = Pipeline("p")
+    one, other = pipeline.table(left, key=str, value=int), pipeline.table("b", key=str, value=int)
+    one.join(other, pair, id="j", how=how).changes().send_to("out")
+    return schema(pipeline)
+
+
+def test_joined_tables_have_two_sides() -> None:
+    assert differences(joined_tables(), joined_tables()) == []
+    assert differences(joined_tables(), joined_tables("outer")) == ["how: was inner, is outer"]
+    assert differences(joined_tables(), joined_tables(left="c")) == ["left: was a, is c"]
+
+
+def test_another_kind_of_operator() -> None:
+    assert differences(window(), join()) == ["it was a window, and is a join"]
+
+
+def test_keys_that_are_spread_over_other_partitions() -> None:
+    def of(partitions: int) -> StateSchema:
+        pipeline = Pipeline("p")
+        pipeline.stream("in", key=str, value=int).window(tumbling(minutes(1)), count(), id="w").send_to("out")
+        return schema(pipeline, partitions)
+
+    assert differences(of(2), of(4)) == ["partitions: was 2, is 4"]
+
+
+def test_what_only_one_of_two_records_has_is_not_compared() -> None:
+    now = window()
+    before = StateSchema(kind="window", facts={"windows": now.facts["windows"], "colour": "green"})
+    assert differences(before, now) == []

@@ -1,0 +1,110 @@
+"""State that is kept is gone on with under the meaning that it was kept with, or not at all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from msgspec.structs import replace
+
+from explained import assert_explains, error_of
+from fluvial.dsl import Pipeline, PlanError, count, tumbling
+from fluvial.runtime import Report, run
+from fluvial.runtime.local import engine
+from fluvial.runtime.local.checkpoint import Checkpoint, decode, encode
+from fluvial.runtime.local.commits import CHECKPOINT, META
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from sending import SendingSystem
+from targets import write
+
+
+def counting(minutes: int, *, id: str = "w", output: str = "out") -> Pipeline:
+    pipeline = Pipeline("p")
+    window = tumbling(timedelta(minutes=minutes))
+    pipeline.stream("in", key=str, value=int).window(window, count(), id=id).map(lambda pane: pane.value).send_to(
+        output
+    )
+    return pipeline
+
+
+@contextmanager
+def stores_of(system: System) -> Iterator[None]:
+    """Let a system in memory that records are sent to keep the stores too."""
+    if not isinstance(system, SendingSystem):
+        yield
+        return
+    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+        yield
+
+
+def run_more(system: System, pipeline: Pipeline) -> Report:
+    """Run a pipeline on one more message."""
+    write(system, {"in": [[(b"k", b"1", 0, ())]]})
+    with stores_of(system):
+        return run(pipeline, system=system, until="end")
+
+
+@pytest.fixture(params=["memory", "log", "sent"])
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
+    made: dict[str, System] = {
+        "memory": MemorySystem(),
+        "log": LogSystem(tmp_path, fsync=False),
+        "sent": SendingSystem(),
+    }
+    return made[request.param]
+
+
+def test_another_meaning_is_refused_before_anything_starts(system: System) -> None:
+    run_more(system, counting(1))
+    error = error_of(lambda: run_more(system, counting(5, output="another")), PlanError)
+    wrong = "the kept state of window w has another meaning: windows: was tumbling 1 min, is tumbling 5 min"
+    expected = "the meaning that it was kept with"
+    assert_explains(error, wrong, counting, expected, "fluvial reset TARGET --state w", below=3)
+    assert system.admin().partitions("another") is None
+
+
+def test_the_same_meaning_goes_on(system: System) -> None:
+    run_more(system, counting(1))
+    assert run_more(system, counting(1)).read == {"in": 1}
+
+
+def test_another_id_begins_anew(system: System) -> None:
+    run_more(system, counting(1))
+    assert run_more(system, counting(5, id="v")).read == {"in": 1}
+
+
+def test_an_operator_that_comes_back_is_refused_too(system: System) -> None:
+    run_more(system, counting(1))
+    run_more(system, counting(5, id="v"))
+    assert run_more(system, counting(1)).read == {"in": 1}
+    error_of(lambda: run_more(system, counting(5)), PlanError)
+
+
+def without_records(data: bytes) -> bytes:
+    """A checkpoint as it was written before there were records."""
+    return encode(replace(decode(data, "in/0"), states={}))
+
+
+def test_what_has_no_record_is_adopted_once() -> None:
+    system = SendingSystem()
+    run_more(system, counting(1))
+    kept = system.admin().checkpoints("p")["in/0"]
+    write(system, {"p-checkpoints": [[(b"in/0", without_records(kept), 0, ())]]})
+    store = system.store("in/0")
+    store.write([(META, CHECKPOINT, without_records(store.get(META, CHECKPOINT) or b""))])
+    assert run_more(system, counting(5)).read == {"in": 1}
+    error_of(lambda: run_more(system, counting(1)), PlanError)
+
+
+def test_a_store_that_knows_more_than_the_checkpoints_counts() -> None:
+    system = SendingSystem()
+    run_more(system, counting(1))
+    kept = system.admin().checkpoints("p")["in/0"]
+    write(system, {"p-checkpoints": [[(b"in/0", without_records(kept), 0, ())]]})
+    error_of(lambda: run_more(system, counting(5)), PlanError)
+
+
+def test_a_checkpoint_of_a_later_version_can_be_read() -> None:
+    assert decode(b'{"version":1,"offsets":{"in":3},"colour":"green"}', "in/0") == Checkpoint(offsets={"in": 3})
