@@ -38,7 +38,8 @@ class _Shelf(msgspec.Struct, array_like=True):
 
 class Index(msgspec.Struct, array_like=True):
     """What a bucket holds: the pages of each prefix, and what is to be remembered of its inputs, by stage: see
-    `Position`. `heard` tells when, by the clock, each producer of a stream was last heard of."""
+    `Position`. `heard` tells when, by the clock, each producer of a stream was last heard of; `resets` how often the
+    state of an operator was removed."""
 
     version: int = VERSION
     shelves: dict[bytes, _Shelf] = {}
@@ -48,6 +49,7 @@ class Index(msgspec.Struct, array_like=True):
     clocks: dict[str, int] = {}
     met: dict[str, dict[str, int]] = {}
     heard: dict[str, dict[str, dict[int, int]]] = {}
+    resets: dict[str, int] = {}
 
 
 _INDEX = b"\0index"
@@ -88,6 +90,14 @@ class Pages:
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         size = len(start) + PREFIX_SIZE
         return iter(sorted(prefix for prefix in self.index.shelves if prefix.startswith(start) and len(prefix) == size))
+
+    def reset(self, wanted: Mapping[str, int]) -> None:
+        """Remove the state of operators that was to be removed since the last batch; `wanted` are their counts."""
+        for operator, count in wanted.items():
+            if self.index.resets.get(operator, 0) < count:
+                for prefix in [one for one in self.index.shelves if one.startswith(operator.encode() + b"\0")]:
+                    self._clear(prefix, self.index.shelves[prefix])
+                self.index.resets[operator] = count
 
     def write(self, changes: Iterable[Change]) -> None:
         """Take changes in, and write back the pages they touch and the index."""

@@ -7,14 +7,13 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...dsl.checks import explain
-from ...dsl.errors import PlanError
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ..streams import table_streams
 from ..systems.contract import System
 from .connection import Connection, Offsets
 from .files import write
+from .kept_query import find_query, wanted_record
 from .lowering import levels
 from .part import Part
 from .rows import SPARK_SCHEMA
@@ -23,29 +22,20 @@ from .stateful import LevelProcessor
 
 
 def prepare(plan: Plan, stages: list[PlannedStage], connection: Connection, settings: Settings, root: Path) -> Part:
-    """Make a part ready to start: its levels, its functions as bytes, and its checkpoint's folder."""
+    """Make a part ready to start: its levels, its functions as bytes, and its checkpoint's folder.
+
+    Raises PlanError where Spark cannot go on with what is kept of it.
+    """
     found = levels(plan, stages, settings.spark_buckets)
-    packed = pack(Cargo(plan, found, settings.spark_buckets))
-    folder = _folder(plan, stages, settings, root)
+    fingerprint = plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
+    kept = find_query(plan, wanted_record(plan, stages, found, settings), fingerprint, root)
+    folder, record = kept.folder, kept.record
+    packed = pack(Cargo(plan, found, settings.spark_buckets, {} if record is None else record.resets))
     shipment = laid_down(packed, folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, connection.system, settings, table_streams(plan))
     return Part(plan, found, shipment, folder, f"{plan.name}@{_identity(folder)}", sources, starts)
-
-
-def _folder(plan: Plan, stages: list[PlannedStage], settings: Settings, root: Path) -> Path:
-    """The checkpoint of a part. Its name tells what may not change while it is used."""
-    place = root / stages[0].id
-    wanted = place / plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
-    others = [path.name for path in place.iterdir() if path.is_dir()] if place.exists() else []
-    if others and wanted.name not in others:
-        wrong = f"pipeline {plan.name!r} has changed since its state on Spark was written to {place}"
-        expected = "the same sources, stateful operators, key types, partition counts and spark_buckets"
-        remedy = "give the pipeline another name to start over, or remove that folder to begin again from the sources"
-        raise PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))
-    wanted.mkdir(parents=True, exist_ok=True)
-    return wanted
 
 
 def _identity(folder: Path) -> str:

@@ -5,9 +5,9 @@ import inspect
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -37,11 +37,13 @@ class Shipment:
 
 @dataclass(frozen=True, slots=True)
 class Cargo:
-    """What is in a shipment."""
+    """What is in a shipment. `resets` says how often the state of an operator was removed: buckets whose count is
+    less remove theirs."""
 
     plan: Plan
     levels: Levels
     buckets: int
+    resets: Mapping[str, int] = field(default_factory=dict)
 
     def program(self, stage: str, remotes: Remotes | None = None) -> Program:
         """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""

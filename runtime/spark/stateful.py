@@ -112,6 +112,7 @@ def process_bucket(
     cargo, _ = unpack(shipment)
     inbox = _inbox(blocks)
     pages = Pages(blobs)
+    pages.reset(cargo.resets)
     made: list[Row] = []
     changes: list[Change] = []
     with Feeder() as feeder, ExitStack() as stack:

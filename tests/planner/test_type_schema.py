@@ -28,6 +28,11 @@ class Partly(TypedDict):
     age: NotRequired[int]
 
 
+class Wholly(TypedDict):
+    name: str
+    age: int
+
+
 def struct(name: str, *fields: Any, **options: Any) -> Any:
     """A class of the name, made anew, so that two of them can differ in one respect."""
     return msgspec.defstruct(name, fields, **options)
@@ -69,7 +74,7 @@ UNREADABLE: list[tuple[Any, Any]] = [
     (struct("A", ("x", int), tag="a"), struct("A", ("x", int), tag="b")),
     (struct("A", ("x", int), forbid_unknown_fields=True), struct("A", ("x", int), ("y", int))),
     (struct("A", ("x", int), ("y", int)), struct("A", ("x", int), ("y", int, 0), omit_defaults=True)),
-    (TypedDict("Partly", {"name": str, "age": int}), Partly),
+    (Wholly, Partly),
     (Pane[str, int], Pane[str, float]),
 ]
 
@@ -123,8 +128,8 @@ def structs(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
 TYPES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(SCALARS),
     lambda inner: (
-        inner.map(lambda kind: list[kind])
-        | inner.map(lambda kind: dict[str, kind])
+        inner.map(lambda kind: list[kind])  # type: ignore[valid-type]
+        | inner.map(lambda kind: dict[str, kind])  # type: ignore[valid-type]
         | st.lists(inner, min_size=1, max_size=3).map(lambda kinds: tuple[tuple(kinds)])  # type: ignore[misc]
         | inner.map(lambda kind: kind | None)
         | structs(inner)

@@ -52,3 +52,18 @@ def test_prefixes_name_the_times_that_hold_values() -> None:
     time = b"w\0t" + bytes(8) + b"\0"
     pages.Pages(blobs).write([(time, b"a", b"1"), (b"w\0k", b"b", b"2")])
     assert list(pages.Pages(blobs).prefixes(b"w\0t")) == [time]
+
+
+def test_a_reset_removes_the_state_of_an_operator_once() -> None:
+    blobs = Blobs()
+    kept = pages.Pages(blobs)
+    kept.write([(b"w\0k", b"a", b"1"), (b"w\0t12345678\0", b"a", b"2"), (b"wide\0k", b"a", b"3")])
+    kept = pages.Pages(blobs)
+    kept.reset({"w": 1})
+    kept.write([])
+    kept = pages.Pages(blobs)
+    assert [*kept.scan(b"w\0k"), *kept.scan(b"w\0t12345678\0"), *kept.scan(b"wide\0k")] == [(b"a", b"3")]
+    kept.write([(b"w\0k", b"b", b"4")])
+    kept = pages.Pages(blobs)
+    kept.reset({"w": 1})
+    assert [*kept.scan(b"w\0k")] == [(b"b", b"4")]

@@ -1,0 +1,156 @@
+"""Which checkpoint a query goes on with, and whether it may: a record beside Spark's checkpoint says what it is of."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...dsl.checks import explain
+from ...dsl.errors import PlanError, SystemProblem
+from ...planner.plan import Plan, PlannedStage
+from ...planner.settings import Settings
+from ...planner.state_schema import StateSchema
+from ..state_compatibility import refuse_changed
+from .files import write
+from .levels import Levels
+from .noted import PLANNED, batches
+
+VERSION = 1
+FILE = "query"
+
+
+class QueryRecord(Struct, frozen=True, kw_only=True):
+    """What a query's checkpoint is of: `facts` by name that Spark cannot change as long as it is kept, and the records
+    of its operators' state. `resets` counts how often the state of an operator was removed."""
+
+    version: int = VERSION
+    sources: dict[str, int]
+    stages: dict[str, int]
+    buckets: int
+    states: dict[str, StateSchema] = {}
+    resets: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptQuery:
+    """The folder of a query's checkpoint, with its record; None where the folder is older than records are."""
+
+    folder: Path
+    record: QueryRecord | None
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's own folder."""
+        return self.folder / "spark"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was a batch, without which nothing is kept."""
+        return bool(batches(self.checkpoint, PLANNED))
+
+    def save(self, record: QueryRecord) -> None:
+        write(self.folder / FILE, msgspec.json.encode(record))
+
+
+def kept_queries(root: Path) -> list[KeptQuery]:
+    """The checkpoints of a pipeline whose folder is `root`; raises SystemProblem for a record of a later version."""
+    folders = sorted(path for path in root.glob("*/*") if path.is_dir())
+    return [KeptQuery(folder, _record(folder / FILE)) for folder in folders]
+
+
+def _record(file: Path) -> QueryRecord | None:
+    if not file.exists():
+        return None
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=QueryRecord)
+    except msgspec.DecodeError as error:
+        raise SystemProblem(f"{file} cannot be read: {error}") from None
+    if found.version != VERSION:
+        wrong = f"{file} has version {found.version}"
+        raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
+    return found
+
+
+def wanted_record(plan: Plan, stages: Sequence[PlannedStage], levels: Levels, settings: Settings) -> QueryRecord:
+    """The record of the query that some stages become."""
+    ids = {stage.id for stage in stages}
+    names = [name for stage in stages for name in stage.inputs]
+    return QueryRecord(
+        sources={name: plan.stream(name).partitions for name in names if plan.stream(name).kind == "source"},
+        stages={stage.id: levels.of_stage[stage.id] for stage in stages},
+        buckets=settings.spark_buckets,
+        states={store.operator: store.schema for store in plan.stores if store.stage in ids},
+    )
+
+
+def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) -> KeptQuery:
+    """The checkpoint that a query goes on with, which is made if need be; its record is up to date.
+
+    Raises PlanError where what is kept is of a query that Spark cannot go on with as this one, and where the state of
+    an operator has another meaning.
+    """
+    kept = _kept_of(wanted, root)
+    if kept is not None and not kept.begun and kept.record != wanted:
+        shutil.rmtree(kept.folder)  # nothing is kept in it, and it may be of other sources
+        kept = None
+    if kept is None:
+        kept = KeptQuery(root / next(iter(wanted.stages)) / fingerprint, None)
+        _check_older(plan, kept.folder)
+        kept.folder.mkdir(parents=True, exist_ok=True)
+    record = kept.record
+    if record is not None:
+        _check_record(plan, record, wanted, kept.folder)
+        refuse_changed(plan, record.states.items())
+        wanted = replace(wanted, states={**record.states, **wanted.states}, resets=record.resets)
+    if record != wanted:
+        kept.save(wanted)
+    return KeptQuery(kept.folder, wanted)
+
+
+def _kept_of(wanted: QueryRecord, root: Path) -> KeptQuery | None:
+    """The checkpoint of a query that read one of the same sources, or kept the state of one of the same operators."""
+    for kept in kept_queries(root):
+        found = kept.record
+        if found is not None and (found.sources.keys() & wanted.sources or found.states.keys() & wanted.states):
+            return kept
+    return None
+
+
+def _check_older(plan: Plan, folder: Path) -> None:
+    """Refuse to begin beside a checkpoint without a record, of the same stage: it is of another query."""
+    others = [path for path in folder.parent.glob("*") if path.is_dir() and path.name != folder.name]
+    if others and not folder.exists():
+        raise _changed(plan, folder.parent, "it is of other sources, stateful operators, key types or partition counts")
+
+
+def _check_record(plan: Plan, kept: QueryRecord, wanted: QueryRecord, folder: Path) -> None:
+    found = list(_differences(kept, wanted))
+    if found:
+        raise _changed(plan, folder, "; ".join(found))
+
+
+def _differences(kept: QueryRecord, wanted: QueryRecord) -> Iterator[str]:
+    if list(kept.sources.items()) != list(wanted.sources.items()):
+        yield f"sources: was {_sources(kept)}, is {_sources(wanted)}"
+    if kept.stages != wanted.stages:
+        yield f"stages: was {', '.join(kept.stages)}, is {', '.join(wanted.stages)}"
+    if kept.buckets != wanted.buckets:
+        yield f"spark_buckets: was {kept.buckets}, is {wanted.buckets}"
+
+
+def _sources(record: QueryRecord) -> str:
+    return ", ".join(f"{name} with {count} partition(s)" for name, count in record.sources.items())
+
+
+def _changed(plan: Plan, folder: Path, difference: str) -> PlanError:
+    wrong = f"Spark cannot go on with the checkpoint in {folder} of pipeline {plan.name!r}: {difference}"
+    expected = "the same sources, stages, partition counts and spark_buckets"
+    remedy = (
+        "give the pipeline another name to begin anew beside it, or remove what is kept: "
+        "fluvial reset TARGET --engine spark --all"
+    )
+    return PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))

@@ -1,0 +1,124 @@
+"""Which checkpoint a query on Spark goes on with, and which it refuses."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+from explained import assert_explains, error_of
+from fluvial.dsl import Aggregate, Pipeline, PlanError, SystemProblem, count, maximum, tumbling
+from fluvial.planner import Plan, Settings, plan
+from fluvial.runtime.spark.files import write
+from fluvial.runtime.spark.kept_query import FILE, KeptQuery, QueryRecord, find_query, kept_queries, wanted_record
+from fluvial.runtime.spark.lowering import components, levels
+
+
+def counting(minutes: int = 1, aggregate: Aggregate[Any, Any] | None = None, stream: str = "in") -> Pipeline:
+    pipeline = Pipeline("p")
+    window = tumbling(timedelta(minutes=minutes))
+    pipeline.stream(stream, key=str, value=int).window(window, aggregate or count(), id="w").send_to("out")
+    return pipeline
+
+
+def planned(pipeline: Pipeline, partitions: int = 1) -> Plan:
+    return plan(pipeline, partitions={stage.id: partitions for stage in plan(pipeline).stages})
+
+
+def found(root: Path, made: Plan, buckets: int = 8, *, begun: bool = True) -> KeptQuery:
+    """The checkpoint of a plan's only query, in which a batch was planned if it has `begun`."""
+    settings = Settings(spark_buckets=buckets)
+    (stages,) = components(made)
+    record = wanted_record(made, stages, levels(made, stages, buckets), settings)
+    kept = find_query(made, record, made.fingerprint(buckets, [stage.id for stage in stages]), root)
+    if begun:
+        (kept.checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+        (kept.checkpoint / "offsets" / "0").touch()
+    return kept
+
+
+def test_the_same_query_goes_on(tmp_path: Path) -> None:
+    assert found(tmp_path, planned(counting())) == found(tmp_path, planned(counting()))
+
+
+def test_another_meaning_of_state_is_refused(tmp_path: Path) -> None:
+    found(tmp_path, planned(counting()))
+    error = error_of(lambda: found(tmp_path, planned(counting(5))), PlanError)
+    wrong = "the kept state of window w has another meaning: windows: was tumbling 1 min, is tumbling 5 min"
+    assert_explains(error, wrong, counting, "the meaning that it was kept with", "--state w", below=3)
+    # What is kept is another type too, by which the folder is named.
+    error = error_of(lambda: found(tmp_path, planned(counting(1, maximum(str)))), PlanError)
+    assert "accumulator: was int, is str | None" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (
+            lambda root: found(root, planned(counting(), partitions=2)),
+            "sources: was in with 1 partition(s), is in with 2",
+        ),
+        (
+            lambda root: found(root, planned(counting(stream="more"))),
+            "sources: was in with 1 partition(s), is more with 1",
+        ),
+        (lambda root: found(root, planned(counting()), buckets=4), "spark_buckets: was 8, is 4"),
+    ],
+)
+def test_what_spark_cannot_change_is_refused(other: Any, told: str, tmp_path: Path) -> None:
+    found(tmp_path, planned(counting()))
+    error = error_of(lambda: other(tmp_path), PlanError)
+    assert told in str(error)
+    assert "fluvial reset TARGET --engine spark --all" in str(error)
+
+
+def test_what_has_not_begun_keeps_nothing(tmp_path: Path) -> None:
+    first = found(tmp_path, planned(counting()), begun=False)
+    second = found(tmp_path, planned(counting(5, stream="more")))
+    assert [kept.folder for kept in kept_queries(tmp_path)] == [second.folder]
+    assert first.folder != second.folder
+
+
+def test_a_checkpoint_without_record_is_adopted_once(tmp_path: Path) -> None:
+    first = found(tmp_path, planned(counting()))
+    (first.folder / FILE).unlink()
+    assert found(tmp_path, planned(counting(5))).folder == first.folder  # nothing tells that it was another window
+    error_of(lambda: found(tmp_path, planned(counting())), PlanError)
+
+
+def test_a_checkpoint_without_record_of_another_query_is_refused(tmp_path: Path) -> None:
+    first = found(tmp_path, planned(counting()))
+    (first.folder / FILE).unlink()
+    error = error_of(lambda: found(tmp_path, planned(counting(1, maximum(str)))), PlanError)
+    assert "it is of other sources, stateful operators, key types or partition counts" in str(error)
+
+
+def test_an_operator_may_be_added_to_a_stage(tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", key=str, value=int)
+    keyed.window(tumbling(timedelta(minutes=1)), count(), id="w").send_to("out")
+    first = found(tmp_path, planned(pipeline))
+    keyed.window(tumbling(timedelta(minutes=5)), count(), id="v").send_to("more")
+    second = found(tmp_path, planned(pipeline))
+    assert second.record is not None
+    assert (second.folder, sorted(second.record.states)) == (first.folder, ["v", "w"])
+
+
+def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    first = found(tmp_path, planned(counting()))
+    write(first.folder / FILE, b'{"version":2,"sources":{},"stages":{},"buckets":8}')
+    error = error_of(lambda: found(tmp_path, planned(counting())), SystemProblem)
+    assert "has version 2\n  expected: version 1" in str(error)
+    write(first.folder / FILE, b"{")
+    assert "cannot be read" in str(error_of(lambda: found(tmp_path, planned(counting())), SystemProblem))
+
+
+def test_resets_are_kept(tmp_path: Path) -> None:
+    first = found(tmp_path, planned(counting()))
+    record = first.record or QueryRecord(sources={}, stages={}, buckets=0)
+    first.save(QueryRecord(sources=record.sources, stages=record.stages, buckets=8, resets={"w": 2}))
+    again = found(tmp_path, planned(counting(5)))
+    assert again.record is not None
+    assert (again.folder, again.record.resets) == (first.folder, {"w": 2})
