@@ -62,6 +62,18 @@ class Known:
     assignment: Assignment | None = None
     presences: Mapping[int, Presence] = field(default_factory=dict)
 
+    def is_done(self, container: int) -> bool:
+        """Whether a container has done its part of the run of the assignment."""
+        presence = self.presences.get(container)
+        run = None if self.assignment is None else self.assignment.run
+        return presence is not None and presence.run == run and presence.state == "done"
+
+    @property
+    def all_done(self) -> bool:
+        """Whether the run of the assignment is done: each of its containers has done its part."""
+        containers = 0 if self.assignment is None else self.assignment.containers
+        return all(self.is_done(container) for container in range(containers))
+
     @property
     def settled(self) -> bool:
         """Whether a container of this generation has come to run: it has shut out the generations before."""
@@ -92,14 +104,16 @@ def begin(known: Known, wanted: Wanted, run: str, ends: Mapping[str, list[int]] 
     )
 
 
-def joins(known: Known, wanted: Wanted, container: int) -> bool:
-    """Whether a container that nobody tells goes on with the run that is under way: unless it is another that is
-    wanted, or this container has done its part of it."""
+def joins(known: Known, wanted: Wanted, container: int, ends: Mapping[str, list[int]] | None) -> bool:
+    """Whether a container that no supervisor has started belongs to the last run, and begins no other: ADR 0018.
+
+    It does as long as that run is wanted and not done. Once it is done, a container that belongs to it was restarted
+    after the end of its work, unless the sources have other `ends` than that run had.
+    """
     last = known.assignment
     if last is None or not _same(last, wanted) or last.until != wanted.until:
         return False
-    own = known.presences.get(container)
-    return own is None or own.run != last.run or own.state != "done"
+    return not known.is_done(container) or not known.all_done or last.ends == ends
 
 
 def _same(last: Assignment, wanted: Wanted) -> bool:

@@ -15,6 +15,7 @@ from .commits import Commits
 from .membership import Place
 from .task import LocalTask
 from .telling import Telling
+from .waiting import WaitReporter
 
 IDLE_SECONDS = 0.005
 """Rest of a container that has nothing to do, unless something comes to read."""
@@ -63,8 +64,10 @@ class Container:
         self._clocked = [task for task in tasks if task.clocked]
         self._place = place
         self._others = place is not None and place.membership.containers > 1
+        limit = None if ends is None else settings.stall_timeout.total_seconds()
+        self._waiting = WaitReporter(place if self._others else None, limit, clock)
         self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
-        self._started = self._moved_at = self._fed_at = clock()
+        self._started = self._moved_at = self._fed_at = self._worked_at = clock()
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
         self._next_look = self._started + LOOK_SECONDS
         self._draining: set[str] = set()
@@ -232,20 +235,27 @@ class Container:
 
     def _watch(self, moved: bool) -> None:
         now = self._clock()
+        if moved:
+            self._worked_at = now
         stuck = {} if moved else {task.name: waits for task in self._tasks if (waits := self._waits_for(task))}
         if not stuck:
             self._moved_at = now
         elif now - self._moved_at > self._settings.stall_timeout.total_seconds():
             seconds = self._settings.stall_timeout.total_seconds()
             told = "; ".join(f"task {name} waits for {waits}" for name, waits in stuck.items())
+            remedy = "look for a call that never returns, or raise stall_timeout"
+            if absent := self._waiting.absent():
+                told += f"; this container waits for {absent}"
+                remedy = "start the containers that are missing, or raise stall_timeout"
             raise NoProgressError(
                 f"nothing has moved for {seconds:g} s while there is work: {told}\n"
-                "  expected: progress\n  to do: look for a call that never returns, or raise stall_timeout"
+                f"  expected: progress\n  to do: {remedy}"
             )
         if now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
             if self._place is not None:
                 self._place.check()
+                self._waiting.report(now, self._worked_at)
         self._telling.running(self._tasks)
 
     def _waits_for(self, task: LocalTask) -> str:
@@ -257,8 +267,9 @@ class Container:
             return "messages of " + ", ".join(behind) if behind else ""
         if task.done:
             return ""
-        # What tasks of other containers are to end is theirs to wait for.
-        inputs = [name for name in task.open_inputs if not self._others or self._plan.stream(name).kind == "source"]
+        # What tasks of other containers are to end is theirs to wait for, as long as there are such containers.
+        present = self._others and not self._waiting.absent()
+        inputs = [name for name in task.open_inputs if not present or self._plan.stream(name).kind == "source"]
         return "the end of " + ", ".join(inputs) if inputs else ""
 
     def report(self) -> Report:

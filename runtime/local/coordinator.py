@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
 from ...dsl.errors import SystemProblem, TakenOver
@@ -139,8 +139,7 @@ class Coordinator:
 
     def watch(self, read_to: int, assignment: Assignment, presence: Presence, known: Known) -> "Watch":
         """Notice from now on if another process takes the place of this one; `known` is what was known before."""
-        before = {other.incarnation for other in known.presences.values()}
-        return Watch(self._system, self._pipeline, (self._place, read_to), assignment, presence, before)
+        return Watch(self._system, self._pipeline, (self._place, read_to), assignment, presence, known.presences)
 
 
 class Watch:
@@ -153,18 +152,35 @@ class Watch:
         position: tuple[StreamPartition, int],
         assignment: Assignment,
         presence: Presence,
-        before: set[str],
+        before: Mapping[int, Presence],
     ) -> None:
         self._where = system.url
         self._pipeline = pipeline
         self._assignment = assignment
         self._presence = presence
         self._seated = False
-        self._others = before
+        self._others = {other.incarnation for other in before.values()}
+        self._presences = dict(before)
         self._admin = system.admin()
         self._place, self._read_to = position
         self._consumer = system.consumer()
         self._consumer.assign({self._place: self._read_to})
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """The containers that have not started in this run, as far as was read."""
+        run, containers = self._assignment.run, range(self._assignment.containers)
+        started = {number for number, presence in self._presences.items() if presence.run == run}
+        return tuple(number for number in containers if number not in {*started, self._presence.container})
+
+    @property
+    def unfinished(self) -> tuple[Presence, ...]:
+        """The other containers that have started in this run and are not done, as far as was read."""
+        return tuple(
+            presence
+            for number, presence in sorted(self._presences.items())
+            if presence.run == self._assignment.run and presence.state != "done" and number != self._presence.container
+        )
 
     def check(self, *, wait: bool = False) -> None:
         """Raise TakenOver once another process has the place of this container; `wait` for all that there is to read,
@@ -180,8 +196,10 @@ class Watch:
             for told in map(_told, batch.records):
                 if isinstance(told, Assignment):
                     self._see_assignment(told)
-                elif told is not None and told.container == self._presence.container:
-                    self._see_presence(told)
+                elif told is not None:
+                    self._presences[told.container] = told
+                    if told.container == self._presence.container:
+                        self._see_presence(told)
 
     def _see_assignment(self, told: Assignment) -> None:
         if told.generation != self._assignment.generation:

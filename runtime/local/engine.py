@@ -58,6 +58,8 @@ def run(
         opened = _open_early(system, settings, stack)
         place = stack.enter_context(join(plan, system, seat or Seat(), until))
         member = place.membership
+        if member.done:
+            return Report(pipeline=plan.name, engine="local", seconds=0.0)
         ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
         telling = Telling(plan, ends, progress, container=str(member.container))
         commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring, opened)

@@ -1,5 +1,6 @@
 """The place of a process in a pipeline: which container it is, which tasks it runs, and how it keeps the place."""
 
+import logging
 import os
 import socket
 import time
@@ -22,6 +23,8 @@ from .coordinator import Coordinator, Watch
 Ends = dict[StreamPartition, int]
 
 CHECK_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
 STILL_SECONDS = 3.0
 """A container that has not looked for this long may have missed that another has its place."""
 
@@ -41,7 +44,8 @@ class Membership:
     """What a container is told at its start. `ends` is where it stops reading sources, if it does.
 
     `transactional_id` is its own; `fenced` are those of containers whose place it and its like have taken: they must
-    be shut out before checkpoints are read.
+    be shut out before checkpoints are read. `done` says that an earlier process has done the container's part of the
+    run, so that nothing is left to do.
     """
 
     container: int
@@ -52,6 +56,7 @@ class Membership:
     ends: Ends | None
     transactional_id: str
     fenced: tuple[str, ...] = ()
+    done: bool = False
 
     @property
     def idle(self) -> bool:
@@ -88,6 +93,16 @@ class Place:
         if passed >= CHECK_SECONDS:
             self._watch.check(wait=passed >= STILL_SECONDS)
             self._checked = self._clock()
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """The containers that have not started in this run, as far as `check` has seen."""
+        return () if self._watch is None else self._watch.absent
+
+    @property
+    def unfinished(self) -> tuple[Presence, ...]:
+        """The other containers that have started in this run and are not done, as far as `check` has seen."""
+        return () if self._watch is None else self._watch.unfinished
 
     def tell(self, state: State) -> None:
         """Say what the container has come to: "running" once those before it are shut out and its tasks are there,
@@ -149,12 +164,18 @@ def _seated(seats: Coordinator, plan: Plan, system: System, seat: Seat, until: s
             if last is None or last.run != seat.run:
                 raise TakenOver(_over(plan, seat, system))
             return last
-        if seat.containers > 1 and last is not None and joins(known, wanted, seat.container):
-            return last
+        if seat.containers > 1 and last is not None and joins(known, wanted, seat.container, ends):
+            # Without checkpoints the pipeline was reset, and has everything before it.
+            reset = known.is_done(seat.container) and not _has_checkpoints(plan, system, last, seat.container)
+            return begin(known, wanted, run, ends) if reset else last
         return begin(known, wanted, run, ends)
 
     with ExitStack() as stack:
         with seats.settled(decide) as (assignment, known, read_to):
+            if assignment == known.assignment and known.is_done(seat.container):
+                _warn_of_more(plan, known, seat, ends)
+                yield Place(_membership(plan, assignment, known, seat))
+                return
             stack.enter_context(system.claim(plan.name, str(seat.container)))
         presence = Presence(
             container=seat.container,
@@ -170,7 +191,8 @@ def _seated(seats: Coordinator, plan: Plan, system: System, seat: Seat, until: s
 
 
 def _membership(plan: Plan, assignment: Assignment, known: Known, seat: Seat) -> Membership:
-    same = known.assignment is not None and known.assignment.generation == assignment.generation
+    last = known.assignment
+    same = last is not None and last.generation == assignment.generation
     before = {} if same and known.settled else assignment.before
     return Membership(
         container=seat.container,
@@ -181,6 +203,29 @@ def _membership(plan: Plan, assignment: Assignment, known: Known, seat: Seat) ->
         ends=_by_place(assignment.ends),
         transactional_id=transactional_ids(plan.name, assignment.generation, assignment.containers)[seat.container],
         fenced=tuple(id for old, number in before.items() for id in transactional_ids(plan.name, old, number)),
+        done=last == assignment and known.is_done(seat.container),
+    )
+
+
+def _has_checkpoints(plan: Plan, system: System, assignment: Assignment, container: int) -> bool:
+    """Whether each task of a container has a checkpoint."""
+    tasks = {task for task, owner in assignment.tasks.items() if owner == container}
+    return tasks <= system.admin().checkpoints(plan.name).keys()
+
+
+def _warn_of_more(plan: Plan, known: Known, seat: Seat, ends: dict[str, list[int]] | None) -> None:
+    """Log that a container is done with a run which others have still to finish, though there is more to read."""
+    last = known.assignment
+    if last is None or known.all_done or last.ends == ends:
+        return
+    others = [number for number in range(last.containers) if not known.is_done(number)]
+    _log.warning(
+        "container %d of pipeline %r has done its part of the run to the end, and its inputs have grown since\n"
+        "  to do: let container %s finish the run, and then start all %d containers again",
+        seat.container,
+        plan.name,
+        ", ".join(map(str, others)),
+        last.containers,
     )
 
 

@@ -78,6 +78,30 @@ def test_anything_may_start_the_containers(yard: Yard) -> None:
     assert yard.written() == yard.expected("sessions")
 
 
+@pytest.mark.parametrize("yard", ["log", pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True)
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
+def test_a_container_that_is_restarted_when_all_are_done_ends_or_says_whom_it_waits_for(
+    yard: Yard, guarantee: str
+) -> None:
+    words = (*TWO, "--guarantee", guarantee, "--until", "end", "--container-id")
+    with yard.running("sessions", *words, "0") as first, yard.running("sessions", *words, "1") as second:
+        ended(first, 0)
+        ended(second, 0)
+    written = yard.written()
+    with yard.running("sessions", *words, "0") as again:
+        assert "waits for" not in ended(again, 0)
+    assert yard.written() == written
+
+    yard.feed_more()
+    with yard.running("sessions", *words, "0") as alone:
+        said = yard.wait_for_words(alone, "container 0 waits for container 1 of 2")
+        assert "which has not started in this run: 1" in said  # after 10 s and something
+        with yard.running("sessions", *words, "1") as other:
+            ended(alone, 0)
+            ended(other, 0)
+    assert yard.missing("sessions") == []
+
+
 def test_containers_stop_when_their_parent_is_killed(yard: Yard) -> None:
     with yard.running("sessions", *TWO, *EXACTLY) as run:
         found = [yard.container("sessions", number, run) for number in range(2)]

@@ -128,6 +128,18 @@ class Yard:
         counted = {_window(message): _count(message) for message in written}
         return [message for message in self.expected(which) if counted.get(_window(message), 0) < _count(message)]
 
+    def feed_more(self) -> None:
+        """Write one more word, later than all others."""
+        write(self.system, {f"{self.name}-words": [[(None, b"z", WORDS, ())], [], [], []]})
+
+    def wait_for_words(self, run: "subprocess.Popen[str]", words: str) -> str:
+        """Return the line with these words, once a run has said it on stderr."""
+        assert run.stderr is not None
+        for line in run.stderr:
+            if words in line:
+                return line
+        raise AssertionError(f"it ended with exit code {run.wait()} and never said {words!r}")
+
     def wait_for_output(self) -> None:
         """Return once something was written."""
         until = time.monotonic() + PATIENCE

@@ -1,10 +1,11 @@
 """Several containers of one run, as threads of this process, which may die."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from threading import Event
+from typing import Any
 from unittest.mock import patch
 
 from fluvial.dsl import Pipeline
@@ -24,6 +25,24 @@ class Death(Exception):
 def at_each_turn() -> Iterator[None]:
     """Containers tell their progress at each turn of their loop."""
     with patch.object(container, "LOOK_SECONDS", 0.0), patch.object(telling, "PROGRESS_SECONDS", 0.0):
+        yield
+
+
+@contextmanager
+def dying_in(owner: type, name: str, when: Callable[..., bool], *, after: bool = False) -> Iterator[None]:
+    """Let containers die before, or after, those calls of a method for which `when` holds of its arguments."""
+    method = getattr(owner, name)
+
+    def mortal(*arguments: Any) -> Any:
+        dies = when(*arguments)
+        if dies and not after:
+            raise Death
+        result = method(*arguments)
+        if dies:
+            raise Death
+        return result
+
+    with patch.object(owner, name, mortal):
         yield
 
 

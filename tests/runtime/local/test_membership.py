@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from explained import error_of
-from fluvial.dsl import Pipeline, SystemProblem, TakenOver
+from explained import assert_explains, error_of
+from fluvial.dsl import NoProgressError, Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report
-from fluvial.runtime.local import coordinator, membership
+from fluvial.runtime.local import container, coordinator, membership, waiting
 from fluvial.runtime.local.assignments import Known
 from fluvial.runtime.local.membership import Place, Seat, begin_run, join, transactional_ids
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.running import checked_plan, start
 from fluvial.runtime.systems import LogSystem
-from several import Death, at_each_turn
+from fluvial.runtime.systems.log.admin import LogAdmin
+from several import Death, at_each_turn, dying_in
 from targets import contents, write
 
 STREAM = "p-coordinator"
@@ -52,8 +53,10 @@ def take(log: LogSystem, stack: ExitStack, number: int, containers: int, run: st
     return stack.enter_context(join(plan, log, Seat(number, containers, run), until))
 
 
-def run_in(log: LogSystem, number: int, containers: int, progress: OnProgress | None = None) -> Report:
-    at_once = Settings(commit_interval=timedelta(0))
+def run_in(
+    log: LogSystem, number: int, containers: int, progress: OnProgress | None = None, stall: float = 60.0
+) -> Report:
+    at_once = Settings(commit_interval=timedelta(0), stall_timeout=timedelta(seconds=stall))
     return start(pipeline(), "local", log, at_once, "end", progress, None, Seat(number, containers))
 
 
@@ -74,15 +77,82 @@ def test_a_container_that_died_goes_on_with_its_run(log: LogSystem, stack: ExitS
     assert take(log, stack, 1, 2).membership.run == before.run
 
 
-def test_a_container_that_was_done_begins_another_run(log: LogSystem, stack: ExitStack) -> None:
-    with ExitStack() as life:
-        place = take(log, life, 0, 2)
-        place.tell("running")
-        place.tell("done")
-    again = take(log, stack, 0, 2).membership
-    assert again.run != place.membership.run
-    assert (again.generation, again.tasks) == (place.membership.generation, place.membership.tasks)
-    assert take(log, stack, 1, 2).membership.run == again.run
+def run_both(log: LogSystem) -> list[Report]:
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda number: run_in(log, number, 2), range(2)))
+
+
+def more(log: LogSystem) -> None:
+    write(log, {"in": [[(None, b"c", 0, ())], []]})
+
+
+def test_a_container_that_is_restarted_after_its_run_is_done_at_once(log: LogSystem, stack: ExitStack) -> None:
+    run_both(log)
+    before = coordinator.Coordinator(log, "p").read()
+    assert run_in(log, 0, 2).read == {}
+    assert take(log, stack, 0, 2).membership.done
+    assert coordinator.Coordinator(log, "p").read() == before
+
+
+def test_a_container_that_is_restarted_once_there_is_more_to_read_begins_another_run(
+    log: LogSystem, stack: ExitStack
+) -> None:
+    run_both(log)
+    before, _ = coordinator.Coordinator(log, "p").read()
+    assert before.assignment is not None
+    more(log)
+    again = take(log, stack, 0, 2)
+    assert again.membership.run != before.assignment.run
+    assert not again.membership.done
+    assert again.membership.generation == before.assignment.generation
+    assert again.absent == (1,)
+    other = take(log, stack, 1, 2)
+    assert other.membership.run == again.membership.run
+    again.check()
+    assert not again.absent
+    assert [presence.container for presence in again.unfinished] == [1]
+    other.tell("done")
+    again.check()
+    assert not again.unfinished
+
+
+def test_a_run_is_finished_before_another_begins(log: LogSystem, caplog: pytest.LogCaptureFixture) -> None:
+    def ends_as_the_second(place: Place, state: str) -> bool:
+        return place.membership.container == 1 and state == "done"
+
+    with dying_in(Place, "tell", ends_as_the_second), ThreadPoolExecutor(2) as pool:
+        first, second = (pool.submit(run_in, log, number, 2) for number in range(2))
+        first.result()
+        assert isinstance(second.exception(), Death)
+    more(log)
+    assert run_in(log, 0, 2).read == {}
+    assert "let container 1 finish the run, and then start all 2 containers again" in caplog.text
+    assert run_in(log, 1, 2).read == {}
+    assert sum(report.read["in"] for report in run_both(log) if report.read) == 1
+    assert sorted(record[1] or b"" for record in contents(log, "out")) == [b"a", b"b", b"c"]
+
+
+def test_a_pipeline_whose_checkpoints_are_gone_is_run_again(
+    log: LogSystem, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_both(log)
+    monkeypatch.setattr(LogAdmin, "checkpoints", lambda *_: {})
+    assert not take(log, stack, 0, 2).membership.done
+
+
+def test_a_container_that_comes_alone_says_whom_it_waits_for_and_gives_up(
+    log: LogSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_both(log)
+    more(log)
+    monkeypatch.setattr(waiting, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(container, "LOOK_SECONDS", 0.0)
+    error = error_of(lambda: run_in(log, 0, 2, stall=1.0), NoProgressError)
+    whom = "waits for container 1 of 2, which has not started in this run"
+    assert_explains(error, whom, None, "progress", "start the containers that are missing")
+    assert f"container 0 {whom}: 0 s so far, until nothing has moved for 1 s" in caplog.text
+    assert {*run_both(log)[0].read} <= {"in", "p-by"}
+    assert sorted(record[1] or b"" for record in contents(log, "out")) == [b"a", b"b", b"c"]
 
 
 def test_a_run_to_another_end_is_another_run(log: LogSystem, stack: ExitStack) -> None:
