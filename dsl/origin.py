@@ -15,11 +15,13 @@ class Origin:
     file: str
     line: int
 
+    @property
+    def path(self) -> str:
+        """The file, relative to the working folder where it lies below it."""
+        return os.path.relpath(self.file) if self.file.startswith(os.getcwd() + os.sep) else self.file
+
     def __str__(self) -> str:
-        if self.line == 0:
-            return self.file
-        path = os.path.relpath(self.file) if self.file.startswith(os.getcwd() + os.sep) else self.file
-        return f"{path}:{self.line}"
+        return self.file if self.line == 0 else f"{self.path}:{self.line}"
 
 
 _COMMAND_LINE = Origin("the command line", 0)

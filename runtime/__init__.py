@@ -7,10 +7,12 @@ if TYPE_CHECKING:
     from ..planner.settings import Settings
     from .metrics.serving import Metrics
     from .report import Progress, Report
+    from .reset_step import ResetStep
     from .running import run
+    from .state_reset import reset
     from .systems import KafkaSystem, open_system
 
-__all__ = ["KafkaSystem", "Metrics", "Progress", "Report", "Settings", "open_system", "run"]
+__all__ = ["KafkaSystem", "Metrics", "Progress", "Report", "ResetStep", "Settings", "open_system", "reset", "run"]
 
 # Spark starts many processes that need one module of this package each; they shall not wait for all the others.
 # No module may have one of these names: it would take the name's place once it is imported.
@@ -19,8 +21,10 @@ _HOMES = {
     "Metrics": ".metrics.serving",
     "Progress": ".report",
     "Report": ".report",
+    "ResetStep": ".reset_step",
     "Settings": "..planner.settings",
     "open_system": ".systems",
+    "reset": ".state_reset",
     "run": ".running",
 }
 

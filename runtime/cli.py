@@ -1,4 +1,4 @@
-"""The command line: `fluvial run`, `plan`, `draw`, `check`, `produce`, `consume`, `state` and `top`."""
+"""The command line: `fluvial run`, `plan`, `draw`, `check`, `produce`, `consume`, `state`, `reset` and `top`."""
 
 import sys
 import traceback
@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ..dsl.errors import FluvialError
 from ..planner.settings import Guarantee, Settings
+from .cli_reset import reset_verb
 from .cli_state import state
 from .cli_words import KAFKA_CONF, URL, Json, KafkaConf, MaybeSystem, Stream, SystemUrl, Target, print_json
 from .commands import checking, options, planning, streams, top
@@ -35,6 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(state)
+app.command("reset")(reset_verb)
 
 _RUN, _INPUT, _OUTPUT, _METRICS = "The run", "Files to streams", "Streams to files", "Metrics"
 _CONTAINERS = "Containers"

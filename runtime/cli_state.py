@@ -6,7 +6,7 @@ import typer
 
 from ..planner.planner import plan
 from ..planner.settings import Settings
-from .cli_words import Json, KafkaConf, SystemUrl, Target, print_json
+from .cli_words import Json, KafkaConf, StateDir, SystemUrl, Target, print_json
 from .commands import options
 from .commands.run import DEFAULT_SYSTEM
 from .local import looking
@@ -19,9 +19,6 @@ state = typer.Typer(
 )
 
 Operator = Annotated[str, typer.Argument(metavar="TABLE", help="The id of a table, or of a join of tables.")]
-StateDir = Annotated[
-    str | None, typer.Option("--state-dir", metavar="DIR", help="Settings.state_dir of the run, if it was set.")
-]
 
 
 @state.command("get")

@@ -14,6 +14,9 @@ Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name
 SystemUrl = Annotated[str, typer.Option("--system", metavar="URL", help=URL)]
 MaybeSystem = Annotated[str | None, typer.Option("--system", metavar="URL", help=URL)]
 KafkaConf = Annotated[Path | None, typer.Option("--kafka-conf", metavar="FILE", help=KAFKA_CONF)]
+StateDir = Annotated[
+    str | None, typer.Option("--state-dir", metavar="DIR", help="Settings.state_dir of the run, if it was set.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

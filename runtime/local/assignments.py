@@ -46,6 +46,13 @@ class Presence(Struct, frozen=True, kw_only=True):
     process: str = ""
 
 
+class Inquiry(Struct, frozen=True, kw_only=True):
+    """The question of a `process` whether any container is alive: each that is writes its presence again."""
+
+    version: int = VERSION
+    process: str
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a run is to be."""
@@ -120,20 +127,25 @@ def _same(last: Assignment, wanted: Wanted) -> bool:
     return last.containers == wanted.containers and set(last.tasks) == set(tasks_of(wanted.stages))
 
 
-_ASSIGNMENT, _PRESENCE = b"assignment", b"container-"
-_DECODERS: Mapping[bytes, Callable[[bytes], Assignment | Presence]] = {
+Written = Assignment | Presence | Inquiry
+"""What a coordinator stream holds."""
+
+_ASSIGNMENT, _PRESENCE, _INQUIRY = b"assignment", b"container-", b"inquiry"
+_DECODERS: Mapping[bytes, Callable[[bytes], Written]] = {
     _ASSIGNMENT: json.Decoder(Assignment).decode,
     _PRESENCE: json.Decoder(Presence).decode,
+    _INQUIRY: json.Decoder(Inquiry).decode,
 }
 
 
-def record_of(told: Assignment | Presence) -> tuple[bytes, bytes]:
+def record_of(told: Written) -> tuple[bytes, bytes]:
     """Key and value in the stream, where the last record of a key counts."""
-    key = _ASSIGNMENT if isinstance(told, Assignment) else b"%s%d" % (_PRESENCE, told.container)
-    return key, json.encode(told)
+    if isinstance(told, Presence):
+        return b"%s%d" % (_PRESENCE, told.container), json.encode(told)
+    return _ASSIGNMENT if isinstance(told, Assignment) else _INQUIRY, json.encode(told)
 
 
-def read_record(key: bytes | None, value: bytes | None) -> Assignment | Presence | None:
+def read_record(key: bytes | None, value: bytes | None) -> Written | None:
     """What a record says; None for one of a kind that a later version may have added.
 
     Raises SystemProblem for another version of what is known here.

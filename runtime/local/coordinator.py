@@ -9,7 +9,7 @@ from ...dsl.errors import SystemProblem, TakenOver
 from ...dsl.message import Record
 from ...planner.names import coordinator
 from ..systems.contract import SendingSystem, StreamPartition, System
-from .assignments import Assignment, Known, Presence, read_record, record_of
+from .assignments import Assignment, Inquiry, Known, Presence, Written, read_record, record_of
 
 Decide = Callable[[Known], Assignment]
 
@@ -53,13 +53,27 @@ class Coordinator:
                     for told in map(_told, batch.records):
                         if isinstance(told, Assignment):
                             assignment = told
-                        elif told is not None:
+                        elif isinstance(told, Presence):
                             presences[told.container] = told
         return Known(assignment, presences), start
 
-    def write(self, told: Presence) -> None:
-        """Say that a container is there."""
+    def write(self, told: Presence | Inquiry) -> None:
+        """Say that a container is there, or ask whether any is."""
         self._append([told])
+
+    def ask(self, process: str, seconds: float) -> Presence | None:
+        """Ask whether any container is alive, and wait so long for the first answer."""
+        _, read_to = self.read()
+        self._append([Inquiry(process=process)])
+        until = time.monotonic() + seconds
+        with closing(self._system.consumer()) as consumer:
+            consumer.assign({self._place: read_to})
+            while time.monotonic() < until:
+                for batch in consumer.poll(_PAUSE_SECONDS):
+                    found = next((told for told in map(_told, batch.records) if isinstance(told, Presence)), None)
+                    if found is not None:
+                        return found
+        return None
 
     @contextmanager
     def settled(self, decide: Decide) -> "Iterator[tuple[Assignment, Known, int]]":
@@ -122,7 +136,7 @@ class Coordinator:
                 time.sleep(_PAUSE_SECONDS)
             yield
 
-    def _append(self, told: Sequence[Assignment | Presence], *, alone: bool = False) -> None:
+    def _append(self, told: Sequence[Written], *, alone: bool = False) -> None:
         records = [_record(one) for one in told]
         if isinstance(self._system, SendingSystem):
             with closing(self._system.sender(once=False)) as sender:
@@ -159,6 +173,8 @@ class Watch:
         self._assignment = assignment
         self._presence = presence
         self._seated = False
+        self.asked = False
+        """Whether somebody wants to know if this container is alive."""
         self._others = {other.incarnation for other in before.values()}
         self._presences = dict(before)
         self._admin = system.admin()
@@ -196,6 +212,8 @@ class Watch:
             for told in map(_told, batch.records):
                 if isinstance(told, Assignment):
                     self._see_assignment(told)
+                elif isinstance(told, Inquiry):
+                    self.asked = True
                 elif told is not None:
                     self._presences[told.container] = told
                     if told.container == self._presence.container:
@@ -227,9 +245,9 @@ class Watch:
         self._consumer.close()
 
 
-def _record(told: Assignment | Presence) -> Record:
+def _record(told: Written) -> Record:
     return (*record_of(told), time.time_ns() // 1_000_000, ())
 
 
-def _told(record: Record) -> Assignment | Presence | None:
+def _told(record: Record) -> Written | None:
     return read_record(record[0], record[1])

@@ -162,7 +162,7 @@ def make_tasks(
 def _written_between(plan: Plan, admin: Admin) -> str | None:
     """A stream between the stages that holds messages."""
     between = (stream.name for stream in plan.streams if stream.kind == "intermediate")
-    return next((name for name in between if any(admin.ends(name))), None)
+    return next((name for name in between if admin.starts(name) != admin.ends(name)), None)
 
 
 def _another_wrote(plan: Plan, stream: str) -> PlanError:

@@ -93,6 +93,13 @@ class Place:
         if passed >= CHECK_SECONDS:
             self._watch.check(wait=passed >= STILL_SECONDS)
             self._checked = self._clock()
+            self._answer(self._watch)
+
+    def _answer(self, watch: Watch) -> None:
+        """Say that the container is alive, if somebody wants to know."""
+        if watch.asked and self._coordinator is not None and self._presence is not None:
+            watch.asked = False
+            self._coordinator.write(self._presence)
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -110,7 +117,8 @@ class Place:
         if self._coordinator is not None and self._presence is not None:
             if self._watch is not None:
                 self._watch.check(wait=True)
-            self._coordinator.write(replace(self._presence, state=state))
+            self._presence = replace(self._presence, state=state)
+            self._coordinator.write(self._presence)
 
 
 def transactional_ids(pipeline: str, generation: int, containers: int) -> list[str]:

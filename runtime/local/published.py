@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
+from ..state.contract import TaskStore
 from ..systems.contract import DurableTransaction, Publisher, StreamPartition
 from . import checkpoint as checkpoints
 from .checkpoint import Checkpoint
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
     from .task import LocalTask
 
 _PENDING = b"pending"
+
+
+def publish_pending(producer: Publisher, store: TaskStore) -> None:
+    """Keep the promise that a store has of a commit that a crash cut short, if there is one."""
+    pending = store.get(META, _PENDING)
+    if pending is not None:
+        producer.publish(pending)
 
 
 class PublishedCommits:
@@ -35,9 +43,7 @@ class PublishedCommits:
 
     def _resume(self, home: Home, kept: Checkpoint | None) -> Checkpoint:
         """A store knows best where to go on, for its state and offsets were written at one stroke."""
-        pending = home.store.get(META, _PENDING)
-        if pending is not None:
-            self._producer.publish(pending)
+        publish_pending(self._producer, home.store)
         data = home.store.get(META, CHECKPOINT)
         if data is None and kept is not None and home.stateful:
             wrong = f"the state of task {home.name} is gone, though the task has a checkpoint"

@@ -1,6 +1,8 @@
 """Which store a task gets: RocksDB on the local disk, or memory where the streams are in memory too."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -24,6 +26,33 @@ def store_for(
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
     return RocksStore(folder / _name(task), spare=isinstance(system, SendingSystem))
+
+
+OpenStore = Callable[[], TaskStore]
+
+
+def kept_stores(plan: Plan, system: System, settings: Settings) -> list[tuple[str, OpenStore]]:
+    """The stores that are the only copy of a pipeline's state, by a name that people know, and what opens each.
+
+    Where state has changelogs there are none: such a store is built anew from them.
+    """
+    if isinstance(system, SendingSystem):
+        return []
+    folder = state_folder(plan, system, settings)
+    return (
+        []
+        if folder is None
+        else [(str(one), partial(RocksStore, one)) for one in sorted(folder.glob("*")) if _holds_store(one)]
+    )
+
+
+def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Path]:
+    """The folders on this machine that hold all stores of a pipeline and nothing else."""
+    folder = state_folder(plan, system, settings)
+    if folder is None:
+        return []
+    folder = folder.parent if isinstance(system, SendingSystem) else folder
+    return [folder] if folder.exists() else []
 
 
 def _name(task: str) -> str:

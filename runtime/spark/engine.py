@@ -32,7 +32,8 @@ def run(
 ) -> Report:
     """Run a plan on Spark. Everything that Spark cannot do is refused before anything starts."""
     started = time.monotonic()
-    connection = _refuse(plan, system)
+    connection = connect(plan, system)
+    _refuse(plan, system)
     root = Path(settings.state_dir or connection.folder)
     with connection.claim(plan.name, root), session_for(spark, settings) as session, stop_signals() as stop:
         connection.prepare(session)
@@ -53,13 +54,19 @@ _CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = (
 )
 
 
-def _refuse(plan: Plan, system: System) -> Connection:
-    connect = next((connect for kind, connect in _CONNECTIONS if isinstance(system, kind)), None)
-    if connect is None:
+def connect(plan: Plan, system: System) -> Connection:
+    """How queries read and write a system; raises UnsupportedError for one that Spark's workers cannot see."""
+    make = next((make for kind, make in _CONNECTIONS if isinstance(system, kind)), None)
+    if make is None:
         wrong = f"the Spark engine cannot use {system.url}: Spark's workers are other processes and cannot see it"
         raise UnsupportedError(
             explain(wrong, "log:DIR or kafka://HOST:PORT", "pass system='log:DIR'", plan.pipeline.origin)
         )
+    return make(system)
+
+
+def _refuse(plan: Plan, system: System) -> None:
+    """Raise UnsupportedError for what Spark cannot run."""
     for gap in gaps(plan, "spark", system.url):
         wrong = f"the Spark engine cannot run {gap.subject!r} on {system.url}: {gap.reason}"
         remedy = "leave out bootstrap=, or use the local engine or a log"
@@ -71,4 +78,3 @@ def _refuse(plan: Plan, system: System) -> Connection:
         )
         remedy = "give both a partition_by of their own, or use the local engine"
         raise UnsupportedError(explain(wrong, "stages in one direction", remedy, plan.pipeline.origin))
-    return connect(system)

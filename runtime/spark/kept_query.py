@@ -14,7 +14,7 @@ from ...dsl.errors import PlanError, SystemProblem
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema
-from ..state_compatibility import refuse_changed
+from ..state_compatibility import refuse_changed, reset_command
 from .files import write
 from .levels import Levels
 from .noted import PLANNED, batches
@@ -104,7 +104,7 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) ->
     record = kept.record
     if record is not None:
         _check_record(plan, record, wanted, kept.folder)
-        refuse_changed(plan, record.states.items())
+        refuse_changed(plan, record.states.items(), "spark")
         wanted = replace(wanted, states={**record.states, **wanted.states}, resets=record.resets)
     if record != wanted:
         kept.save(wanted)
@@ -151,6 +151,6 @@ def _changed(plan: Plan, folder: Path, difference: str) -> PlanError:
     expected = "the same sources, stages, partition counts and spark_buckets"
     remedy = (
         "give the pipeline another name to begin anew beside it, or remove what is kept: "
-        "fluvial reset TARGET --engine spark --all"
+        f"{reset_command(plan, 'spark')} --all"
     )
     return PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))

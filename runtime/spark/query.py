@@ -35,7 +35,17 @@ def prepare(plan: Plan, stages: list[PlannedStage], connection: Connection, sett
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, connection.system, settings, table_streams(plan))
-    return Part(plan, found, shipment, folder, f"{plan.name}@{_identity(folder)}", sources, starts)
+    return Part(plan, found, shipment, folder, _group(plan, _identity(folder)), sources, starts)
+
+
+def _group(plan: Plan, identity: str) -> str:
+    return f"{plan.name}@{identity}"
+
+
+def group_of(plan: Plan, folder: Path) -> str | None:
+    """The name that the checkpoint in a folder has in the system; None if it never had one."""
+    file = folder / "identity"
+    return _group(plan, file.read_text()) if file.exists() else None
 
 
 def _identity(folder: Path) -> str:

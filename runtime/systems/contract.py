@@ -123,7 +123,8 @@ class Transaction(Protocol):
         ...
 
     def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
-        """Make everything visible, and write the checkpoints by task name, at once or not at all."""
+        """Make everything visible, and write the checkpoints by task name, at once or not at all. An empty one removes
+        the checkpoint of its task."""
         ...
 
 
@@ -244,6 +245,10 @@ class SendingAdmin(Admin, Protocol):
 
     def identity(self, stream: str) -> str:
         """A name that no other stream ever had, nor one of this name that was deleted and made anew."""
+        ...
+
+    def remove(self, stream: str) -> None:
+        """Remove a stream and all that it holds, which nobody uses; nothing happens where there is none."""
         ...
 
     def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:

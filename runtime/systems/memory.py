@@ -100,7 +100,7 @@ class MemoryAdmin:
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         with self._memory.changed:
-            return dict(self._memory.checkpoints.get(group, {}))
+            return {task: data for task, data in self._memory.checkpoints.get(group, {}).items() if data}
 
 
 class MemoryConsumer:

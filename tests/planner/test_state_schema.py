@@ -59,8 +59,10 @@ Change = tuple[dict[str, Any], dict[str, Any]]
 
 def window(**changed: Any) -> StateSchema:
     """The schema of a window that differs in some respects from the usual one."""
-    source = {"key": str, "value": int} | {name: changed.pop(name) for name in ("key", "value") if name in changed}
-    given = {"assigner": tumbling(minutes(1)), "aggregate": count()} | changed
+    source: dict[str, Any] = {"key": str, "value": int} | {
+        name: changed.pop(name) for name in ("key", "value") if name in changed
+    }
+    given: dict[str, Any] = {"assigner": tumbling(minutes(1)), "aggregate": count()} | changed
     pipeline = Pipeline("p")
     pipeline.stream("in", **source).window(given.pop("assigner"), given.pop("aggregate"), id="w", **given).send_to(
         "out"
@@ -69,11 +71,9 @@ def window(**changed: Any) -> StateSchema:
 
 
 def schema(pipeline: Pipeline, partitions: int = 1) -> StateSchema:
-    streams = {operator.stream: partitions for operator in pipeline.operators if hasattr(operator, "stream")}
-    made = (
-        plan(pipeline, partitions={name: count for name, count in streams.items() if name != "out"}).stores[-1].schema
-    )
-    # As it comes back from where it is kept.
+    """The schema of the last operator that keeps state, as it comes back from where it is kept."""
+    sources = [stream.name for stream in plan(pipeline).streams if stream.kind == "source"]
+    made = plan(pipeline, partitions=dict.fromkeys(sources, partitions)).stores[-1].schema
     return msgspec.json.decode(msgspec.json.encode(made), type=StateSchema)
 
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
-from fluvial.planner.names import checkpoints
+from fluvial.planner.names import checkpoints as checkpoints_of
 from fluvial.runtime.kernel.state import Change
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems.contract import StreamPartition
-from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer, MemorySystem
+from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer, MemoryProducer, MemorySystem, MemoryTransaction
 
 FOREVER = 1 << 60
 
@@ -36,14 +36,23 @@ class Fate:
 class SendingAdmin(MemoryAdmin):
     """Reads checkpoints from their stream."""
 
+    def __init__(self, system: "SendingSystem") -> None:
+        super().__init__(system._memory)
+        self._system = system
+
     def checkpoints(self, group: str) -> dict[str, bytes]:
-        stream = checkpoints(group)
+        stream = checkpoints_of(group)
         records = self._memory.partition(stream, 0) if stream in self._memory.streams else []
         found = {(key or b"").decode(): value for key, value, _, _ in records}
         return {task: value for task, value in found.items() if value is not None}
 
     def identity(self, stream: str) -> str:
-        return stream
+        return f"{stream}/{self._system.removed[stream]}"
+
+    def remove(self, stream: str) -> None:
+        self._memory.streams.pop(stream, None)
+        self._system.removed[stream] += 1
+        self._system.starts = {place: at for place, at in self._system.starts.items() if place[0] != stream}
 
     def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         del group
@@ -52,7 +61,7 @@ class SendingAdmin(MemoryAdmin):
 
 class SendingSystem(MemorySystem):
     """What is flushed is safe; of what is not, some may arrive all the same when the sender dies. `batch` is the most
-    messages that a consumer gives at once."""
+    messages that a consumer gives at once; `removed` counts how often a stream of a name was removed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,9 +70,13 @@ class SendingSystem(MemorySystem):
         self.stores: dict[str, KillableStore] = {}
         self.starts: dict[StreamPartition, int] = {}
         self._owners: Counter[str] = Counter()
+        self.removed: Counter[str] = Counter()
 
     def admin(self) -> SendingAdmin:
-        return SendingAdmin(self._memory)
+        return SendingAdmin(self)
+
+    def producer(self) -> "CheckpointProducer":
+        return CheckpointProducer(self._memory)
 
     def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
         return TrimmedConsumer(self, min(max_records, self.batch))
@@ -81,16 +94,36 @@ class SendingSystem(MemorySystem):
         return self.stores.setdefault(task, KillableStore(self.fate))
 
 
+class CheckpointTransaction(MemoryTransaction):
+    """Writes checkpoints as records of their stream."""
+
+    def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
+        if checkpoints:
+            stream = checkpoints_of(group)
+            self._memory.streams.setdefault(stream, [[]])
+            self.append(stream, 0, [(task.encode(), data or None, 0, ()) for task, data in checkpoints.items()])
+        super().commit()
+
+
+class CheckpointProducer(MemoryProducer):
+    """Writes in transactions, checkpoints too."""
+
+    def begin(self) -> CheckpointTransaction:
+        return CheckpointTransaction(self._memory)
+
+
 class TrimmedConsumer(MemoryConsumer):
     """Reads streams whose beginning is gone."""
 
     def __init__(self, system: SendingSystem, max_records: int) -> None:
         super().__init__(system._memory, max_records)
-        self._starts = system.starts
+        self._system = system
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
         for place, offset in positions.items():
-            assert offset >= self._starts.get(place, 0), f"{place} has been removed up to {self._starts[place]}"
+            assert offset >= self._system.starts.get(place, 0), (
+                f"{place} has been removed up to {self._system.starts[place]}"
+            )
         super().assign(positions)
 
 

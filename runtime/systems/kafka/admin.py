@@ -92,6 +92,23 @@ class KafkaAdmin:
         )
         return f"{cluster.cluster_id}/{topic}"
 
+    def remove(self, stream: str) -> None:
+        """Remove a topic and all that it holds; nothing happens where there is none."""
+
+        def send(client: AdminClient, seconds: float) -> None:
+            try:
+                client.delete_topics([stream], operation_timeout=seconds, request_timeout=seconds)[stream].result()
+            except KafkaException as caught:
+                if caught.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+
+        def gone(client: AdminClient, seconds: float) -> None:
+            if described(client, stream, seconds) is not None:
+                raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
+
+        self._cluster.ask(f"remove the topic {stream!r}", send)
+        self._cluster.ask(f"forget the topic {stream!r}", gone)
+
     def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         """Tell a consumer group's offsets to those who watch lag: for information only, and without waiting.
 

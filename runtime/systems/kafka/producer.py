@@ -47,7 +47,7 @@ class KafkaProducer:
         if checkpoints:
             stream = names.checkpoints(group)
             self._admin.create(stream, 1, "checkpoints")
-            staged[stream, 0] = [(task.encode(), value, -1, ()) for task, value in checkpoints.items()]
+            staged[stream, 0] = [(task.encode(), value or None, -1, ()) for task, value in checkpoints.items()]
         if not staged:
             return
         if self._sender is None:

@@ -53,7 +53,7 @@ class LogAdmin:
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         """The last checkpoint of each task of a group, by task name."""
-        return dict(self._journal.refresh().checkpoints.get(group, {}))
+        return {task: data for task, data in self._journal.refresh().checkpoints.get(group, {}).items() if data}
 
     def _partitions(self, stream: str) -> list[Extents]:
         return partitions_of(self._journal.refresh(), self._directory, stream)

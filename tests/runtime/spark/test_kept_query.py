@@ -71,7 +71,7 @@ def test_what_spark_cannot_change_is_refused(other: Any, told: str, tmp_path: Pa
     found(tmp_path, planned(counting()))
     error = error_of(lambda: other(tmp_path), PlanError)
     assert told in str(error)
-    assert "fluvial reset TARGET --engine spark --all" in str(error)
+    assert "test_kept_query.py --engine spark --all" in str(error)
 
 
 def test_what_has_not_begun_keeps_nothing(tmp_path: Path) -> None:

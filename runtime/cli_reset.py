@@ -1,0 +1,61 @@
+"""The command line: `fluvial reset`."""
+
+from typing import Annotated
+
+import typer
+
+from ..planner.settings import Settings
+from .cli_words import Json, KafkaConf, StateDir, SystemUrl, Target, print_json
+from .commands import options
+from .commands.run import DEFAULT_SYSTEM
+from .running import EngineName
+from .state_reset import reset
+from .target import load_pipeline
+
+
+def reset_verb(
+    target: Target,
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="OPERATOR", help="Remove the state of this operator; repeat it for more."),
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Remove checkpoints, stores, changelogs and streams between stages; needs --yes."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; else --all tells what it would do.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be removed, and remove nothing.")] = False,
+    engine: Annotated[EngineName, typer.Option(help="Whose state it is.")] = "local",
+    system: SystemUrl = DEFAULT_SYSTEM,
+    kafka_conf: KafkaConf = None,
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> None:
+    """Remove what a pipeline keeps, so that operators, or all of it, begin anew. Refused while the pipeline runs.
+
+    With --state the next run goes on where the inputs were read to, and the operator begins empty; with --all it reads
+    the inputs from their start. Outputs and inputs stay.
+
+    fluvial reset visits.py --state sessions
+    """
+    if bool(states) == everything:
+        expected = "--state OPERATOR, or --all"
+        raise options.refused("reset", "with both --state and --all" if everything else "without either", expected)
+    shown = dry_run or (everything and not yes)
+    done = reset(
+        load_pipeline(target),
+        states=states or None,
+        engine=engine,
+        system=options.system(system, kafka_conf),
+        settings=Settings(state_dir=state_dir),
+        dry_run=shown,
+    )
+    if as_json:
+        print_json([{"kind": step.kind, "name": step.name, "removed": not shown} for step in done])
+    else:
+        for step in done:
+            print(f"{'would remove' if shown else 'removed'} {step}")
+        if not done:
+            print("nothing is kept")
+    if everything and not yes and not dry_run:
+        raise options.refused("--all", "without --yes", "--yes, once you have read what would be removed")

@@ -1,0 +1,74 @@
+"""Removing what Spark keeps of a pipeline: the state of operators, or all checkpoints of its queries."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ...dsl.checks import explain
+from ...dsl.errors import UsageError
+from ...planner.plan import Plan
+from ...planner.settings import Settings
+from ..reset_step import ResetStep
+from ..systems.contract import System
+from .engine import connect
+from .kept_query import KeptQuery, kept_queries
+from .query import group_of
+
+
+@contextmanager
+def reset_steps(
+    plan: Plan, system: System, settings: Settings, operators: Sequence[str] | None
+) -> Iterator[list[ResetStep]]:
+    """The steps that remove the state of operators, or all that is kept where they are None. The pipeline does not
+    run on Spark as long as the context lasts.
+
+    Raises SystemProblem where it runs, UsageError for an operator of which no state is kept.
+    """
+    connection = connect(plan, system)
+    root = Path(settings.state_dir or connection.folder)
+    with connection.claim(plan.name, root):
+        kept = kept_queries(root / plan.name)
+        yield _all_steps(plan, system, kept) if operators is None else _state_steps(plan, kept, operators)
+
+
+def _state_steps(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str]) -> list[ResetStep]:
+    made = []
+    for query in kept:
+        states = {} if query.record is None else query.record.states
+        mine = [operator for operator in operators if operator in states]
+        if mine:
+            name = f"{', '.join(mine)} in {query.folder}"
+            made.append(ResetStep("state", name, partial(_remove, query, mine)))
+    known = sorted({operator for query in kept if query.record is not None for operator in query.record.states})
+    for operator in operators:
+        if operator not in known:
+            wrong = f"no state of {operator!r} is kept on Spark by pipeline {plan.name!r}"
+            raise UsageError(explain(wrong, f"one of {', '.join(known) or 'none'}", at=plan.pipeline.origin))
+    return made
+
+
+def _remove(query: KeptQuery, operators: Sequence[str]) -> None:
+    """Ask for the state of operators to be removed: each bucket does so in its next batch."""
+    record = query.record
+    assert record is not None
+    resets = {**record.resets, **{operator: record.resets.get(operator, 0) + 1 for operator in operators}}
+    states = {name: schema for name, schema in record.states.items() if name not in operators}
+    query.save(replace(record, states=states, resets=resets))
+
+
+def _all_steps(plan: Plan, system: System, kept: Sequence[KeptQuery]) -> list[ResetStep]:
+    return [ResetStep("query", str(query.folder), partial(_forget, plan, system, query)) for query in kept]
+
+
+def _forget(plan: Plan, system: System, query: KeptQuery) -> None:
+    """Remove a query's checkpoint, and what the system knows of its batches."""
+    group = group_of(plan, query.folder)
+    batches = {} if group is None else system.admin().checkpoints(group)
+    shutil.rmtree(query.folder)
+    if group is not None and batches:
+        with closing(system.producer()) as producer:
+            producer.begin().commit(group, dict.fromkeys(batches, b""))

@@ -1,0 +1,68 @@
+"""One call that removes what is kept of a pipeline, on either engine."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
+
+from ..dsl.checks import explain
+from ..dsl.errors import UsageError
+from ..dsl.pipeline import Pipeline
+from ..planner.plan import Plan
+from ..planner.planner import plan
+from ..planner.settings import Settings
+from .needs import require
+from .reset_step import ResetStep
+from .running import EngineName
+from .systems import open_system
+from .systems.contract import System
+
+Steps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
+"""What an engine has to give: the steps of a reset, while the pipeline does not run."""
+
+
+def reset(
+    pipeline: Pipeline,
+    *,
+    states: Sequence[str] | None = None,
+    engine: EngineName = "local",
+    system: str | System = "log:.fluvial",
+    settings: Settings | None = None,
+    dry_run: bool = False,
+) -> list[ResetStep]:
+    """Remove the state of operators that a pipeline keeps, or without `states` all that a run would go on from.
+
+    `states` are ids of operators: they begin empty in the next run, which goes on where the inputs were read to.
+    Without them checkpoints, stores, changelogs and streams between stages go; outputs, dead letters and inputs stay,
+    and the next run reads its inputs from their start. With `dry_run` nothing is removed. `engine`, `system` and
+    `settings` are those of the run. Of stores on other machines nothing need be removed: on Kafka they are built anew.
+
+    Returns what is removed, step by step. Raises SystemProblem where the pipeline runs, UsageError for an operator of
+    which no state is kept, UnsupportedError in memory, where a new system is as good.
+
+    >>> streams = open_system("log:" + mkdtemp())
+    >>> streams.admin().create("clicks", 1)
+    >>> pipeline = Pipeline("busy")
+    >>> clicks = pipeline.stream("clicks", key=str, value=str)
+    >>> clicks.window(tumbling(timedelta(minutes=1)), count(), id="per-minute").send_to("busy")
+    >>> report = run(pipeline, system=streams, until="end")
+    >>> [step.kind for step in reset(pipeline, system=streams)]
+    ['store', 'checkpoint']
+    """
+    streams = open_system(system)
+    if states is not None and (isinstance(states, str) or not states):
+        raise UsageError(explain(f"states={states!r}", "ids of operators, one or more", "write states=['visits']"))
+    settings = Settings() if settings is None else settings
+    require(engine)
+    made = plan(pipeline, partitions=streams.admin().streams(), settings=settings)
+    with _steps(engine)(made, streams, settings, states) as steps:
+        for step in [] if dry_run else steps:
+            step.remove()
+        return steps
+
+
+def _steps(engine: str) -> Steps:
+    if engine not in ("local", "spark"):
+        raise UsageError(explain(f"engine={engine!r}", '"local" or "spark"'))
+    # By name: only who needs Spark loads it.
+    found: Steps = import_module(f"..{engine}.state_reset", __name__).reset_steps
+    return found

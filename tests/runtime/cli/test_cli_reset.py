@@ -1,0 +1,121 @@
+"""`reset`: what a pipeline keeps is removed, and its operators begin anew."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from broker import Broker
+from command_line import Fluvial
+from fluvial.runtime.local import exclusion
+
+COUNTS = """
+from collections.abc import Iterable
+
+from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, ValueState
+
+
+class Count(KeyedProcessor[str, str, int]):
+    seen = ValueState({kind}, {kind}())
+
+    def on_message(self, message: Message[str], context: Context[str]) -> Iterable[int]:
+        self.seen.value += 1
+        yield self.seen.value
+
+
+pipeline = Pipeline("counts-of-words")
+words = pipeline.stream("words", value=str).partition_by(str, id="by-word", key_type=str)
+words.process(Count(), id="count").send_to("counts-of-words-out")
+"""
+STREAMS = [
+    f"counts-of-words-{name}" for name in ("out", "by-word", "count-changelog", "checkpoints", "coordinator")
+] + ["words"]
+
+
+@pytest.fixture(autouse=True)
+def _files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.1)
+    (folder / "counts.py").write_text(COUNTS.format(kind="int"))
+    (folder / "tea.txt").write_text("tea\n")
+
+
+def count_tea(fluvial: Fluvial, *words: str) -> str:
+    """The count for one more word; what went wrong where that could not be."""
+    system = words[words.index("--system") :] if "--system" in words else ()
+    assert fluvial("produce", "words", "tea.txt", *system[:2]).code == 0
+    ended = fluvial("run", "counts.py", "--until", "end", "--quiet", *words)
+    if ended.code:
+        return ended.err
+    return fluvial("consume", "counts-of-words-out", "--values", *system[:2]).out.splitlines()[-1]
+
+
+def change(folder: Path) -> None:
+    """Let the state have another type."""
+    (folder / "counts.py").write_text(COUNTS.format(kind="float"))
+
+
+def test_an_operator_begins_anew_after_another_meaning_was_refused(fluvial: Fluvial, folder: Path) -> None:
+    assert [count_tea(fluvial) for _ in range(2)] == ["1", "2"]
+    (folder / "counts.py").write_text(COUNTS.format(kind="str").replace("+= 1", '+= "x"'))
+    told = count_tea(fluvial)
+    assert "the kept state of process count has another meaning: values of state seen: was int, is str" in told
+    assert "fluvial reset counts.py --state count" in told
+    (folder / "counts.py").write_text(COUNTS.format(kind="int"))
+    assert fluvial("reset", "counts.py", "--state", "count").code == 0
+    assert count_tea(fluvial) == "2"  # with the word that could not be counted
+
+
+def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:
+    count_tea(fluvial)
+    ended = fluvial("reset", "counts.py", "--all")
+    assert ended.code == 2
+    assert "would remove store .fluvial/state/counts-of-words\n" in ended.out
+    assert "would remove stream counts-of-words-by-word\n" in ended.out
+    assert "--yes, once you have read what would be removed" in ended.err
+    assert count_tea(fluvial) == "2"
+    assert fluvial("reset", "counts.py", "--all", "--dry-run").code == 0
+    ended = fluvial("reset", "counts.py", "--all", "--yes", "--json")
+    assert {(step["kind"], step["removed"]) for step in json.loads(ended.out)} == {
+        ("store", True),
+        ("stream", True),
+        ("checkpoint", True),
+    }
+    assert fluvial("reset", "counts.py", "--all", "--yes").out == "nothing is kept\n"
+    assert count_tea(fluvial) == "3"  # all words are read again
+
+
+def test_one_of_the_two_is_wanted(fluvial: Fluvial) -> None:
+    for words in ((), ("--all", "--state", "count")):
+        ended = fluvial("reset", "counts.py", *words)
+        assert ended.code == 2
+        assert "--state OPERATOR, or --all" in ended.err
+
+
+@pytest.mark.kafka
+def test_what_is_kept_on_kafka(fluvial: Fluvial, broker: Broker) -> None:
+    broker.remove_topics(*STREAMS)
+    on_kafka = ("--system", f"kafka://{broker.address}")
+    assert [count_tea(fluvial, *on_kafka) for _ in range(2)] == ["1", "2"]
+    assert (
+        "removed changelog counts-of-words-count-changelog"
+        in fluvial("reset", "counts.py", "--state", "count", *on_kafka).out
+    )
+    assert count_tea(fluvial, *on_kafka) == "1"
+    ended = fluvial("reset", "counts.py", "--all", "--yes", *on_kafka)
+    assert "removed stream counts-of-words-by-word" in ended.out
+    assert count_tea(fluvial, *on_kafka, "--guarantee", "exactly_once") == "4"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_is_kept_by_spark(fluvial: Fluvial, folder: Path) -> None:
+    on_spark = ("--engine", "spark", "--master", "local[2]")
+    assert [count_tea(fluvial, *on_spark) for _ in range(2)] == ["1", "2"]
+    assert (
+        ".fluvial/spark/counts-of-words" in fluvial("reset", "counts.py", "--engine", "spark", "--state", "count").out
+    )
+    assert count_tea(fluvial, *on_spark) == "1"
+    change(folder)
+    assert count_tea(fluvial, *on_spark) == "2.0"
+    fluvial("reset", "counts.py", "--engine", "spark", "--all", "--yes")
+    assert count_tea(fluvial, *on_spark) == "5.0"

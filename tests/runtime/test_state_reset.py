@@ -1,0 +1,178 @@
+"""What is kept of a pipeline is removed as a whole, or that of one operator, and only while it does not run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    Message,
+    Pipeline,
+    PlanError,
+    SystemProblem,
+    UnsupportedError,
+    UsageError,
+    ValueState,
+)
+from fluvial.runtime import reset, run
+from fluvial.runtime.local import engine, exclusion
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from sending import SendingSystem
+from targets import contents, write
+
+
+class Count(KeyedProcessor[str, int, int]):
+    """Says how many messages of the key there were."""
+
+    seen = ValueState(int, 0)
+
+    def on_message(self, message: Message[int], context: Context[str]) -> Iterator[int]:  # noqa: ARG002
+        self.seen.value += 1
+        yield self.seen.value
+
+
+def counting() -> Pipeline:
+    """Counts messages twice: by their key, and behind a border by their value."""
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", key=str, value=int)
+    numbers.process(Count(), id="by-key").send_to("by-key")
+    keyed = numbers.partition_by(str, id="by", key_type=str, value=int)
+    keyed.process(Count(), id="by-value").send_to("by-value")
+    return pipeline
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.05)
+
+
+@pytest.fixture(params=["log", "sent"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], System]:
+    """Makes a system that nobody has used."""
+    numbers = count()
+    return lambda: LogSystem(tmp_path / str(next(numbers)), fsync=False) if request.param == "log" else SendingSystem()
+
+
+@pytest.fixture
+def system(make: Callable[[], System]) -> System:
+    return make()
+
+
+@contextmanager
+def stores_of(system: System) -> Iterator[None]:
+    if isinstance(system, SendingSystem):
+        with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+            yield
+    else:
+        yield
+
+
+def run_with(system: System, *numbers: int) -> dict[str, list[bytes | None]]:
+    """What each output gets for one more message of each number."""
+    write(system, {"in": [[(b"k", b"%d" % number, 0, ()) for number in numbers]]})
+    before = {name: len(contents(system, name)) for name in ("by-key", "by-value") if system.admin().partitions(name)}
+    with stores_of(system):
+        run(counting(), system=system, until="end")
+    return {
+        name: [record[1] for record in contents(system, name)][before.get(name, 0) :] for name in ("by-key", "by-value")
+    }
+
+
+def test_the_state_of_one_operator_begins_anew_and_all_else_goes_on(system: System) -> None:
+    run_with(system, 1, 1)
+    steps = reset(counting(), states=["by-value"], system=system)
+    assert {step.kind for step in steps} <= {"state", "changelog", "checkpoint"}
+    assert run_with(system, 1) == {"by-key": [b"3"], "by-value": [b"1"]}
+
+
+def test_all_that_is_kept_begins_anew(system: System) -> None:
+    run_with(system, 1, 1)
+    reset(counting(), system=system)
+    assert system.admin().checkpoints("p") == {}
+    assert run_with(system, 1) == {"by-key": [b"1", b"2", b"3"], "by-value": [b"1", b"2", b"3"]}
+
+
+def test_a_dry_run_removes_nothing(system: System) -> None:
+    run_with(system, 1)
+    for states in (["by-value"], None):
+        assert reset(counting(), states=states, system=system, dry_run=True)
+    assert run_with(system, 1) == {"by-key": [b"2"], "by-value": [b"2"]}
+
+
+def test_a_second_reset_does_no_harm(system: System) -> None:
+    run_with(system, 1)
+    for _ in range(2):
+        reset(counting(), states=["by-key"], system=system)
+    assert run_with(system, 1) == {"by-key": [b"1"], "by-value": [b"2"]}
+    for _ in range(2):
+        reset(counting(), system=system)
+    assert run_with(system, 1)["by-key"] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(
+    ("states", "complete"),
+    [
+        (["by-value"], {"by-key": [b"2"], "by-value": [b"1"]}),
+        (None, {"by-key": [b"1", b"2"], "by-value": [b"1", b"2"]}),
+    ],
+)
+def test_a_reset_that_was_cut_off_leaves_nothing_to_go_on_with_by_mistake(
+    make: Callable[[], System], states: list[str] | None, complete: dict[str, list[bytes]]
+) -> None:
+    """A run after it refuses, or finds all as it was before, or the whole reset done."""
+    untouched = {"by-key": [b"2"], "by-value": [b"2"]}
+    seen = []
+    for done in count():
+        system = make()
+        run_with(system, 1)
+        steps = reset(counting(), states=states, system=system, dry_run=True)
+        if done > len(steps):
+            break
+        for step in steps[:done]:
+            step.remove()
+        try:
+            seen.append(run_with(system, 1))
+        except (SystemProblem, PlanError):
+            reset(counting(), states=states, system=system)
+            seen.append({})
+            # With the message that the run before could not process.
+            assert run_with(system, 1)["by-value"][-1] == b"%d" % (int(complete["by-value"][-1]) + 1)
+    assert (seen[0], seen[-1]) == (untouched, complete)
+    assert all(found in (untouched, complete, {}) for found in seen)
+
+
+def test_an_operator_without_state_is_refused(system: System) -> None:
+    run_with(system, 1)
+    with pytest.raises(UsageError, match="no state of 'nosuch' is kept by pipeline 'p'"):
+        reset(counting(), states=["nosuch"], system=system)
+    with pytest.raises(UsageError, match="ids of operators, one or more"):
+        reset(counting(), states=[], system=system)
+
+
+def test_memory_is_refused() -> None:
+    system = MemorySystem()
+    run_with(system, 1)
+    with pytest.raises(UnsupportedError, match="begin with a new system in memory"):
+        reset(counting(), system=system)
+
+
+def test_a_pipeline_that_runs_on_a_log_is_left_alone(tmp_path: Path) -> None:
+    """It is reset from within: while it handles a message it is certainly alive."""
+    system, refusals = LogSystem(tmp_path, fsync=False), []
+
+    def try_to_reset(number: int) -> int:
+        with pytest.raises(SystemProblem) as raised:
+            reset(counting(), system=system)
+        refusals.append(str(raised.value))
+        return number
+
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=int).map(try_to_reset).send_to("out")
+    write(system, {"in": [[(b"k", b"1", 0, ())]]})
+    run(pipeline, system=system, until="end")
+    assert "is running on" in refusals[0]
