@@ -15,7 +15,7 @@ from ..dsl.errors import FluvialError
 from ..planner.settings import Guarantee, Settings
 from .cli_reset import reset_verb
 from .cli_state import state
-from .cli_words import KAFKA_CONF, URL, Json, KafkaConf, MaybeSystem, Stream, SystemUrl, Target, print_json
+from .cli_words import KAFKA_CONF, URL, Json, KafkaConf, MaybeSystem, StateDir, Stream, SystemUrl, Target, print_json
 from .commands import checking, options, planning, streams, top
 from .commands.containers import MOST_RESTARTS
 from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
@@ -289,13 +289,16 @@ def check_verb(
     engine: Annotated[EngineName, typer.Option(help="What is to run it.")] = "local",
     system: MaybeSystem = None,
     kafka_conf: KafkaConf = None,
+    state_dir: StateDir = None,
     as_json: Json = False,
 ) -> None:
-    """Find out what would keep a pipeline from running: plan, system, streams, types, functions.
+    """Find out what would keep a pipeline from running: plan, system, streams, kept state, types, functions.
 
     Exit code 3 if something would, 4 if the system is out of reach.
     """
-    found = list(checking.check(load_pipeline(target), engine, options.system(system, kafka_conf)))
+    found = list(
+        checking.check(load_pipeline(target), engine, options.system(system, kafka_conf), Settings(state_dir=state_dir))
+    )
     if as_json:
         print_json(found)
     else:

@@ -12,11 +12,14 @@ from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, type_name, value_serde
 from ...planner.plan import Plan
 from ...planner.planner import plan
+from ...planner.settings import Settings
 from ...planner.types import flows
 from ..display import plural
 from ..gaps import gaps, notes
+from ..local.adopting import kept_states
 from ..needs import has_pyspark, missing
 from ..running import EngineName
+from ..state_compatibility import refuse_changed
 from ..systems.contract import System
 from .types import foreign
 
@@ -38,8 +41,12 @@ class Finding:
         return "\n".join([*lines, f"  to do: {self.remedy}"] if self.remedy else lines)
 
 
-def check(pipeline: Pipeline, engine: EngineName, system: System | None) -> Iterator[Finding]:
-    """Look at the plan, the system, the streams, the types and the functions; what depends on a failure is left out."""
+def check(
+    pipeline: Pipeline, engine: EngineName, system: System | None, settings: Settings | None = None
+) -> Iterator[Finding]:
+    """Look at the plan, the system, the streams, the kept state, the types and the functions; what depends on a failure
+    is left out."""
+    settings = Settings() if settings is None else settings
     streams: System | None = None
     existing: dict[str, int] = {}
     try:
@@ -59,6 +66,7 @@ def check(pipeline: Pipeline, engine: EngineName, system: System | None) -> Iter
     if streams is not None:
         yield from _sources(made, streams, existing)
         yield from _outputs(made, existing)
+        yield from _kept_state(made, engine, streams, settings)
     yield from _types(pipeline)
     yield from _serdes(pipeline)
     yield from _engine(made, engine, system.url if system else "")
@@ -133,6 +141,22 @@ def _outputs(made: Plan, existing: dict[str, int]) -> Iterator[Finding]:
         if stream.kind != "source":
             state = "has" if stream.name in existing else "will be made with"
             yield Finding(f"{stream.kind}: {stream.name} {state} {plural(stream.partitions, 'partition')}")
+
+
+def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
+    """Whether a run can go on with the state that runs before it have left."""
+    if not made.stores or (engine == "spark" and (missing(engine) is not None or gaps(made, engine, system.url))):
+        return
+    try:
+        if engine == "spark":
+            import_module("fluvial.runtime.spark.engine").check_kept(made, system, settings)
+        else:
+            refuse_changed(made, kept_states(made, system.admin().checkpoints(made.name)))
+    except FluvialError as error:
+        yield Finding(f"state: {error}", error.exit_code)
+    else:
+        operators = ", ".join(store.operator for store in made.stores)
+        yield Finding(f"state: what is kept of {operators}, if anything, can be gone on with")
 
 
 def _types(pipeline: Pipeline) -> Iterator[Finding]:

@@ -19,8 +19,9 @@ from ..systems.kafka import KafkaSystem
 from ..systems.log import LogSystem
 from .connection import Connection
 from .kafka_connection import KafkaConnection
+from .kept_query import check_query, wanted_record
 from .log_connection import LogConnection
-from .lowering import components, has_loop
+from .lowering import components, has_loop, levels
 from .query import prepare, start
 from .running import run_queries
 from .session import session_for
@@ -63,6 +64,14 @@ def connect(plan: Plan, system: System) -> Connection:
             explain(wrong, "log:DIR or kafka://HOST:PORT", "pass system='log:DIR'", plan.pipeline.origin)
         )
     return make(system)
+
+
+def check_kept(plan: Plan, system: System, settings: Settings) -> None:
+    """Raise PlanError where queries could not go on with what is kept of them."""
+    root = Path(settings.state_dir or connect(plan, system).folder) / plan.name
+    for stages in components(plan):
+        found = levels(plan, stages, settings.spark_buckets)
+        check_query(plan, wanted_record(plan, stages, found, settings), root)
 
 
 def _refuse(plan: Plan, system: System) -> None:

@@ -103,12 +103,18 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) ->
         kept.folder.mkdir(parents=True, exist_ok=True)
     record = kept.record
     if record is not None:
-        _check_record(plan, record, wanted, kept.folder)
-        refuse_changed(plan, record.states.items(), "spark")
+        _refuse_changed(plan, record, wanted, kept.folder)
         wanted = replace(wanted, states={**record.states, **wanted.states}, resets=record.resets)
     if record != wanted:
         kept.save(wanted)
     return KeptQuery(kept.folder, wanted)
+
+
+def check_query(plan: Plan, wanted: QueryRecord, root: Path) -> None:
+    """Raise PlanError where `find_query` would, as far as records tell; nothing is made."""
+    kept = _kept_of(wanted, root)
+    if kept is not None and kept.record is not None and kept.begun:
+        _refuse_changed(plan, kept.record, wanted, kept.folder)
 
 
 def _kept_of(wanted: QueryRecord, root: Path) -> KeptQuery | None:
@@ -127,10 +133,11 @@ def _check_older(plan: Plan, folder: Path) -> None:
         raise _changed(plan, folder.parent, "it is of other sources, stateful operators, key types or partition counts")
 
 
-def _check_record(plan: Plan, kept: QueryRecord, wanted: QueryRecord, folder: Path) -> None:
+def _refuse_changed(plan: Plan, kept: QueryRecord, wanted: QueryRecord, folder: Path) -> None:
     found = list(_differences(kept, wanted))
     if found:
         raise _changed(plan, folder, "; ".join(found))
+    refuse_changed(plan, kept.states.items(), "spark")
 
 
 def _differences(kept: QueryRecord, wanted: QueryRecord) -> Iterator[str]:

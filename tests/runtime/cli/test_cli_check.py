@@ -28,11 +28,26 @@ def test_all_is_well(fluvial: Fluvial) -> None:
         "✓ value: the first record of words is a Word",
         "✓ intermediate: letters-by-letter will be made with 1 partition",
         "✓ output: counts will be made with 1 partition",
+        "✓ state: what is kept of count, if anything, can be gone on with",
         "✓ type: stream-1 reads Word",
         "✓ type: by-letter writes Word",
         "✓ type: send_to-6 writes Count",
         "✓ engine: local runs all of it",
     ]
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, needs_pyspark])])
+def test_kept_state_with_another_meaning(fluvial: Fluvial, folder: Path, engine: str) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    assert fluvial("run", "letters.py", "--until", "end", "--engine", engine).code == 0
+    words = ("check", "letters.py", "--system", "log:.fluvial", "--engine", engine)
+    assert fluvial(*words).code == 0
+    changed = (folder / "letters.py").read_text().replace("tumbling(timedelta(seconds=1))", "tumbling(timedelta(1))")
+    (folder / "letters.py").write_text(changed)
+    ended = fluvial(*words)
+    assert ended.code == 3
+    told = "✗ state: the kept state of window count has another meaning: windows: was tumbling 1 s, is tumbling 1 d\n"
+    assert told in ended.out
 
 
 def test_without_a_system_nothing_is_asked_there(fluvial: Fluvial, folder: Path) -> None:
