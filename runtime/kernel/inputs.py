@@ -44,10 +44,20 @@ class Inputs:
         self._opened = opened
         # By producer, how many messages came before it told the end.
         self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
-        self._idle = {stream: set(idle) for stream, idle in position.idle.items()}
+        self._idle = self._idle_at(position)
         self._waits = _patience(entries)
         self._quiet_since: dict[str, int] = {}
         timeline.restore(self._known(), self._resting(), position.clock, position.met)
+
+    def _idle_at(self, position: Position) -> dict[str, dict[int, int]]:
+        """By stream the producers that were idle, 0 for a source, and how far the time of each had gone on. An older
+        version kept that as if a message had told it."""
+        found = {stream: dict(rested) for stream, rested in position.rested.items() if stream in self.entries}
+        for stream, producers in position.idle.items():
+            for producer in producers if stream in self.entries else ():
+                marks = found.setdefault(stream, {})
+                marks.setdefault(producer, self._told(stream, producer))
+        return found
 
     def _resting(self) -> list[str]:
         """The inputs that were idle at the last commit."""
@@ -58,7 +68,7 @@ class Inputs:
         found = {}
         for stream, entry in self.entries.items():
             if entry.source is not None and stream in self.highs:
-                found[stream] = self.highs[stream] - entry.source.out_of_order
+                found[stream] = self._reached(stream, 0)
             elif stream in self._producers:
                 found[stream] = self._least(stream)[0]
         return found
@@ -71,7 +81,19 @@ class Inputs:
             return START, False
         if not idle:
             return min(told.values()), False
-        return slowest((watermark, producer in idle) for producer, watermark in told.items())
+        return slowest((idle.get(producer, watermark), producer in idle) for producer, watermark in told.items())
+
+    def _reached(self, stream: str, producer: int) -> int:
+        """The watermark of one producer, or of a source: of an idle one, how far its time has gone on."""
+        idle = self._idle.get(stream, {}).get(producer)
+        return self._told(stream, producer) if idle is None else idle
+
+    def _told(self, stream: str, producer: int) -> int:
+        """The watermark that its messages have given one producer, or a source."""
+        source = self.entries[stream].source
+        if source is not None and stream in self.highs:
+            return self.highs[stream] - source.out_of_order
+        return self._producers.get(stream, {}).get(producer, START)
 
     def advance(self, stream: str, watermark: int) -> int:
         """A stream has come this far; returns how far it is then."""
@@ -95,36 +117,45 @@ class Inputs:
         seen.add(stamp)
 
     def tell(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
-        """One producer of an intermediate stream has come this far, and is idle or not."""
+        """One producer of an intermediate stream has come this far, and is idle or not. What it tells while it is idle
+        counts until it is idle no longer."""
         told = self._producers.setdefault(stream, {})
+        if idle or self._idle.get(stream):
+            self._tell_among_idle(stream, producer, watermark, idle=idle)
+            return
         before = told.get(producer)
-        changed = self._set_idle(stream, producer, idle)
-        if changed:  # the same stamp, read again, would tell that it no longer is
-            self.seen[stream].clear()
-        if changed and not idle and not self.ended(stream):
-            # Time has gone on without it: what is kept must tell so, for it does not go back at a restart.
-            watermark = max(watermark, self._timeline.stream(stream))
-        if before is None or watermark > before or changed:
-            told[producer] = watermark if before is None else max(before, watermark)
+        if before is None or watermark > before:
+            told[producer] = watermark
             # The least can only have grown if this producer was the one that held it back.
-            if changed or before is None or before <= self._timeline.stream(stream):
-                watermark, rests = self._least(stream)
-                self._timeline.set_stream(stream, watermark, idle=rests)
+            if before is None or before <= self._timeline.stream(stream):
+                self._timeline.set_stream(stream, self._least(stream)[0], idle=False)
 
-    def _set_idle(self, stream: str, producer: int, idle: bool) -> bool:
-        """Note whether a producer is idle; whether that is news."""
-        resting = self._idle.get(stream, ())
-        if idle == (producer in resting):
-            return False
-        self._idle[stream] = {*resting, producer} if idle else {*resting} - {producer}
-        return True
+    def _tell_among_idle(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
+        told = self._producers[stream]
+        if self._set_idle(stream, producer, watermark if idle else None):
+            # The same stamp, read again, would tell that it no longer is.
+            self.seen[stream].clear()
+        told[producer] = max(told.get(producer, START), START if idle else watermark)
+        watermark, rests = self._least(stream)
+        self._timeline.set_stream(stream, watermark, idle=rests)
+
+    def _set_idle(self, stream: str, producer: int, watermark: int | None) -> bool:
+        """Note how far the time of an idle producer has gone on, None if it is not idle; whether that is news of it
+        being idle or not."""
+        resting = self._idle.setdefault(stream, {})
+        was = producer in resting
+        if watermark is None:
+            resting.pop(producer, None)
+        else:
+            resting[producer] = max(watermark, self._reached(stream, producer))
+        return was != (producer in resting)
 
     def arrived(self, stream: str) -> None:
-        """Messages have come in a source."""
+        """Messages have come in a source. One that was idle has the watermark again that its messages give it."""
         if stream in self._waits:
             self._quiet_since[stream] = self._timeline.clock
-            if self._set_idle(stream, 0, idle=False):
-                self._timeline.set_stream(stream, START, idle=False)
+            if self._set_idle(stream, 0, None):
+                self._timeline.set_stream(stream, self._reached(stream, 0), idle=False)
 
     def rest(self, active: Collection[str]) -> None:
         """It is later than it was: sources to which nothing has come for long enough are idle, and their time goes on
@@ -137,17 +168,14 @@ class Inputs:
             elif now - since >= patience and not self.ended(stream):
                 passed = now - since - (now - since) % patience
                 self._quiet_since[stream] = since + passed
-                self._set_idle(stream, 0, idle=True)
-                self._timeline.set_stream(stream, self._passed(stream, passed), idle=True)
+                watermark = self.gone_on(stream, 0, passed)
+                self._set_idle(stream, 0, watermark)
+                self._timeline.set_stream(stream, watermark, idle=True)
 
-    def _passed(self, stream: str, duration: int) -> int:
-        """The watermark of a source that nothing has come to for a while longer. It is kept as if a message had told
-        it, so that a restart finds it."""
-        source, high = self.entries[stream].source, self.highs.get(stream, START)
-        if source is None or high == START:
-            return START
-        self.highs[stream] = min(high + duration, LATEST)
-        return self.highs[stream] - source.out_of_order
+    def gone_on(self, stream: str, producer: int, duration: int) -> int:
+        """The watermark of a source or producer that nothing has come to for a while longer."""
+        reached = self._reached(stream, producer)
+        return START if reached == START else min(reached + duration, LATEST)
 
     def _control(self, stream: str, control: Control) -> None:
         self.controls[stream] = self.controls.get(stream, 0) + 1
@@ -188,11 +216,12 @@ class Inputs:
             {stream: sorted(found) for stream, found in self._idle.items() if found},
             self._timeline.clock if self._timeline.clocked else START,
             self._met(),
+            {stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
         )
 
     def _met(self) -> dict[str, int]:
         """How far time had come where inputs meet, if it did not wait for one of them that rested, or had ended."""
-        if self._waits or self._idle:
+        if self._timeline.returns or self._waits or self._idle:
             return self._timeline.met(ended=True)
         # Where all have ended, a later run that has more input goes on from what they had told.
         return self._timeline.met(ended=False) if any(map(self.ended, self.entries)) else {}
@@ -214,8 +243,8 @@ class Inputs:
 
 
 def _patience(entries: Mapping[str, Entry]) -> dict[str, int]:
-    """The sources that may be idle, and after how many ms they are."""
-    sources = {stream: entry.source for stream, entry in entries.items()}
+    """The sources that tell their own time and may be idle, and after how many ms they are."""
+    sources = {stream: entry.source for stream, entry in entries.items() if entry.clock == "source"}
     return {stream: op.idle_after for stream, op in sources.items() if op is not None and op.idle_after is not None}
 
 

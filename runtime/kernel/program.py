@@ -74,7 +74,8 @@ class Position:
     watermark of each intermediate stream; in ms since epoch. `ended` are the producers of each that have told the end
     of this run, `idle` those to which nothing comes, or 0 for an idle source; `clock` is the processing time up to
     which all has fired, and `met` tells how far time had come where inputs meet of which some may be idle or at their
-    end, by operator.
+    end, by operator. `rested` tells how far the time of those that are idle has gone on; their other watermarks are
+    what their messages have told.
     """
 
     highs: dict[str, int] = field(default_factory=dict)
@@ -83,3 +84,4 @@ class Position:
     idle: dict[str, list[int]] = field(default_factory=dict)
     clock: int = START
     met: dict[str, int] = field(default_factory=dict)
+    rested: dict[str, dict[int, int]] = field(default_factory=dict)

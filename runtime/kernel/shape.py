@@ -56,7 +56,7 @@ class Shape:
         behind_state = any(self.lines[i].kind == "stateful" for line in self.lines for i in line.follows)
         # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
         at_once = any(self._tells_at_once(op) or lateness_of(op) for op in self.operators.values())
-        return behind_state or at_once or any(line.kind in ("held", "meeting") for line in self.lines)
+        return behind_state or at_once or any(line.kind == "held" or len(line.follows) > 1 for line in self.lines)
 
     def _tells_at_once(self, operator: ops.Operator) -> bool:
         if isinstance(operator, ops.TableOf | ops.JoinTables):
@@ -149,15 +149,16 @@ def _behind(operator: ops.Operator) -> int:
 
 
 def _draw_lines(shape: Shape) -> None:
-    def add(kind: LineKind, follows: tuple[int, ...], owner: str) -> int:
-        shape.lines.append(Line(kind, follows, owner))
+    def add(kind: LineKind, follows: tuple[int, ...], owner: str, *, returns: bool | None = None) -> int:
+        back = any(shape.lines[line].returns for line in follows) if returns is None else returns
+        shape.lines.append(Line(kind, follows, owner, returns=back))
         return len(shape.lines) - 1
 
     def out(id: str, line: int) -> int:
         return add("held", (line,), id) if id in shape.cells else line
 
     for stream in shape.entries:
-        shape.line_out[stream] = add("stream", (), stream)
+        shape.line_out[stream] = add("stream", (), stream, returns=_returns(shape, stream))
     held = {stream: out(stream, shape.line_out[stream]) for stream in shape.entries}
     by_writer = {entry.writer: held[stream] for stream, entry in shape.entries.items()}
     behind: dict[str, int] = dict(by_writer)
@@ -167,9 +168,12 @@ def _draw_lines(shape: Shape) -> None:
         if not lines:
             continue
         silent = shape.silent(id)
-        line = lines[0] if len(lines) == 1 or silent else add("meeting", tuple(lines), id)
+        # What has fired stays fired: in front of state time does not go back.
+        stays = operator.role == "both" and not silent and not by_clock(operator)
+        meets = len(lines) > 1 or (stays and shape.lines[lines[0]].returns)
+        line = lines[0] if silent or not meets else add("meeting", tuple(lines), id, returns=False if stays else None)
         if by_clock(operator):
-            line = add("clock", (line,), id)
+            line = add("clock", (line,), id, returns=False)
         shape.line_in[id] = line
         if silent:
             shape.line_out[id] = line
@@ -181,3 +185,10 @@ def _draw_lines(shape: Shape) -> None:
             shape.line_out[id] = shape.line_out[operator.inputs[0]]
         if not isinstance(operator, ops.Border):
             behind[id] = line
+
+
+def _returns(shape: Shape, stream: str) -> bool:
+    """Whether an input's time may go back: it may be idle, or what was idle may reach it."""
+    source = shape.entries[stream].source
+    sources = [source] if source else [op for op in shape.plan.pipeline.operators if isinstance(op, ops.Source)]
+    return any(op.idle_after is not None for op in sources)

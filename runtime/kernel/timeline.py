@@ -4,6 +4,9 @@ Each place has a line: the watermark up to which everything has passed it. A str
 behind a window it has come as far as the window has fired; behind asynchronous work, as far as the oldest message under
 way; where several meet, as far as the slowest of those that are not idle. What goes by processing time has a line that
 the clock tells.
+
+The time of an idle stream goes on with the clock. When messages come again, the line has the watermark that they give
+it: it goes back. So do the lines that follow it, but not those in front of state: what has fired stays fired.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,12 +21,13 @@ LineKind = Literal["stream", "clock", "held", "stateful", "meeting"]
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of a stage's plan: what kind, the lines it follows, the operator or stream it belongs to, and how far it
-    stays behind, in ms."""
+    stays behind, in ms. `returns` says that it goes back when something before it is idle no longer."""
 
     kind: LineKind
     follows: tuple[int, ...]
     owner: str
     behind: int = 0
+    returns: bool = False
 
 
 class Advances(Protocol):
@@ -75,6 +79,7 @@ class Timeline:
         self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
         self._rings: list[Callable[[int], None]] = []
         self.clocked = any(line.kind == "clock" for line in lines)
+        self.returns = any(line.returns for line in lines)
         moves: dict[LineKind, Callable[[int, Line], None]] = {
             "clock": self._tick,
             "held": self._hold,
@@ -101,16 +106,18 @@ class Timeline:
         return self.now[self._streams[name]]
 
     def set_stream(self, name: str, watermark: int, *, idle: bool | None = None) -> None:
-        """A stream's watermark is at least this, and it is idle or no longer so; let everything behind it follow."""
+        """A stream's watermark is this, and it is idle or no longer so; let everything behind it follow. It goes back
+        only where something is idle no longer."""
         index = self._streams[name]
-        changed = idle is not None and idle != self.idle[index]
+        before, changed = self.now[index], idle is not None and idle != self.idle[index]
+        back = watermark < before and before != END and self.lines[index].returns
         if idle is not None:
             self.idle[index] = idle
-        if watermark > self.now[index] or changed:
-            if watermark == END:  # what was told before is to be known
+        if watermark > before or changed or back:
+            if watermark == END or back:  # what was told before is to be known
                 self.catch_up()
-            self.set_now(index, watermark)
-            if changed or watermark >= self.wake[0]:
+            self._move(index, watermark)
+            if changed or back or watermark >= self.wake[0]:
                 self._follow()
             else:
                 self.follow()
@@ -142,6 +149,13 @@ class Timeline:
             if before != END:
                 self._told[index] = before
             self.now[index] = watermark
+
+    def _move(self, index: int, watermark: int) -> None:
+        """Set a line's watermark, which may be an earlier one if the line goes back; ends stay."""
+        if self.lines[index].returns and END not in (watermark, self.now[index]):
+            self.now[index] = watermark
+        else:
+            self.set_now(index, watermark)
 
     def firing(self, index: int, time: int) -> None:
         """A window is about to fire what was due at `time`: everything before has passed it. At the end of input time
@@ -185,7 +199,7 @@ class Timeline:
         floor = self._floor(line.owner)
         self.idle[index] = floor is None and self.idle[line.follows[0]]
         before = self.now[line.follows[0]]
-        self.set_now(index, before if floor is None else min(before, floor))
+        self._move(index, before if floor is None else min(before, floor))
 
     def _fire(self, index: int, line: Line) -> None:
         watermark = self.now[line.follows[0]]
@@ -200,7 +214,7 @@ class Timeline:
             watermark, self.idle[index] = self._slowest(line)
         else:
             watermark = min(self.now[other] for other in line.follows)
-        self.set_now(index, watermark)
+        self._move(index, watermark)
 
     def _slowest(self, line: Line) -> tuple[int, bool]:
         return slowest((self.now[other], self.idle[other]) for other in line.follows)
@@ -208,7 +222,7 @@ class Timeline:
     def met(self, *, ended: bool) -> dict[str, int]:
         """How far time has come where several lines meet, by operator, ends of input left out; where all of them have
         ended, only if `ended`."""
-        meeting = [(index, line.owner) for index, line in enumerate(self.lines) if line.kind == "meeting"]
+        meeting = [(index, line.owner) for index, line in enumerate(self.lines) if _keeps(line)]
         return {owner: self._last(index) for index, owner in meeting if ended or self.now[index] != END}
 
     def restore(
@@ -229,8 +243,13 @@ class Timeline:
                 self.now[index] = clock
             elif line.kind != "stream":
                 watermark, self.idle[index] = self._slowest(line)
-                kept = START if met is None or line.kind != "meeting" else met.get(line.owner, START)
+                kept = START if met is None or not _keeps(line) else met.get(line.owner, START)
                 self.now[index] = max(kept, _back(watermark, line.behind))
+
+
+def _keeps(line: Line) -> bool:
+    """Whether how far a line has come cannot be told from those that it follows."""
+    return line.kind == "meeting" and not line.returns
 
 
 def _back(watermark: int, behind: int) -> int:

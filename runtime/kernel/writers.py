@@ -69,7 +69,11 @@ def _watermark(compiler: "Compiler", part: Part, operator: Operator) -> str:
     line = compiler.shape.line_in[operator.id]
     if part.cell:
         return "cell.watermark" if compiler.shape.lines[line].kind == "held" else f"now[{line}]"
-    return part.watermark if line == part.line else f"now[{line}]"
+    if line == part.line:
+        return part.watermark
+    # A line that does not go back, behind one that does: it may lag behind, for it follows when it must.
+    behind = compiler.shape.lines[line].follows == (part.line,) and compiler.shape.lines[line].kind == "meeting"
+    return f"({part.watermark} if {part.watermark} > now[{line}] else now[{line}])" if behind else f"now[{line}]"
 
 
 def _keep(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:

@@ -25,6 +25,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     idle: dict[str, list[int]] = {}
     clock: int = START
     met: dict[str, int] = {}
+    rested: dict[str, dict[int, int]] = {}
     states: dict[str, StateSchema] = {}
 
     @property
@@ -35,7 +36,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     @property
     def position(self) -> Position:
         told = {stream: dict(told) for stream, told in self.producers.items()}
-        return Position(dict(self.highs), told, dict(self.ended), dict(self.idle), self.clock, dict(self.met))
+        rested = {stream: dict(found) for stream, found in self.rested.items()}
+        return Position(dict(self.highs), told, dict(self.ended), dict(self.idle), self.clock, dict(self.met), rested)
 
     def within(self, run: str) -> "Checkpoint":
         """The same, without what is known of another run."""

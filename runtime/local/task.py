@@ -279,6 +279,7 @@ class LocalTask:
             idle=position.idle,
             clock=position.clock,
             met=position.met,
+            rested=position.rested,
             states={**self._last.states, **self._states},
         )
         same = structs.replace(now, clock=self._last.clock) == self._last

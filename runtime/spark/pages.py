@@ -49,6 +49,7 @@ class Index(msgspec.Struct, array_like=True):
     clocks: dict[str, int] = {}
     met: dict[str, dict[str, int]] = {}
     heard: dict[str, dict[str, dict[int, int]]] = {}
+    rested: dict[str, dict[str, dict[int, int]]] = {}
     resets: dict[str, int] = {}
 
 

@@ -137,7 +137,8 @@ class _StageAtWork:
         idle, clock = dict(index.idle.get(stage, {})), index.clocks.get(stage, START)
         met = dict(index.met.get(stage, {}))
         expected = {stream: cargo.levels.producers[stream] for stream in self._stage.inputs}
-        position = Position(producers=told, idle=idle, clock=clock, met=met)
+        rested = {stream: dict(found) for stream, found in index.rested.get(stage, {}).items()}
+        position = Position(producers=told, idle=idle, clock=clock, met=met, rested=rested)
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
@@ -170,6 +171,7 @@ class _StageAtWork:
         index.producers[stage] = position.producers
         if self._levels.clocked:
             index.idle[stage], index.clocks[stage], index.met[stage] = position.idle, position.clock, position.met
+            index.rested[stage] = position.rested
 
     def _comes_later(self, stream: str) -> bool:
         return stream not in self._first
@@ -185,9 +187,9 @@ class _StageAtWork:
     def _rest(self, heard: Set[tuple[str, int]]) -> None:
         """Sources that were not heard of for long enough are idle, and their time goes on with the clock."""
         now, inputs = self._clock, self.task.inputs
-        kept, known_of = self._pages.index.heard.setdefault(self._stage.id, {}), self.task.position().producers
+        kept = self._pages.index.heard.setdefault(self._stage.id, {})
         for stream in self._stage.inputs:
-            since, told = kept.setdefault(stream, {}), known_of.get(stream, {})
+            since = kept.setdefault(stream, {})
             for producer, patience in enumerate(self._levels.patience[stream]):
                 if patience is None:
                     continue
@@ -195,9 +197,9 @@ class _StageAtWork:
                 if (stream, producer) in heard:
                     since[producer] = now
                 elif quiet >= patience:
-                    passed, known = quiet - quiet % patience, told.get(producer, START)
+                    passed = quiet - quiet % patience
                     since[producer] += passed
-                    inputs.tell(stream, producer, known if known == START else known + passed, idle=True)
+                    inputs.tell(stream, producer, inputs.gone_on(stream, producer, passed), idle=True)
 
     def _end(self) -> None:
         for stream in self._stage.inputs:

@@ -1,10 +1,11 @@
 """Inputs to which nothing comes hold no window back, judged by a model of what each partition has told."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
@@ -27,20 +28,25 @@ STEPS_WITH_CRASHES = st.lists(MESSAGES | st.integers(1, 150) | st.just("restart"
 
 @dataclass
 class Part:
-    """What is known of a partition or a stream: its latest time, when a message last came, and whether it is idle.
-    Without `patience` it never is."""
+    """What is known of a partition or a stream: the latest time of its messages, when one last came, whether it is idle,
+    and for how long its time has gone on then. Without `patience` it never is."""
 
     patience: int | None = PATIENCE
     high: int | None = None
     since: int = 0
     idle: bool = False
+    rested: int = 0
 
     def rest(self, now: int) -> None:
         steps = 0 if self.patience is None else (now - self.since) // self.patience
         if steps:
             self.idle, self.since = True, self.since + steps * PATIENCE
-            if self.high is not None:
-                self.high += steps * PATIENCE
+            self.rested += steps * PATIENCE
+
+    def take(self, time: int, now: int) -> None:
+        """A message has come: what counts again is what the messages tell."""
+        self.high = time if self.high is None else max(time, self.high)
+        self.since, self.idle, self.rested = now, False, 0
 
 
 @dataclass
@@ -69,14 +75,12 @@ class Model:
                 self.late += 1
             else:
                 self.open.setdefault(end, []).append(time)
-            part = self.parts[number]
-            part.high = time if part.high is None else max(part.high, time)
-            part.since, part.idle = self.now, False
+            self.parts[number].take(time, self.now)
         self.follow()
 
     def follow(self) -> None:
         busy = [part.high for part in self.parts if not part.idle]
-        rest = [part.high for part in self.parts if part.idle and part.high is not None]
+        rest = [part.high + part.rested for part in self.parts if part.idle and part.high is not None]
         least = None if None in busy else min((at for at in busy if at is not None), default=max(rest, default=None))
         if least is not None:
             self.watermark = max(self.watermark, least - BEHIND)
@@ -98,6 +102,40 @@ def behind_a_border() -> Pipeline:
     numbers = made.stream("numbers", value=int, idle_after=PATIENT, out_of_order=BEHIND_TIME)
     keyed = numbers.partition_by(lambda _: "all", id="together", key_type=str)
     keyed.window(WINDOW, collect(), id="windows").send_to("windows")
+    return made
+
+
+def behind_two_borders() -> Pipeline:
+    """The same, where a stage without state lies in between."""
+    made = Pipeline("idle")
+    numbers = made.stream("numbers", value=int, idle_after=PATIENT, out_of_order=BEHIND_TIME)
+    spread = numbers.partition_by(lambda time: f"{time % PARTS}", id="spread", key_type=str)
+    keyed = spread.map(abs).partition_by(lambda _: "all", id="together", key_type=str, value=int)
+    keyed.window(WINDOW, collect(), id="windows").send_to("windows")
+    return made
+
+
+def called_in_between() -> Pipeline:
+    """The same, where the stage in between makes calls."""
+    made = Pipeline("idle")
+    numbers = made.stream("numbers", value=int, idle_after=PATIENT, out_of_order=BEHIND_TIME)
+    spread = numbers.partition_by(lambda time: f"{time % PARTS}", id="spread", key_type=str)
+    called = spread.async_flat_map(_itself, id="call").partition_by(
+        lambda _: "all", id="together", key_type=str, value=int
+    )
+    called.window(WINDOW, collect(), id="windows").send_to("windows")
+    return made
+
+
+async def _itself(time: int) -> list[int]:
+    return [time]
+
+
+def keyed_by_its_source() -> Pipeline:
+    """Partitions of one source in front of a window. On Spark its messages meet there."""
+    made = Pipeline("idle")
+    numbers = made.stream("numbers", key=str, value=int, idle_after=PATIENT, out_of_order=BEHIND_TIME)
+    numbers.window(WINDOW, collect(), id="windows").send_to("windows")
     return made
 
 
@@ -141,9 +179,12 @@ def driven(driver: PipelineDriver, steps: Sequence[Step]) -> int:
     return late + driver.report().late.get("windows", 0)
 
 
-@given(STEPS_WITH_CRASHES)
-def test_idle_partitions_hold_nothing_back(steps: list[Step]) -> None:
-    with PipelineDriver(behind_a_border(), partitions=PARTS) as driver:
+@pytest.mark.parametrize("pipeline", [behind_a_border, behind_two_borders, called_in_between])
+@given(steps=STEPS_WITH_CRASHES)
+def test_idle_partitions_hold_nothing_back_until_they_are_back(
+    pipeline: Callable[[], Pipeline], steps: list[Step]
+) -> None:
+    with PipelineDriver(pipeline(), partitions=PARTS) as driver:
         _check(driver, steps, Model())
 
 
@@ -166,9 +207,19 @@ def _shown(driver: PipelineDriver) -> list[tuple[int, list[int]]]:
     return sorted((pane.value.window.end, sorted(pane.value.value)) for pane in driver.read("windows"))
 
 
-@given(STEPS)
-def test_spark_knows_the_same_partitions_to_be_idle(steps: list[Step]) -> None:
-    (query,) = queries(plan(behind_a_border(), partitions={"numbers": PARTS}))
+def test_a_partition_back_from_idle_counts_again_with_its_next_message() -> None:
+    """Behind a border, where time had not gone on without it."""
+    steps: list[Step] = [(0, 11), PATIENCE - 1, (1, 14), 1, (0, 16), (1, 40), (0, 17), (0, 18)]
+    with PipelineDriver(behind_a_border(), partitions=2) as driver:
+        late = driven(driver, steps)
+        driver.end()
+        assert (_shown(driver), late) == ([(20, [11, 14, 16, 17, 18]), (50, [40])], 0)
+
+
+@pytest.mark.parametrize("pipeline", [behind_a_border, behind_two_borders, keyed_by_its_source])
+@given(steps=STEPS)
+def test_spark_knows_the_same_partitions_to_be_idle(pipeline: Callable[[], Pipeline], steps: list[Step]) -> None:
+    (query,) = queries(plan(pipeline(), partitions={"numbers": PARTS}))
     offsets = [0] * PARTS
     model = Model()
     query.batch([], tick=True)
@@ -179,7 +230,7 @@ def test_spark_knows_the_same_partitions_to_be_idle(steps: list[Step]) -> None:
             query.batch([], tick=True)
         elif step != "restart":
             number, time = step
-            record = (None, b"%d" % time, time, ())
+            record = (b"all", b"%d" % time, time, ())
             query.batch([Batch("numbers", number, range(offsets[number], offsets[number] + 1), [record])])
             offsets[number] += 1
     assert sorted(_panes(query)) == sorted(model.panes)
