@@ -70,9 +70,10 @@ class _Classes:
 
     def _describe(self, info: Any) -> ClassSchema:
         required = [field.encode_name for field in info.fields if field.required]
-        # A field that may be left out when a value is written is not there in every value.
+        # A field that may be left out when a value is written is not there in every value. Of a dataclass that was
+        # read, msgspec leaves out what had the default.
         config = getattr(info.cls, "__struct_config__", None)
-        partly = type(info) is inspect.TypedDictType or (config is not None and config.omit_defaults)
+        partly = type(info) in _PARTLY or (config is not None and config.omit_defaults)
         return ClassSchema(
             form="array" if getattr(info, "array_like", type(info) is inspect.NamedTupleType) else "map",
             fields={field.encode_name: _schema(field.type, self) for field in info.fields},
@@ -125,6 +126,7 @@ def _class(info: Any, seen: _Classes) -> Schema:
     return {"class": seen.name(info)}
 
 
+_PARTLY = (inspect.TypedDictType, inspect.DataclassType)
 _DESCRIBED: Mapping[type, Callable[[Any, _Classes], Schema]] = {
     **dict.fromkeys((inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTupleType), _collection),
     inspect.CollectionType: _collection,

@@ -22,7 +22,7 @@ from .stamps import pack_stamp, stamped
 from .state import Bytes
 from .stateful import StatefulOperator
 from .table_bindings import TABLE_USERS, join_tables, table_of
-from .times import wrong_time
+from .times import START, wrong_time
 from .triggers import AT_ONCE, NEVER
 from .tumbling import TumblingOperator
 from .watched import WatchedOperator
@@ -137,11 +137,13 @@ def _window(
 ) -> StatefulOperator:
     flow = task.program.flows[operator.inputs[0]]
     line = task.program.shape.line_out[operator.id]
+    watermark = task.timeline.now[line]
     context = Context(
         id=operator.id,
         below=below,
         empty=empty,
-        watermark=task.timeline.now[line],
+        watermark=watermark,
+        forgotten=START if by_clock(operator) else task.lateness.forgotten(operator.id, operator.lateness, watermark),
         aggregate=operator.aggregate,
         state_type=operator.aggregate.state(plain(flow.value)),
         decode_key=key_serde(flow.key).decode,

@@ -34,7 +34,11 @@ class Inputs:
     ) -> None:
         self.entries = entries
         # What is known of an input that the pipeline no longer has is left out.
-        self.highs = {stream: high for stream, high in position.highs.items() if stream in entries}
+        self.highs = {
+            stream: high + self._shift(entries[stream], position.out_of_order)
+            for stream, high in position.highs.items()
+            if stream in entries
+        }
         self.controls: dict[str, int] = {}
         self.seen: dict[str, set[bytes]] = {stream: set() for stream in entries}
         self._timeline = timeline
@@ -48,6 +52,13 @@ class Inputs:
         self._waits = _patience(entries)
         self._quiet_since: dict[str, int] = {}
         timeline.restore(self._known(), self._resting(), position.clock, position.met)
+
+    @staticmethod
+    def _shift(entry: Entry, before: Mapping[str, int]) -> int:
+        """By how much `out_of_order` of a source has changed. Its watermark stays where it was until messages move it
+        on: time does not go back, nor past windows that have not fired."""
+        now = 0 if entry.source is None else entry.source.out_of_order
+        return now - before.get(entry.stream, now)
 
     def _idle_at(self, position: Position) -> dict[str, dict[int, int]]:
         """By stream the producers that were idle, 0 for a source, and how far the time of each had gone on. An older
@@ -217,6 +228,9 @@ class Inputs:
             self._timeline.clock if self._timeline.clocked else START,
             self._met(),
             {stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
+            out_of_order={
+                stream: entry.source.out_of_order for stream, entry in self.entries.items() if entry.source is not None
+            },
         )
 
     def _met(self) -> dict[str, int]:

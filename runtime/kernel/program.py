@@ -76,6 +76,9 @@ class Position:
     which all has fired, and `met` tells how far time had come where inputs meet of which some may be idle or at their
     end, by operator. `rested` tells how far the time of those that are idle has gone on; their other watermarks are
     what their messages have told.
+
+    `lateness` and `out_of_order` are those of windows, by operator, and of sources; in ms. `forgotten` tells of windows
+    whose lateness has grown since: up to which end they were forgotten by then.
     """
 
     highs: dict[str, int] = field(default_factory=dict)
@@ -85,3 +88,6 @@ class Position:
     clock: int = START
     met: dict[str, int] = field(default_factory=dict)
     rested: dict[str, dict[int, int]] = field(default_factory=dict)
+    lateness: dict[str, int] = field(default_factory=dict)
+    out_of_order: dict[str, int] = field(default_factory=dict)
+    forgotten: dict[str, int] = field(default_factory=dict)

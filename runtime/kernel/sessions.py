@@ -70,7 +70,7 @@ class SessionOperator:
         # A closure over locals: this runs for each message.
         gap, reach, fold = self._gap, self._gap + 1 + self._context.lateness, self._context.aggregate.add
         fresh, begin, join = self._keys.layer.fresh, self._begin, self._join
-        known = fresh.get
+        known, forgotten = fresh.get, self._context.forgotten - gap - 1
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
@@ -90,7 +90,7 @@ class SessionOperator:
                     if found is None:
                         fresh[key] = spans
                     return
-            elif not spans and timestamp + reach > watermark:
+            elif not spans and timestamp + reach > watermark and timestamp > forgotten:
                 begin(key, value, timestamp, watermark)
                 return
             join(key, spans, value, timestamp, headers, watermark)
@@ -117,13 +117,14 @@ class SessionOperator:
     ) -> None:
         gap = self._gap
         spans = self._staying(spans, self._fired)
-        if not spans and timestamp + gap + 1 + self._context.lateness > watermark:
+        forgotten = self._context.forgotten
+        if not spans and timestamp + gap + 1 + self._context.lateness > watermark and timestamp + gap + 1 > forgotten:
             self._begin(key, value, timestamp, watermark)
             return
         joined = [span for span in spans if span.first - gap <= timestamp <= span.last + gap]
         last = max(timestamp, joined[-1].last) if joined else timestamp
         end = last + gap + 1
-        if end + self._context.lateness <= watermark:
+        if end + self._context.lateness <= watermark or end <= forgotten:
             self._context.late(key, value, timestamp, headers)
             return
         timed = any(not span.fired for span in joined)

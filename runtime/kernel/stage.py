@@ -14,6 +14,7 @@ from .cells import Cell, Cells
 from .counting import taken_in
 from .failures import Failures, Where
 from .inputs import Accepts, Inputs
+from .lateness import Lateness
 from .pool import Gate, Pool, Sleep
 from .program import Position, Program
 from .stamps import unstamped
@@ -90,6 +91,7 @@ class StageTask:
         self.inputs = Inputs(shape.entries, self.timeline, position, producers or {}, accepts, opened)
         self._relief = relief
         self.run = run
+        self.lateness = Lateness(position)
         self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
 
     def _follow(self) -> None:
@@ -191,7 +193,9 @@ class StageTask:
 
     def position(self) -> Position:
         """How far time had come for the messages that have landed."""
-        return self.inputs.position(self.cells.floor, self.cells.landed)
+        position = self.inputs.position(self.cells.floor, self.cells.landed)
+        self.lateness.tell(position, self.timeline.now, self.program.shape.line_out)
+        return position
 
     @property
     def changed(self) -> int:

@@ -31,7 +31,7 @@ class TumblingOperator:
     def _add(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         # A closure over locals: this runs for each message.
         size, lateness, state, fold = self._size, self._lateness, self._state, self._context.aggregate.add
-        late, fire, at = self._context.late, self._fire, self._state.at
+        late, fire, at, forgotten = self._context.late, self._fire, self._state.at, self._context.forgotten
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             end = timestamp - timestamp % size + size
@@ -41,6 +41,9 @@ class TumblingOperator:
                 late(key, value, timestamp, headers)
                 return
             layer = at.get(end)
+            if layer is None and end <= forgotten:
+                late(key, value, timestamp, headers)
+                return
             fresh = layer.fresh if layer is not None else state.fresh(end)
             if end > watermark:
                 fresh[key] = fold(fresh[key], value)

@@ -72,8 +72,8 @@ class WatchedOperator:
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
         if key is None:
             raise keyless()
-        lateness = self._context.lateness
-        ends = [end for end in self._ends(timestamp) if end + lateness > watermark]
+        lateness, forgotten = self._context.lateness, self._context.forgotten
+        ends = [end for end in self._ends(timestamp) if end + lateness > watermark and end > forgotten]
         if not ends:
             self._context.late(key, value, timestamp, headers)
             return

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from ...dsl.aggregates import Aggregate
 from ...dsl.message import Headers, Pane, PaneKind, Window
 from .state import Bytes
+from .times import START
 
 Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
 """Hands a pane on: key bytes, pane, timestamp."""
@@ -28,8 +29,8 @@ class Context:
     `emit` hands a pane on; `fail` takes the error of one that has no value; `late` takes a message that came too late;
     `rouse(time)` asks for `advance` to be called when the watermark reaches `time`; `firing(time)` says that what is
     due at `time` is about to fire; `relieve()` that panes may be taken now, of which there may be many.
-    `watermark` is where it stood at the last commit: what was due by then has fired. `empty` says that nothing is kept
-    in `below`.
+    `watermark` is where it stood at the last commit: what was due by then has fired. `forgotten` is the end up to which
+    windows were forgotten under a smaller lateness. `empty` says that nothing is kept in `below`.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Context:
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
     relieve: Callable[[], None]
+    forgotten: int = START
 
     def in_pieces(self, items: Iterator[T]) -> Iterator[T]:
         """The same items; those who take what is made of them have their turn after each piece."""

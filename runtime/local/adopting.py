@@ -63,6 +63,9 @@ def _merged(
         producers=producers,
         clock=max((other.clock for other in others), default=START) if own.blank else own.clock,
         changelogs=_latest([other.changelogs for other in others], operators),
+        lateness=_latest([other.lateness for other in others], operators) | own.lateness,
+        out_of_order=_latest([other.out_of_order for other in others], inputs) | own.out_of_order,
+        forgotten=_latest([other.forgotten for other in others], operators),
         states={name: record for one in (*others, own) for name, record in one.states.items()},
     )
 

@@ -26,6 +26,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     clock: int = START
     met: dict[str, int] = {}
     rested: dict[str, dict[int, int]] = {}
+    lateness: dict[str, int] = {}
+    out_of_order: dict[str, int] = {}
+    forgotten: dict[str, int] = {}
     states: dict[str, StateSchema] = {}
 
     @property
@@ -37,7 +40,18 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     def position(self) -> Position:
         told = {stream: dict(told) for stream, told in self.producers.items()}
         rested = {stream: dict(found) for stream, found in self.rested.items()}
-        return Position(dict(self.highs), told, dict(self.ended), dict(self.idle), self.clock, dict(self.met), rested)
+        return Position(
+            highs=dict(self.highs),
+            producers=told,
+            ended=dict(self.ended),
+            idle=dict(self.idle),
+            clock=self.clock,
+            met=dict(self.met),
+            rested=rested,
+            lateness=self.lateness,
+            out_of_order=self.out_of_order,
+            forgotten=self.forgotten,
+        )
 
     def within(self, run: str) -> "Checkpoint":
         """The same, without what is known of another run."""

@@ -280,6 +280,9 @@ class LocalTask:
             clock=position.clock,
             met=position.met,
             rested=position.rested,
+            lateness=position.lateness,
+            out_of_order=position.out_of_order,
+            forgotten=position.forgotten,
             states={**self._last.states, **self._states},
         )
         same = structs.replace(now, clock=self._last.clock) == self._last

@@ -51,6 +51,8 @@ class Index(msgspec.Struct, array_like=True):
     heard: dict[str, dict[str, dict[int, int]]] = {}
     rested: dict[str, dict[str, dict[int, int]]] = {}
     resets: dict[str, int] = {}
+    lateness: dict[str, dict[str, int]] = {}
+    forgotten: dict[str, dict[str, int]] = {}
 
 
 _INDEX = b"\0index"

@@ -138,7 +138,15 @@ class _StageAtWork:
         met = dict(index.met.get(stage, {}))
         expected = {stream: cargo.levels.producers[stream] for stream in self._stage.inputs}
         rested = {stream: dict(found) for stream, found in index.rested.get(stage, {}).items()}
-        position = Position(producers=told, idle=idle, clock=clock, met=met, rested=rested)
+        position = Position(
+            producers=told,
+            idle=idle,
+            clock=clock,
+            met=met,
+            rested=rested,
+            lateness=index.lateness.get(stage, {}),
+            forgotten=index.forgotten.get(stage, {}),
+        )
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
@@ -169,6 +177,7 @@ class _StageAtWork:
     def _remember(self) -> None:
         index, stage, position = self._pages.index, self._stage.id, self.task.position()
         index.producers[stage] = position.producers
+        index.lateness[stage], index.forgotten[stage] = position.lateness, position.forgotten
         if self._levels.clocked:
             index.idle[stage], index.clocks[stage], index.met[stage] = position.idle, position.clock, position.met
             index.rested[stage] = position.rested

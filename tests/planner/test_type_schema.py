@@ -75,6 +75,7 @@ UNREADABLE: list[tuple[Any, Any]] = [
     (struct("A", ("x", int), forbid_unknown_fields=True), struct("A", ("x", int), ("y", int))),
     (struct("A", ("x", int), ("y", int)), struct("A", ("x", int), ("y", int, 0), omit_defaults=True)),
     (Wholly, Partly),
+    (struct("Visit", ("pages", list[str]), ("first", int)), Visit),
     (Pane[str, int], Pane[str, float]),
 ]
 

@@ -28,8 +28,8 @@ STEPS_WITH_CRASHES = st.lists(MESSAGES | st.integers(1, 150) | st.just("restart"
 
 @dataclass
 class Part:
-    """What is known of a partition or a stream: the latest time of its messages, when one last came, whether it is idle,
-    and for how long its time has gone on then. Without `patience` it never is."""
+    """What is known of a partition or a stream: the latest time of its messages, when one last came, whether it is
+    idle, and for how long its time has gone on then. Without `patience` it never is."""
 
     patience: int | None = PATIENCE
     high: int | None = None

@@ -1,0 +1,233 @@
+"""What may change of a pipeline whose state is kept: a row of the guide on upgrades each, on both engines."""
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    KeyedStream,
+    ListState,
+    Message,
+    Pipeline,
+    ValueState,
+    after_count,
+    collect,
+    count,
+    repeat,
+    session,
+    tumbling,
+)
+from fluvial.dsl.message import Record
+from fluvial.planner import plan
+from fluvial.runtime import Progress, run
+from fluvial.runtime.systems import LogSystem
+from fluvial.runtime.systems.contract import Batch
+from several import at_each_turn
+from spark_in_process import Query, queries
+from targets import contents, write
+
+Keyed = KeyedStream[str, Any]
+Outputs = list[Any]
+"""The values that came, in their order."""
+
+
+def ms(number: int) -> timedelta:
+    return timedelta(milliseconds=number)
+
+
+def of(build: Callable[[Keyed], KeyedStream[str, Any]], value: Any = int, **source: Any) -> Pipeline:
+    """A pipeline on one keyed stream."""
+    pipeline = Pipeline("p")
+    keyed: Keyed = pipeline.stream("in", key=str, value=value, **source)
+    build(keyed).send_to("out")
+    return pipeline
+
+
+def counting(window: Any = None, **options: Any) -> Pipeline:
+    """Says how many messages each window has."""
+    source = {name: options.pop(name) for name in ("out_of_order",) if name in options}
+    assigner = tumbling(ms(10)) if window is None else window
+    return of(lambda keyed: keyed.window(assigner, count(), id="w", **options).map(lambda pane: pane.value), **source)
+
+
+@dataclass
+class Item:
+    name: str
+
+
+@dataclass
+class PricedItem:
+    name: str
+    price: int = 0
+    tags: list[str] = field(default_factory=list)
+
+
+def collecting(kind: Any) -> Pipeline:
+    return of(
+        lambda keyed: keyed.window(tumbling(ms(10)), collect(), id="w").map(lambda pane: list(map(repr, pane.value))),
+        kind,
+    )
+
+
+def process(states: Callable[[], dict[str, Any]]) -> Pipeline:
+    """Counts in the state `seen`."""
+
+    def on_message(self: Any, _: Message[int], __: Context[str]) -> Iterable[int]:
+        self.seen.value += 1
+        yield self.seen.value
+
+    kind: Any = type("Count", (KeyedProcessor,), {**states(), "on_message": on_message})
+    return of(lambda keyed: keyed.process(kind(), id="c"))
+
+
+def seen(ttl: int | None = None) -> dict[str, Any]:
+    return {"seen": ValueState(int, 0, ttl=None if ttl is None else ms(ttl))}
+
+
+def two_windows() -> Pipeline:
+    pipeline = counting()
+    keyed: Keyed = KeyedStream(pipeline, "stream-1")
+    keyed.window(tumbling(ms(100)), count(), id="more").send_to("more")
+    return pipeline
+
+
+@dataclass(frozen=True)
+class Row:
+    """Messages at `first` times go through one pipeline, those at `then` through the other, which emits `expected`
+    until its input ends. Messages are `values` if they are given."""
+
+    id: str
+    before: Callable[[], Pipeline]
+    after: Callable[[], Pipeline]
+    first: list[int]
+    then: list[int]
+    expected: Outputs
+    values: list[Any] | None = None
+
+
+ROWS = [
+    Row("lateness, longer", counting, lambda: counting(lateness=ms(50)), [1, 12], [13, 25, 14], [2, 3, 1]),
+    # The window [0, 10) was forgotten when it fired: what comes for it now is late.
+    Row("lateness, longer, for what is forgotten", counting, lambda: counting(lateness=ms(50)), [1, 12], [2, 13], [2]),
+    Row(
+        "lateness, longer, for sessions that are forgotten",
+        lambda: counting(session(ms(5))),
+        lambda: counting(session(ms(5)), lateness=ms(500)),
+        [1, 50],
+        [2, 51],
+        [2],
+    ),
+    Row(
+        "lateness, longer, for windows with triggers that are forgotten",
+        lambda: counting(trigger=repeat(after_count(9))),
+        lambda: counting(trigger=repeat(after_count(9)), lateness=ms(500)),
+        [1, 50],
+        [2, 51],
+        [2],
+    ),
+    Row("lateness, shorter", lambda: counting(lateness=ms(50)), counting, [1, 12], [2, 13], [2]),
+    # Time does not go back: the window [0, 10) has fired.
+    Row("out_of_order, longer", counting, lambda: counting(out_of_order=ms(30)), [1, 12], [2, 13, 50], [2, 1]),
+    Row("out_of_order, shorter", lambda: counting(out_of_order=ms(30)), counting, [1, 12], [13, 50], [1, 2, 1]),
+    Row(
+        "the count of a trigger",
+        lambda: counting(trigger=repeat(after_count(3))),
+        lambda: counting(trigger=repeat(after_count(4))),
+        [1, 2],
+        [3, 4, 5],
+        [4, 5],
+    ),
+    Row("ttl, longer", lambda: process(lambda: seen(10)), lambda: process(lambda: seen(100)), [1, 2], [30], [3]),
+    Row("ttl, shorter", lambda: process(lambda: seen(100)), lambda: process(lambda: seen(10)), [1, 2], [30], [1]),
+    Row(
+        "a state more",
+        lambda: process(seen),
+        lambda: process(lambda: {**seen(), "more": ListState(str)}),
+        [1, 2],
+        [3],
+        [3],
+    ),
+    Row(
+        "a state less",
+        lambda: process(lambda: {**seen(), "more": ListState(str)}),
+        lambda: process(seen),
+        [1, 2],
+        [3],
+        [3],
+    ),
+    Row(
+        "a field with a default",
+        lambda: collecting(Item),
+        lambda: collecting(PricedItem),
+        [1],
+        [2],
+        [["PricedItem(name='tea', price=0, tags=[])", "PricedItem(name='milk', price=0, tags=[])"]],
+        [{"name": "tea"}, {"name": "milk"}],
+    ),
+    Row(
+        "a field less",
+        lambda: collecting(PricedItem),
+        lambda: collecting(Item),
+        [1],
+        [2],
+        [["Item(name='tea')", "Item(name='milk')"]],
+        [{"name": "tea", "price": 3}, {"name": "milk"}],
+    ),
+    Row("an operator more", counting, two_windows, [1, 2], [3], [3]),
+    Row("an operator less", two_windows, counting, [1, 2], [3], [3]),
+]
+
+
+def records(row: Row, times: list[int], skip: int = 0) -> list[Record]:
+    values = row.values or [1] * (len(row.first) + len(row.then))
+    return [(b"k", msgspec.json.encode(values[skip + number]), time, ()) for number, time in enumerate(times)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_on_the_local_engine(row: Row, tmp_path: Path) -> None:
+    system = LogSystem(tmp_path, fsync=False)
+    system.admin().create("in", 1)
+    stopped: list[Progress] = []
+
+    def stop_once_all_is_read(progress: Progress) -> None:
+        if progress.lag == 0 and not stopped:
+            stopped.append(progress)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    write(system, {"in": [records(row, row.first)]})
+    with at_each_turn():
+        run(row.before(), system=system, until="stopped", progress=stop_once_all_is_read)
+    emitted = len(contents(system, "out"))
+    write(system, {"in": [records(row, row.then, len(row.first))]})
+    run(row.after(), system=system, until="end")
+    assert [msgspec.json.decode(record[1] or b"") for record in contents(system, "out")][emitted:] == row.expected
+
+
+def planned(pipeline: Pipeline) -> Query:
+    """The only query of a pipeline."""
+    (query,) = queries(plan(pipeline))
+    return query
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_on_spark(row: Row) -> None:
+    """In this process, a message a batch: what comes in one batch is in time together."""
+    first, then = planned(row.before()), planned(row.after())
+    times = [*row.first, *row.then]
+    then.state = first.state
+    for number, record in enumerate(records(row, times)):
+        query = first if number < len(row.first) else then
+        query.batch([Batch("in", 0, range(number, number + 1), [record])])
+    then.batch([], end=True)
+    assert [msgspec.json.decode(message.value or b"") for message in then.written["out"]] == row.expected
