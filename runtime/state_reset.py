@@ -39,6 +39,8 @@ def reset(
     Returns what is removed, step by step. Raises SystemProblem where the pipeline runs, UsageError for an operator of
     which no state is kept, UnsupportedError in memory, where a new system is as good.
 
+    >>> from tempfile import mkdtemp
+    >>> from fluvial.runtime import run
     >>> streams = open_system("log:" + mkdtemp())
     >>> streams.admin().create("clicks", 1)
     >>> pipeline = Pipeline("busy")
