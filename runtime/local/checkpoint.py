@@ -13,7 +13,8 @@ VERSION = 1
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """Where a task stands: for each input stream the offset before which every message has landed, how far event time
     and the clock had come (see `Position`), and, by operator, where the changelog of its state ended and what gives
-    its state a meaning. Which producers have `ended` is known of one `run` alone."""
+    its state a meaning. Which producers have `ended` is known of one `run` alone. `atomic` says that the changelogs
+    hold nothing beyond it: it was written with them in one transaction."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -30,6 +31,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     out_of_order: dict[str, int] = {}
     forgotten: dict[str, int] = {}
     states: dict[str, StateSchema] = {}
+    atomic: bool = False
 
     @property
     def blank(self) -> bool:

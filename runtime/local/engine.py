@@ -81,7 +81,7 @@ def run(
 
 
 def _open_early(system: System, settings: Settings, stack: ExitStack) -> Sender | None:
-    """The sender of a container that needs no transactional id: it gets ready while the container takes its place."""
+    """The sender of outputs that are no part of a transaction: it gets ready while the container takes its place."""
     if not isinstance(system, SendingSystem) or settings.guarantee == "exactly_once":
         return None
     sender = system.sender()
@@ -99,17 +99,15 @@ def open_commits(
     restoring: Restoring = nobody,
     opened: Sender | None = None,
 ) -> Commits:
-    """How tasks commit to a system; `stack` closes what it writes through."""
+    """How tasks commit to a system; `stack` closes what it writes through. `opened` sends outputs before a commit."""
     if isinstance(system, SendingSystem):
         make_changelogs(plan, admin)
-        exactly_once = settings.guarantee == "exactly_once"
         for id in member.fenced:
             system.sender(id).close()
-        sender = opened
-        if sender is None:
-            sender = system.sender(member.transactional_id if exactly_once else None, longest=_longest(plan, settings))
-            stack.callback(sender.close)
-        return SentCommits(plan.name, system, sender, exactly_once=exactly_once, restoring=restoring)
+        longest = _longest(plan, settings) if opened is None else timedelta(0)
+        sender = system.sender(member.transactional_id, longest=longest)
+        stack.callback(sender.close)
+        return SentCommits(plan.name, system, sender, outputs=opened, restoring=restoring)
     producer = cast("PublishingSystem", system).producer()
     stack.callback(producer.close)
     return PublishedCommits(plan.name, producer, alone=member.containers == 1)

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
-from ...dsl.message import Record
 from ...planner.names import checkpoints as checkpoints_of
 from ..kernel.state import Change
 from ..systems.contract import Sender, SendingSystem, StreamPartition
@@ -44,11 +43,13 @@ class SentOutbox:
 
 
 class SentCommits:
-    """Outputs and changelogs are sent first, and safe before the state is written with the offsets that it belongs to;
-    the checkpoint comes last. A crash in between repeats outputs, and loses nothing.
+    """Changelogs and checkpoints are one transaction of the container's transactional id, and the stores are written
+    after it: a store may be behind its checkpoint, and catches up from the changelog (ADR 0018).
 
-    With `exactly_once` all of it, the checkpoints too, is one transaction of the container, and only then the stores
-    are written: a store may be behind its checkpoint, and catches up from the changelog.
+    A process that was replaced has lost its id: what it still sends to changelogs and checkpoints is refused.
+
+    Under `exactly_once` outputs are part of that transaction. Under `at_least_once` they are sent before it, through
+    `outputs`, and are safe before it commits: a crash in between repeats outputs, and loses nothing.
     """
 
     early = True
@@ -59,11 +60,13 @@ class SentCommits:
         system: SendingSystem,
         sender: Sender,
         *,
-        exactly_once: bool,
+        outputs: Sender | None = None,
         restoring: Restoring = nobody,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.together = exactly_once
+        """`sender` has the container's transactional id. Without `outputs` the guarantee is `exactly_once`."""
+        self.together = outputs is None
+        self._outputs = sender if outputs is None else outputs
         self._pipeline = pipeline
         self._stream = checkpoints_of(pipeline)
         self._system = system
@@ -72,7 +75,7 @@ class SentCommits:
         self._restoring = restoring
         self._passed: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
-        if exactly_once:
+        if self.together:
             sender.begin()
 
     # Going on.
@@ -86,38 +89,26 @@ class SentCommits:
         beyond: list[Span] = []
         for home in stateful:
             own = self._own(home, _origin(home, logs), found[home.name])
-            found[home.name] = _later(own, found[home.name], exactly_once=self.together)
             for operator, stream in home.changelogs.items():
                 span = _behind(home, operator, logs[stream], own, found[home.name])
                 behind.append(span)
-                beyond.append(Span(home.store, operator, span.place, span.end, logs[stream].ends[home.number]))
+                if not found[home.name].atomic:
+                    beyond.append(Span(home.store, operator, span.place, span.end, logs[stream].ends[home.number]))
         self._restore(behind)
         for home in stateful:
             data = checkpoints.encode(found[home.name])
             home.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(home, logs)), self._used()])
         if not self.together:
-            repaired = self._repair(beyond)
-            for home in stateful:
-                found[home.name] = _with_ends(found[home.name], home, repaired)
-            self._catch_up({home.name: found[home.name] for home in stateful}, kept)
+            found.update(self._repair(beyond, stateful, found))
         return found
-
-    def _catch_up(self, found: Mapping[str, Checkpoint], kept: Mapping[str, Checkpoint]) -> None:
-        """Write the checkpoints of stores that know better: should a store be lost, what it has read may be gone."""
-        news = {name: now for name, now in found.items() if not now.blank and now != kept.get(name)}
-        if news:
-            self._send_checkpoints(
-                [(name.encode(), checkpoints.encode(now), self._now(), ()) for name, now in news.items()]
-            )
-            self._sender.flush()
 
     def _own(self, home: Home, origin: bytes, kept: Checkpoint) -> Checkpoint:
         """The checkpoint in the store; blank for a store that is of no use, which is emptied."""
         data = home.store.get(META, CHECKPOINT)
         good = data is not None and home.store.get(META, _ORIGIN) == origin and not kept.blank and self._is_fresh(home)
         own = checkpoints.decode(data, home.name) if good and data is not None else Checkpoint()
-        if self.together and _ahead(own, kept):
-            own = Checkpoint()  # of a transaction that did not come to pass
+        if _ahead(own, kept):
+            own = Checkpoint()  # of a commit that did not come to pass
         if own.blank:
             home.store.clear()
         return own
@@ -144,43 +135,49 @@ class SentCommits:
             left -= passed
             self._restoring(restored, left)
 
-        with closing(self._system.consumer()) as consumer:
+        with closing(self._system.consumer(committed=True)) as consumer:
             replay(consumer, spans, told)
 
-    def _repair(self, beyond: Sequence[Span]) -> dict[StreamPartition, int]:
-        """Undo, in changelogs, changes whose commit did not come to pass; gives the ends of those that had any."""
+    def _repair(
+        self, beyond: Sequence[Span], homes: Sequence[Home], found: Mapping[str, Checkpoint]
+    ) -> dict[str, Checkpoint]:
+        """Undo, in changelogs, changes whose commit did not come to pass; gives the checkpoints of the tasks.
+
+        Only versions whose commits were no transactions have left such changes, and whoever reset the checkpoints.
+        """
         spans = [span for span in beyond if span.start < span.end]
         if not spans:
             return {}
-        with closing(self._system.consumer()) as consumer:
+        self._sender.begin()
+        with closing(self._system.consumer(committed=True)) as consumer:
             for (stream, partition), made in present(consumer, spans, self._now()):
                 self._sender.send(stream, partition, made)
         self._sender.flush()
-        return self._sender.ends([span.place for span in spans])
+        ends = self._sender.ends([span.place for span in spans])
+        repaired = {home.name: replace(_with_ends(found[home.name], home, ends), atomic=True) for home in homes}
+        self._send_checkpoints({name: now for name, now in repaired.items() if not now.blank})
+        self._sender.commit()
+        return repaired
 
     # Committing.
 
     def outbox(self) -> SentOutbox:
-        return SentOutbox(self._sender)
+        return SentOutbox(self._outputs)
 
     def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
         changes = {task.name: list(task.work.changes()) for task, _ in ready if task.stateful}
+        if not self.together:
+            self._outputs.flush()
+            self._sender.begin()
         places = [place for task, _ in ready for place in self._log(task, changes.get(task.name, []))]
         self._sender.flush()
         ends = self._sender.ends(places) if places else {}
-        done = [(task, _with_ends(now, task, ends)) for task, now in ready]
-        data = {task.name: checkpoints.encode(now) for task, now in done}
-        told: list[Record] = [(task.encode(), kept, self._now(), ()) for task, kept in data.items()]
-        tasks = [task for task, _ in done]
+        done = [(task, replace(_with_ends(now, task, ends), atomic=True)) for task, now in ready]
+        data = self._send_checkpoints({task.name: now for task, now in done})
+        self._sender.commit()
+        self._keep([task for task, _ in done], data, changes)
         if self.together:
-            self._send_checkpoints(told)
-            self._sender.commit()
-            self._keep(tasks, data, changes)
             self._sender.begin()
-        else:
-            self._keep(tasks, data, changes)
-            self._send_checkpoints(told)
-            self._sender.flush()
         for task, now in done:
             task.committed(now, task.outbox)
         self._note(done)
@@ -208,8 +205,11 @@ class SentCommits:
             if task.stateful:
                 task.keep(changes[task.name], [(META, CHECKPOINT, data[task.name]), self._used()])
 
-    def _send_checkpoints(self, told: Sequence[Record]) -> None:
-        self._sender.send(self._stream, 0, told)
+    def _send_checkpoints(self, tasks: Mapping[str, Checkpoint]) -> dict[str, bytes]:
+        """Send the checkpoints of tasks, by name; gives their bytes."""
+        data = {name: checkpoints.encode(now) for name, now in tasks.items()}
+        self._sender.send(self._stream, 0, [(name.encode(), kept, self._now(), ()) for name, kept in data.items()])
+        return data
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -228,11 +228,6 @@ def _with_ends(known: Checkpoint, of: "Home | LocalTask", ends: Mapping[StreamPa
 def _origin(home: Home, logs: Mapping[str, Log]) -> bytes:
     """Which changelogs a store is a copy of: one that was deleted and made anew is another."""
     return json.encode({operator: logs[stream].identity for operator, stream in home.changelogs.items()})
-
-
-def _later(own: Checkpoint, kept: Checkpoint, *, exactly_once: bool) -> Checkpoint:
-    """Where to go on: a store is written before its checkpoint is, so it may know better."""
-    return own if not exactly_once and not own.blank and not _ahead(kept, own) else kept
 
 
 def _ahead(one: Checkpoint, other: Checkpoint) -> bool:

@@ -284,6 +284,7 @@ class LocalTask:
             out_of_order=position.out_of_order,
             forgotten=position.forgotten,
             states={**self._last.states, **self._states},
+            atomic=self._last.atomic,
         )
         same = structs.replace(now, clock=self._last.clock) == self._last
         if same and not told and not self._router.unflushed and not self.work.changed:

@@ -263,6 +263,11 @@ class SendingSystem(System, Protocol):
 
     def admin(self) -> SendingAdmin: ...
 
+    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> Consumer:
+        """With `committed` it gives no record of a transaction that was not committed, whatever the user's settings
+        say."""
+        ...
+
     def sender(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
     ) -> Sender:

@@ -170,6 +170,12 @@ class Run:
         return self._output.read_text()
 
 
+def wait_until_stopped(run: Run) -> None:
+    """Return once a run has stopped itself, as its order wants."""
+    os.waitid(os.P_PID, run.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert run.process.poll() is None, run.errors
+
+
 @contextmanager
 def stage(broker: Broker, pipeline: str, guarantee: Guarantee) -> Iterator[Stage]:
     """A stage on which nothing has happened; in the end no run is left."""

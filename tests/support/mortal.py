@@ -82,8 +82,8 @@ class Sipping(Namespace):
 
     batch: int
 
-    def consumer(self, *, max_records: int = 10_000) -> NamedConsumer:
-        return super().consumer(max_records=min(self.batch, max_records))
+    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> NamedConsumer:
+        return super().consumer(max_records=min(self.batch, max_records), committed=committed)
 
 
 # Pipelines.
@@ -188,7 +188,7 @@ _ROWS: tuple[tuple[str, Any, str, str, str], ...] = (
     ("processing", LocalTask, "_process", "after", ALL),
     ("processing", KafkaSender, "send", "before after", ALL),
     ("commit", KafkaSender, "flush", "before after", ALL),
-    ("commit", KafkaSender, "commit", "before after", "sessions lookups exactly_once"),
+    ("commit", KafkaSender, "commit", "before after", ALL),
     ("commit", SentCommits, "_log", "before after", STATEFUL),
     ("commit", SentCommits, "_send_checkpoints", "before after", ALL),
     ("commit", LocalTask, "committed", "after", ALL),

@@ -33,8 +33,8 @@ class Namespace:
     def admin(self) -> "NamedAdmin":
         return NamedAdmin(self.system.admin(), self.prefix)
 
-    def consumer(self, *, max_records: int = 10_000) -> "NamedConsumer":
-        return NamedConsumer(self.system.consumer(max_records=max_records), self.prefix)
+    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> "NamedConsumer":
+        return NamedConsumer(self.system.consumer(max_records=max_records, committed=committed), self.prefix)
 
     def producer(self) -> "NamedProducer":
         return NamedProducer(self.system.producer(), self.prefix)

@@ -78,7 +78,8 @@ class SendingSystem(MemorySystem):
     def producer(self) -> "CheckpointProducer":
         return CheckpointProducer(self._memory)
 
-    def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
+    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> MemoryConsumer:
+        del committed
         return TrimmedConsumer(self, min(max_records, self.batch))
 
     def sender(

@@ -69,7 +69,7 @@ class KafkaAdmin:
             return {}
         (start,), (end,) = self.starts(stream), self.ends(stream)
         found: dict[str, bytes] = {}
-        consumer = KafkaConsumer(self._cluster, max_records=10_000)
+        consumer = KafkaConsumer(self._cluster, max_records=10_000, committed=True)
         try:
             consumer.assign({(stream, 0): start})
             while start < end:

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from ..contract import Batch, StreamPartition
 from ..problems import outside, unknown_stream
-from .clients import Watch, consumer_client
+from .clients import Watch, consumer_client, seeing_committed
 from .cluster import Cluster
 from .lanes import MOST_HELD, Lane
 from .problems import GONE, TRANSIENT, out_of_reach, refused
@@ -32,7 +32,10 @@ class KafkaConsumer:
     What has come of a partition that is not wanted waits here, up to a bound; then its fetching is paused.
     """
 
-    def __init__(self, cluster: Cluster, *, max_records: int, most_held: int = MOST_HELD) -> None:
+    def __init__(
+        self, cluster: Cluster, *, max_records: int, most_held: int = MOST_HELD, committed: bool = False
+    ) -> None:
+        self._make = seeing_committed if committed else consumer_client
         self._settings = cluster.settings
         self._count = min(max_records, MOST_AT_ONCE)
         self._most_held = most_held
@@ -60,7 +63,7 @@ class KafkaConsumer:
         self._stream = streams.pop() if len(streams) == 1 else None
         self._next_look = time.monotonic() + _LOOK_AFTER
         if self._client is None:
-            self._client = consumer_client(self._settings, self._watch)
+            self._client = self._make(self._settings, self._watch)
         self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:

@@ -80,9 +80,10 @@ class KafkaSystem:
         """Makes and measures topics."""
         return KafkaAdmin(self._cluster)
 
-    def consumer(self, *, max_records: int = 10_000) -> KafkaConsumer:
-        """Reads topics; `max_records` bounds a batch, in messages, as 1,000 does."""
-        return KafkaConsumer(self._cluster, max_records=max_records)
+    def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> KafkaConsumer:
+        """Reads topics; `max_records` bounds a batch, in messages, as 1,000 does. With `committed` it gives no record
+        of a transaction that was not committed, also where `isolation.level` is `read_uncommitted`."""
+        return KafkaConsumer(self._cluster, max_records=max_records, committed=committed)
 
     def producer(self) -> KafkaProducer:
         """Writes in transactions, for tools: what is staged is held in memory."""

@@ -1,6 +1,7 @@
 """Which store a task goes on with, where state has changelogs."""
 
 import pytest
+from msgspec.structs import replace
 
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
@@ -30,6 +31,11 @@ def system() -> SendingSystem:
     return made
 
 
+def commits_of(system: SendingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> SentCommits:
+    outputs = None if exactly_once else system.sender()
+    return SentCommits("p", system, system.sender("p"), outputs=outputs, clock=lambda: seconds)
+
+
 def resumed(
     system: SendingSystem,
     store: MemoryStore,
@@ -38,14 +44,17 @@ def resumed(
     seconds: float = NOW,
     exactly_once: bool = False,
 ) -> Checkpoint:
-    id = "p" if exactly_once else None
-    commits = SentCommits("p", system, system.sender(id), exactly_once=exactly_once, clock=lambda: seconds)
+    commits = commits_of(system, exactly_once=exactly_once, seconds=seconds)
     home = Home("in/0", "in", 0, store, {"count": LOG})
     return commits.resume([home], {} if kept is None else {"in/0": kept})["in/0"]
 
 
 def at(changelog: int, offset: int = 5) -> Checkpoint:
     return Checkpoint(offsets={"in": offset}, changelogs={"count": changelog})
+
+
+def atomic(changelog: int) -> Checkpoint:
+    return replace(at(changelog), atomic=True)
 
 
 def state(store: MemoryStore) -> dict[bytes, bytes]:
@@ -61,7 +70,8 @@ def test_a_lost_store_is_restored_up_to_the_checkpoint_and_what_lies_behind_is_u
     store = MemoryStore()
     found = resumed(system, store, at(3))
     assert state(store) == {b"k2": b"2"}
-    assert found == at(5)
+    assert found == replace(at(5), atomic=True)
+    assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == found
     consumer = system.consumer()
     consumer.assign({(LOG, 0): 4})
     assert [record[:2] for record in consumer.poll()[0].records] == [(b"k3", None)]
@@ -101,25 +111,18 @@ def test_a_store_without_a_checkpoint_is_emptied(system: SendingSystem) -> None:
     assert state(store) == {}
 
 
-def test_a_store_that_is_ahead_of_its_checkpoint_knows_better(system: SendingSystem) -> None:
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_what_a_store_has_beyond_its_checkpoint_never_was(system: SendingSystem, exactly_once: bool) -> None:
     store = MemoryStore()
-    resumed(system, store, at(3, offset=7))
-    found = resumed(system, store, at(2, offset=5))
-    assert (found.offsets, state(store)) == ({"in": 7}, {b"k2": b"2"})
+    resumed(system, store, at(3, offset=7), exactly_once=exactly_once)
+    found = resumed(system, store, atomic(1), exactly_once=exactly_once)
+    assert (found, state(store)) == (atomic(1), {b"k1": b"1"})
 
 
-def test_a_store_that_knows_better_tells_it_before_what_it_has_read_is_removed(system: SendingSystem) -> None:
-    store = MemoryStore()
-    resumed(system, store, at(3, offset=7))
-    found = resumed(system, store, at(2, offset=5))
-    assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == found
-
-
-def test_under_exactly_once_what_a_store_has_beyond_its_checkpoint_never_was(system: SendingSystem) -> None:
-    store = MemoryStore()
-    resumed(system, store, at(3, offset=7), exactly_once=True)
-    found = resumed(system, store, at(1, offset=5), exactly_once=True)
-    assert (found, state(store)) == (at(1), {b"k1": b"1"})
+def test_beyond_a_checkpoint_that_was_written_in_one_transaction_nothing_is_undone(system: SendingSystem) -> None:
+    ends = system.admin().ends(LOG)
+    assert resumed(system, MemoryStore(), atomic(3)) == atomic(3)
+    assert system.admin().ends(LOG) == ends
 
 
 def test_a_changelog_that_ends_too_soon_is_told(system: SendingSystem) -> None:
