@@ -6,6 +6,7 @@ from ...dsl.pipeline import Pipeline
 from ...planner.assignment import stages_of, tasks_of
 from ...planner.settings import Settings
 from ..display import plural
+from ..exhausted import exhaustion_explained
 from ..local.child import Order
 from ..local.membership import begin_run
 from ..local.supervisor import supervise
@@ -37,7 +38,8 @@ def run_containers(
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
-    run = begin_run(plan, system, containers, until)
+    with exhaustion_explained():
+        run = begin_run(plan, system, containers, until)
     orders = [
         Order(
             target=target,

@@ -13,6 +13,7 @@ from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.processing import Timer
 from ...dsl.serde import type_name
+from ..exhausted import exhausted, remedy_for
 from .text import FILE_PREFIX, operator_at
 
 ERROR_HEADER = "fluvial-error"
@@ -68,6 +69,9 @@ class Failures:
         # A store that fails is no failure of the message: another one would meet it too.
         if isinstance(error, MessageError | SystemProblem):
             raise error
+        # Neither is a disk that is full: under skip(), all messages would be lost until there is room again.
+        if isinstance(error, OSError) and remedy_for(error):
+            raise exhausted(error, f"what was written for {what}") from error
         operator = self.pipeline.operator(id) if id is not None else self.pipeline.operators[0]
         action = self.pipeline.on_error.action
         if action == "fail":

@@ -14,6 +14,7 @@ from ...dsl.operators import AsyncFlatMap
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..exhausted import exhaustion_explained
 from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
@@ -51,7 +52,7 @@ def run(
     Signals are heeded if this is the main thread; `spark` is not for this engine.
     """
     del spark
-    with ExitStack() as stack:
+    with exhaustion_explained(), ExitStack() as stack:
         admin = system.admin()
         refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)))
         make_streams(plan, admin)

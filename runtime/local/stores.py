@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -9,8 +10,12 @@ from weakref import WeakKeyDictionary
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..state import MemoryStore, RocksStore, TaskStore
+from ..state import MemoryStore, RocksStore, StoreLocked, TaskStore
 from ..systems.contract import SendingSystem, System
+
+_AGAIN = "~"
+_MOST_FOLDERS = 8
+"""Folders that a task may have on one machine, each held by a process that stands still."""
 
 _IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionary()
 """State of pipelines over systems in memory: it lives as long as the system, so that a later run finds it."""
@@ -25,7 +30,9 @@ def store_for(
     folder = state_folder(plan, system, settings, container)
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
-    return RocksStore(folder / _name(task), spare=isinstance(system, SendingSystem))
+    if isinstance(system, SendingSystem):
+        return _spare_store(folder, _name(task))
+    return RocksStore(folder / _name(task))
 
 
 OpenStore = Callable[[], TaskStore]
@@ -39,11 +46,8 @@ def kept_stores(plan: Plan, system: System, settings: Settings) -> list[tuple[st
     if isinstance(system, SendingSystem):
         return []
     folder = state_folder(plan, system, settings)
-    return (
-        []
-        if folder is None
-        else [(str(one), partial(RocksStore, one)) for one in sorted(folder.glob("*")) if _holds_store(one)]
-    )
+    folders = [] if folder is None else sorted(folder.glob("*"))
+    return [(str(one), partial(RocksStore, one)) for one in folders if _holds_store(one)]
 
 
 def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Path]:
@@ -60,17 +64,38 @@ def _name(task: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", task)
 
 
+def _spare_store(home: Path, name: str) -> RocksStore:
+    """The store of a task whose state has changelogs: the one that was written last and that no process has open.
+
+    A process that stands still may have the first folder open after another has taken its place (ADR 0018): then the
+    store is in a folder of the same name with a number, and is restored. Folders that no process has open, and that
+    are not the last, are removed.
+    """
+    folders = [home / name, *(home / f"{name}{_AGAIN}{number}" for number in range(2, _MOST_FOLDERS + 1))]
+    existing = sorted(filter(_holds_store, folders), key=_changed_at, reverse=True)
+    unlocked: list[RocksStore] = []
+    for folder in existing:
+        with suppress(StoreLocked):
+            unlocked.append(RocksStore(folder, spare=True))
+    for older in unlocked[1:]:
+        older.remove()
+    if unlocked:
+        return unlocked[0]
+    unused = [folder for folder in folders if folder not in existing]
+    return RocksStore((unused or folders)[0], spare=True)
+
+
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
     """The folders of a stage's stores on this machine, one for each task: of several containers' the latest."""
     home = state_folder(plan, system, settings)
     if home is None:
         return []
     homes = sorted(home.parent.glob("container-*")) if isinstance(system, SendingSystem) else [home]
-    wanted = re.compile(re.escape(_name(task_name(stage, 0)).removesuffix("0")) + r"\d+")
+    wanted = re.compile(rf"({re.escape(_name(task_name(stage, 0)).removesuffix('0'))}\d+)(?:{_AGAIN}\d+)?")
     found: dict[str, Path] = {}
     for folder in sorted((one for home in homes for one in home.glob("*") if _holds_store(one)), key=_changed_at):
-        if wanted.fullmatch(folder.name):
-            found[folder.name] = folder
+        if match := wanted.fullmatch(folder.name):
+            found[match[1]] = folder
     return [found[name] for name in sorted(found)]
 
 

@@ -14,6 +14,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
+from ..exhausted import remedy_for
 from ..report import OnProgress, Progress, Report
 from .child import Line, Order
 from .merging import merged_progress, merged_report
@@ -106,7 +107,7 @@ class _Supervisor:
         """Run a container, again and again until it has done its part."""
         while not self._stop.is_set():
             began = time.monotonic()
-            code = await self._once(child)
+            code = await self._attempt(child)
             if self._is_over(child, code):
                 return
             now = time.monotonic()
@@ -139,6 +140,14 @@ class _Supervisor:
         self._failure = ContainerFailed(f"{child.name} {how}, which ends the run.{others}", shown)
         self._ask_to_stop(signal.SIGTERM)
 
+    async def _attempt(self, child: _Child) -> int:
+        """Run a container once; a process that cannot be made counts as one that met a problem of the system."""
+        try:
+            return await self._once(child)
+        except OSError as error:
+            self._say(f"{child.name} cannot be started: {error}\n  to do: {remedy_for(error) or 'look at the machine'}")
+            return SystemProblem.exit_code
+
     async def _once(self, child: _Child) -> int:
         """Run a container once; gives its exit code, negative for the signal that killed it."""
         reading, writing = os.pipe()
@@ -152,6 +161,9 @@ class _Supervisor:
                 start_new_session=True,
                 limit=_LONGEST_LINE,
             )
+        except OSError:
+            os.close(reading)
+            raise
         finally:
             os.close(writing)
         assert process.stdin is not None

@@ -2,6 +2,6 @@
 
 from .contract import TaskStore
 from .memory import MemoryStore
-from .rocks import RocksStore
+from .rocks import RocksStore, StoreLocked
 
-__all__ = ["MemoryStore", "RocksStore", "TaskStore"]
+__all__ = ["MemoryStore", "RocksStore", "StoreLocked", "TaskStore"]

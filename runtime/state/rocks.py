@@ -1,10 +1,12 @@
 """A store on disk: one RocksDB for each task."""
 
 import logging
+import os
 import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from rocksdict import BlockBasedOptions, Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
+from ..exhausted import remedy_for
 from ..kernel.state import PREFIX_SIZE, Change
 
 _BUFFER_BYTES = 32 << 20
@@ -23,11 +26,17 @@ _FILTER_SHARE = 0.05
 _log = logging.getLogger(__name__)
 
 
+class StoreLocked(SystemProblem):
+    """Another process has the folder of a store open. It may be one that stands still."""
+
+
 class RocksStore:
     """Entries in a RocksDB folder, which one process may hold open at a time. Writes are durable after a crash of the
     process: RocksDB's own log keeps them.
 
     With `spare` a copy of the entries is elsewhere: a damaged folder is given up, and the store begins empty.
+
+    Raises StoreLocked where another process has the folder open, SystemProblem where the folder cannot be used.
     """
 
     def __init__(self, folder: Path, *, spare: bool = False) -> None:
@@ -40,7 +49,7 @@ class RocksStore:
         try:
             self._db = self._open()
         except Exception as error:
-            if not spare or _is_locked(error):
+            if not spare or _is_locked(error) or remedy_for(error):
                 raise self._unopened(error) from None
             self._give_up(str(error))
             self._db = self._open()
@@ -67,10 +76,11 @@ class RocksStore:
     def _unopened(self, error: Exception) -> SystemProblem:
         problem = f"the store in {self._folder} cannot be opened: {error}"
         expected = "a store that is whole"
-        remedy = "check the disk; bring the folder back from a copy taken with the log"
+        remedy = remedy_for(error) or "check the disk; bring the folder back from a copy taken with the log"
         if _is_locked(error):
             expected = "a folder that no other process has open"
             remedy = "stop the other run of this pipeline, or give this one another state_dir"
+            return StoreLocked(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
         return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
@@ -133,6 +143,15 @@ class RocksStore:
         shutil.rmtree(self._folder)
         self._db = self._open()
 
+    def remove(self) -> None:
+        """Close the store, and remove its folder."""
+        # Renamed first: once it is closed, another process may open a folder of that name.
+        removed = self._folder.with_name(f"{self._folder.name}.removed-{os.getpid()}")
+        with suppress(OSError):
+            self._folder.rename(removed)
+        self.close()
+        shutil.rmtree(removed, ignore_errors=True)
+
     def sync(self) -> None:
         try:
             self._db.flush_wal(sync=True)
@@ -143,13 +162,21 @@ class RocksStore:
         problem = f"the store in {self._folder} cannot be {what}: {error}"
         expected = "a local disk with free space, and a folder that only this library writes"
         remedy = "check the disk; if it is damaged, bring the folder back from a copy taken with the log"
-        if self._spare and "corruption" in str(error).lower():
-            self._damaged.write_text(str(error))
+        if (more := remedy_for(error)) is not None:
+            remedy = more
+        elif self._spare and "corruption" in str(error).lower():
+            with suppress(OSError):  # else the next start finds it out by itself
+                self._damaged.write_text(str(error))
             remedy = "check the disk, and start again: the store will be rebuilt from its changelog"
         return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
     def close(self) -> None:
-        self._db.close()
+        """Give the folder back. It never raises, so that it hides no earlier error: a store that cannot be closed loses
+        nothing, for RocksDB's own log has what was written."""
+        try:
+            self._db.close()
+        except Exception as error:
+            _log.warning("the store in %s could not be closed: %s", self._folder, error)
 
 
 def _add(batch: WriteBatch, prefix: bytes, last: dict[bytes, bytes | None]) -> None:
