@@ -124,6 +124,11 @@ def summary(report: Report) -> str:
         rate = per_second(report.restored, report.restore_seconds)
         restored = f"{plural(report.restored, 'record')} of state in {report.restore_seconds:.1f} s ({rate})"
         head += f"\n  restored {restored}"
+    if report.restarts:
+        times = plural(report.restarts, "time")
+        head += f"\n  counts leave out what containers did before they were started again ({times})"
+    elif report.resumed:
+        head += "\n  went on from checkpoints: counts are of this process alone"
     counts = {"read": report.read, "written": report.written, "late": report.late, "failed": report.failed}
     rows = [(what, name, f"{count:,}") for what, by_name in counts.items() for name, count in by_name.items()]
     names = max((len(name) for _, name, _ in rows), default=0)

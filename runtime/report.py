@@ -27,7 +27,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     `phase` is a word for what it is doing: "restoring" state, "running" or "done"; `read` and `written` count messages
     since the start; `lag` is how many messages are still to be read, None where nobody knows; `watermark` is the least
     of all tasks in ms since epoch, None before there is one; `in_flight` counts asynchronous calls under way, and on
-    Spark the messages of the batch under way. `memory` is what the process holds, in bytes, where that was measured.
+    Spark the messages of the batch under way. `memory` is what the process holds, in bytes, and `process` its id, where
+    metrics are served.
     `facts` are all that is measured, one by one, as metrics show it.
 
     >>> def show(progress: Progress) -> None:
@@ -44,6 +45,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     watermark: int | None = None
     in_flight: int = 0
     memory: int | None = None
+    process: int | None = None
     pipeline: str = ""
     engine: str = ""
     container: str = "0"
@@ -58,6 +60,9 @@ class Report(Struct, frozen=True, kw_only=True):
     dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator. `checkpoints`
     counts the commits of tasks, on Spark the batches. `restored` counts the records of changelogs that were read to
     bring state up before it began, which took `restore_seconds`.
+
+    The counts are of this process alone, of several containers of their last processes. `resumed` says that it went on
+    from checkpoints of earlier ones; `restarts` is how often a supervisor has started containers again.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")
@@ -78,3 +83,5 @@ class Report(Struct, frozen=True, kw_only=True):
     checkpoints: int = 0
     restored: int = 0
     restore_seconds: float = 0.0
+    resumed: bool = False
+    restarts: int = 0

@@ -1,6 +1,7 @@
-"""A container as a child of the process that started it: `python -m fluvial.runtime.local.child FD`.
+"""A container as a child of the process that started it: `python -m fluvial.runtime.local.child FD TITLE`.
 
 It is told what to run on standard input, which ends with its parent, and tells how it fares on the pipe FD.
+TITLE is for people alone, who see it where processes are listed.
 """
 
 import os

@@ -71,6 +71,7 @@ class Container:
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
         self._next_look = self._started + LOOK_SECONDS
         self._draining: set[str] = set()
+        self._resumed = any(not task.new for task in tasks)
         self._asynchronous = any(task.asynchronous for task in tasks)
 
     async def run(self) -> Report:
@@ -286,5 +287,9 @@ class Container:
             checkpoints=sum(task.commits for task in self._tasks),
             restored=self._telling.restored[0],
             restore_seconds=self._telling.restored[1],
-            **totals,
+            resumed=self._resumed,
+            read=totals["read"],
+            written=totals["written"],
+            late=totals["late"],
+            failed=totals["failed"],
         )

@@ -60,7 +60,7 @@ def run(
         place = stack.enter_context(join(plan, system, seat or Seat(), until))
         member = place.membership
         if member.done:
-            return Report(pipeline=plan.name, engine="local", seconds=0.0)
+            return Report(pipeline=plan.name, engine="local", seconds=0.0, resumed=True)
         ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
         telling = Telling(plan, ends, progress, container=str(member.container))
         commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring, opened)

@@ -25,8 +25,8 @@ def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Pr
     )
 
 
-def merged_report(pipeline: str, parts: Sequence[Report], seconds: float) -> Report:
-    """What all containers have done."""
+def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restarts: int = 0) -> Report:
+    """What all containers have done, which have been started again so often."""
     return Report(
         pipeline=pipeline,
         engine="local",
@@ -38,6 +38,8 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float) -> Rep
         checkpoints=sum(part.checkpoints for part in parts),
         restored=sum(part.restored for part in parts),
         restore_seconds=max((part.restore_seconds for part in parts), default=0.0),
+        resumed=any(part.resumed for part in parts),
+        restarts=restarts,
     )
 
 

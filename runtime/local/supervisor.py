@@ -52,6 +52,11 @@ class _Child:
         self.reports: list[Report] = []
         self.taken_over = False
         self.before = (0, 0)
+        self.restarted = 0
+
+    def title(self, pipeline: str) -> str:
+        """What the process is called where processes are listed: the last word of its command line."""
+        return f"{pipeline}: {self.name} of {self.order.containers}"
 
     @property
     def alive(self) -> bool:
@@ -101,7 +106,8 @@ class _Supervisor:
         if self._failure is not None:
             raise self._failure
         reports = [report for child in self._children for report in child.reports]
-        return merged_report(self._pipeline, reports, time.monotonic() - self._started)
+        restarts = sum(child.restarted for child in self._children)
+        return merged_report(self._pipeline, reports, time.monotonic() - self._started, restarts)
 
     async def _keep(self, child: _Child) -> None:
         """Run a container, again and again until it has done its part."""
@@ -116,6 +122,7 @@ class _Supervisor:
                 self._fail(child, code, "has died too often")
                 return
             child.bury()
+            child.restarted += 1
             self._say(f"{child.name} {_ended(code)}; it is started again in {pause:.1f} s")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), pause)
@@ -154,7 +161,7 @@ class _Supervisor:
         try:
             # In a session of its own, for a Ctrl-C is for the parent alone: it hands it on once.
             child.process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "fluvial.runtime.local.child", str(writing)),
+                *(sys.executable, "-P", "-m", "fluvial.runtime.local.child", str(writing), child.title(self._pipeline)),
                 stdin=PIPE,
                 stderr=PIPE,
                 pass_fds=(writing,),

@@ -9,8 +9,9 @@ from .measures import BY_NAME
 
 
 class ContainerRow(Struct, frozen=True, kw_only=True):
-    """One container. `busy` is the part of the time in which its event loop did not rest, since the last look;
-    `commit_seconds` what a commit takes on average; None where it is not known. `memory` is in bytes."""
+    """One container. `process` is the id of its process, `memory` is in bytes. `busy` is the part of the time in which
+    its event loop did not rest, since the last look; `commit_seconds` what a commit takes on average. None where it is
+    not known."""
 
     container: str
     phase: str
@@ -20,6 +21,7 @@ class ContainerRow(Struct, frozen=True, kw_only=True):
     commit_seconds: float | None
     busy: float | None
     memory: int | None
+    process: int | None = None
 
 
 class InputRow(Struct, frozen=True, kw_only=True):
@@ -89,6 +91,7 @@ def _container(progress: Progress, before: Progress | None) -> ContainerRow:
         commit_seconds=spread.total / sum(spread.counts) if any(spread.counts) else None,
         busy=min(1.0, busy[""]) if busy else None,
         memory=progress.memory,
+        process=progress.process,
     )
 
 

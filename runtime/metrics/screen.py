@@ -18,7 +18,8 @@ def screen(seen: Overview) -> RenderableType:
     return Group(
         Text(head, style="bold"),
         _table(
-            "container, phase, seconds, commits, each takes, in flight, busy, memory", map(_container, seen.containers)
+            "container, process, phase, seconds, commits, each takes, in flight, busy, memory",
+            map(_container, seen.containers),
         ),
         _table("input, partitions, processed, per second, queued, lag, watermark", map(_input, seen.inputs)),
         _table("output, written, per second", map(_output, seen.outputs)),
@@ -30,7 +31,9 @@ def _container(row: ContainerRow) -> Sequence[str]:
     took = UNKNOWN if row.commit_seconds is None else f"{1000 * row.commit_seconds:,.1f} ms"
     busy = UNKNOWN if row.busy is None else f"{row.busy:.0%}"
     memory = UNKNOWN if row.memory is None else f"{row.memory / (1 << 20):,.0f} MiB"
-    return row.container, row.phase, f"{row.seconds:,.0f}", f"{row.commits:,}", took, f"{row.in_flight:,}", busy, memory
+    process = UNKNOWN if row.process is None else str(row.process)
+    numbers = (f"{row.seconds:,.0f}", f"{row.commits:,}", took, f"{row.in_flight:,}")
+    return row.container, process, row.phase, *numbers, busy, memory
 
 
 def _input(row: InputRow) -> Sequence[str]:

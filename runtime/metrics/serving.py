@@ -1,5 +1,6 @@
 """The metrics of a run over HTTP."""
 
+import os
 import socket
 import threading
 import time
@@ -124,7 +125,7 @@ class Metrics:
 
     def look(self, progress: Progress) -> None:
         """Take in the progress of a run."""
-        self._latest = msgspec.structs.replace(progress, memory=_resident(self._process))
+        self._latest = msgspec.structs.replace(progress, memory=_resident(self._process), process=os.getpid())
         self._health.look(progress, self._clock())
 
     def __enter__(self) -> Self:

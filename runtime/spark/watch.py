@@ -111,6 +111,7 @@ class Watch:
             late=late,
             failed=failed,
             checkpoints=self._batches() - self._batches_before,
+            resumed=self._batches_before > 0,
         )
 
     def _batches(self) -> int:

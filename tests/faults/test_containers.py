@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from container_runs import Yard, alive, ended, kill, make_yard
+from container_runs import Yard, alive, ended, kill, make_yard, title
 from fluvial.runtime.systems import KafkaSystem, LogSystem
 
 pytestmark = pytest.mark.slow
@@ -42,10 +42,12 @@ def test_a_container_that_is_killed_is_started_again_and_nothing_is_lost(
             found = yard.container(which, number, run, before[number])
             if found is not None:
                 before[number] = found.incarnation
+                assert title(found).endswith(f"-{which[0]}: container {number} of 2")
                 time.sleep(delays.uniform(0, 0.5))
                 kill(found)
         said = ended(run, 0)
     assert "was killed by SIGKILL; it is started again" in said
+    assert "counts leave out what containers did before they were started again" in said
     assert yard.missing(which) == []
     assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
 

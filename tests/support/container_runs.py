@@ -84,7 +84,9 @@ class Yard:
     def running(self, which: str, *words: str) -> "Iterator[subprocess.Popen[str]]":
         """A run by the command line, which is over at the end of the context."""
         command = [FLUVIAL, "run", f"{self.target}:{which}", "--system", self.system.url, "--commit-interval", "20ms"]
-        process = subprocess.Popen([*command, *words], cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*command, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         try:
             yield process
         finally:
@@ -175,6 +177,11 @@ def kill(presence: Presence, number: int = signal.SIGKILL) -> None:
         os.kill(process_of(presence), number)
 
 
+def title(presence: Presence) -> str:
+    """The last word of the command line of a container's process."""
+    return Path(f"/proc/{process_of(presence)}/cmdline").read_text().split("\0")[-2]
+
+
 def alive(presence: Presence) -> bool:
     try:
         os.kill(process_of(presence), 0)
@@ -184,7 +191,7 @@ def alive(presence: Presence) -> bool:
 
 
 def ended(process: "subprocess.Popen[str]", code: int) -> str:
-    """What a process said on stderr, once it has ended with this exit code."""
-    _, said = process.communicate(timeout=PATIENCE)
+    """What a process said on stdout and stderr, once it has ended with this exit code."""
+    report, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, said
-    return said
+    return report + said

@@ -2,6 +2,7 @@
 
 from fluvial.dsl import Pipeline
 from fluvial.runtime import run
+from fluvial.runtime.display import summary
 from fluvial.runtime.systems import MemorySystem
 from targets import write
 
@@ -13,4 +14,8 @@ def test_control_messages_are_not_counted_as_read() -> None:
     write(system, {"in": [[(None, b"a", 0, ()), (None, b"b", 1, ())], [(None, b"c", 2, ())], []]})
     report = run(pipeline, system=system, until="end")
     assert report.read == {"in": 3, "p-by": 3}
-    assert run(pipeline, system=system, until="end").read == {}
+    assert not report.resumed
+    again = run(pipeline, system=system, until="end")
+    assert again.read == {}
+    assert again.resumed
+    assert "went on from checkpoints: counts are of this process alone" in summary(again)

@@ -27,7 +27,7 @@ def container(id: str, seconds: float, number: float, *facts: Fact, lag: float =
         Fact("commit_seconds", Spread((0, 4), 0.02)),
         Fact("event_loop_busy_seconds", seconds / 2),
     )
-    names = {"pipeline": "visits", "engine": "local", "container": id, "memory": 100 << 20}
+    names = {"pipeline": "visits", "engine": "local", "container": id, "memory": 100 << 20, "process": 4711}
     return Progress(phase="running", seconds=seconds, read=0, written=0, in_flight=7, facts=told + facts, **names)  # type: ignore[arg-type]
 
 
@@ -75,9 +75,9 @@ def test_people_see_tables() -> None:
     assert printed(overview([container("0", 10, 1000), container("1", 20, 4000)])) == [
         "visits on local: 2 containers",
         "",
-        "container  phase    seconds  commits  each takes  in flight  busy   memory",
-        "0          running       10        4      5.0 ms          7   50%  100 MiB",
-        "1          running       20        4      5.0 ms          7   50%  100 MiB",
+        "container  process  phase    seconds  commits  each takes  in flight  busy   memory",
+        "0             4711  running       10        4      5.0 ms          7   50%  100 MiB",
+        "1             4711  running       20        4      5.0 ms          7   50%  100 MiB",
         "",
         "input   partitions  processed  per second  queued  lag  watermark",
         "clicks           2      5,000         300       4   10  2015-05-17 10:05:03Z",
@@ -103,5 +103,5 @@ def test_what_is_not_known_is_left_open() -> None:
     )
     text = printed(overview([bare]))
     assert text[0] == "p on spark: 1 container"
-    assert text[3].split() == ["0", "restoring", "0", "0", "-", "0", "-", "-"]
+    assert text[3].split() == ["0", "-", "restoring", "0", "0", "-", "0", "-", "-"]
     assert text[6].split() == ["in", "1", "0", "0", "0", "-", "-"]
