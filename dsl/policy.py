@@ -54,13 +54,20 @@ def dead_letter() -> ErrorPolicy:
     return ErrorPolicy("dead_letter")
 
 
+GRACE_MS = 1000
+"""How long a function may take to clean up once it is cancelled at its timeout. Then its call is abandoned: it runs on
+for itself, and what comes of it is ignored."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
     """How often and how soon a failed asynchronous call is made again.
 
     `attempts` counts all calls, the first included. The pause before the n-th repeat is
-    `delay * factor ** (n - 1)`, at most `max_delay`. Only errors that are instances of `on` are tried again;
-    a call that timed out counts as `TimeoutError`.
+    `delay * factor ** (n - 1)`, at most `max_delay`. Only errors that are instances of `on` are tried again.
+    A call that timed out counts as `TimeoutError`. One that was cancelled otherwise, such as by a client that closes
+    its connections, counts as `concurrent.futures.CancelledError`, which is an `Exception`; `asyncio.CancelledError` in
+    `on` means the same.
 
     >>> Retry(attempts=4, delay=timedelta(milliseconds=50)).pause_ms(3)
     200
@@ -92,12 +99,13 @@ class Retry:
         object.__setattr__(self, "on", on)
 
     def longest_ms(self, timeout: int) -> int:
-        """How long all attempts and the pauses between them may take, in ms; `timeout` is that of one call.
+        """How long all attempts and the pauses between them may take, in ms; `timeout` is that of one call, which may
+        take a second more if it does not heed it.
 
         >>> Retry(attempts=2, delay=timedelta(milliseconds=50)).longest_ms(1000)
-        2050
+        4050
         """
-        return self.attempts * timeout + sum(map(self.pause_ms, range(1, self.attempts)))
+        return self.attempts * (timeout + GRACE_MS) + sum(map(self.pause_ms, range(1, self.attempts)))
 
     def pause_ms(self, repeat: int) -> int:
         """The pause before the given repeat, counted from 1, in ms."""

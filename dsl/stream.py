@@ -145,7 +145,8 @@ class MessageStream(Generic[V]):
 
         `order`: "key" keeps the results of one key in input order, "input" those of the whole task, "none" emits
         them as they finish; a message without key is in nobody's order under "key". Each call may take `timeout`
-        (default 60 s); a call that fails is repeated as `retry` says, and then is an error of its message.
+        (default 60 s); a call that fails is repeated as `retry` says, and then is an error of its message. A call has
+        context variables of its own.
         `max_in_flight` is 100 messages if not given. Calls may be repeated after a crash, so they must be idempotent.
 
         >>> pipeline = Pipeline("priced")

@@ -1,17 +1,21 @@
 """Asynchronous calls: a pool of workers that pull from a queue, and results handed on in the order asked for.
 
 Workers are real asyncio tasks, so that `asyncio.timeout` and task groups work in users' functions. They are started as
-needed, 1, 2, 4, 8 ... at a time, since a function that never suspends needs only one.
+needed, 1, 2, 4, 8 ... at a time, since a function that never suspends needs only one. A worker whose context variables
+a call has changed is replaced by another.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from itertools import count
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import CancelledError
+from contextvars import copy_context
 from typing import Any
 
+from ...dsl.errors import MessageError
 from ...dsl.operators import AsyncFlatMap
 from ...dsl.policy import Retry
+from .calls import GRACE_SECONDS, Abandoned, as_error, is_retried
 
 Sleep = Callable[[float], Awaitable[None]]
 Gate = Callable[["Call"], Awaitable[None]]
@@ -19,9 +23,9 @@ Gate = Callable[["Call"], Awaitable[None]]
 
 
 class Call:
-    """One call: its arguments, and what came of it."""
+    """One call: its arguments, and what came of it. `tries` counts how often it was made."""
 
-    __slots__ = ("deadline", "done", "error", "expired", "item", "key", "results", "value")
+    __slots__ = ("deadline", "done", "error", "expired", "item", "key", "results", "tries", "value")
 
     def __init__(self, key: bytes | None, value: Any, item: Any) -> None:
         self.key = key
@@ -29,6 +33,7 @@ class Call:
         self.item = item
         self.done = self.expired = False
         self.deadline = 0.0
+        self.tries = 0
         self.results: list[Any] = []
         self.error: BaseException | None = None
 
@@ -42,16 +47,19 @@ class Call:
 
 class Deadlines:
     """Cancels the worker of a call that takes longer than `timeout` seconds, and notes in the call that it has expired.
+    One that has not ended some time later is given up: `give_up(call, worker)`.
 
     One alarm serves all: calls have the same timeout, so the oldest one expires first. `asyncio.timeout` would set one
     for each call, which takes longer than all else that is done for it.
     """
 
-    __slots__ = ("_alarm", "_now", "_running", "_timeout")
+    __slots__ = ("_alarm", "_expired", "_give_up", "_now", "_running", "_timeout")
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, give_up: Callable[[Call, "asyncio.Task[Any]"], None]) -> None:
         self._timeout = timeout
+        self._give_up = give_up
         self._running: dict[Call, asyncio.Task[Any]] = {}
+        self._expired: dict[asyncio.Task[Any], asyncio.TimerHandle] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._now: Callable[[], float] | None = None
 
@@ -59,20 +67,26 @@ class Deadlines:
         if self._now is None:
             self._now = worker.get_loop().time
         call.deadline = self._now() + self._timeout
+        call.tries += 1
         self._running[call] = worker
         if self._alarm is None:
             self._alarm = worker.get_loop().call_at(call.deadline, self._ring)
 
-    def end(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        """The call has ended, in whatever way."""
+    def end(self, call: Call, worker: "asyncio.Task[Any]") -> bool:
+        """The call has ended, in whatever way; whether it had not been given up."""
         running = self._running
-        running.pop(call, None)
-        if call.expired:
-            call.expired = False
+        if running.get(call) is not worker:
+            handle = self._expired.pop(worker, None)
+            if handle is None:
+                return False
+            handle.cancel()
             worker.uncancel()
+            return True
+        del running[call]
         if not running and self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        return True
 
     def _ring(self) -> None:
         self._alarm = None
@@ -85,6 +99,16 @@ class Deadlines:
             del self._running[call]
             call.expired = True
             worker.cancel()
+            self._expired[worker] = loop.call_later(GRACE_SECONDS, self._abandon, call, worker)
+
+    def _abandon(self, call: Call, worker: "asyncio.Task[Any]") -> None:
+        del self._expired[worker]
+        self._give_up(call, worker)
+
+    def cancel(self) -> None:
+        for handle in (self._alarm, *self._expired.values()):
+            if handle is not None:
+                handle.cancel()
 
 
 class Pool:
@@ -110,7 +134,10 @@ class Pool:
         self._waiting: deque[Call] = deque()
         self._lanes: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[Any]] = set()
-        self._deadlines = Deadlines(operator.timeout / 1000)
+        self._deadlines = Deadlines(operator.timeout / 1000, self._abandon)
+        self._abandoned = Abandoned(operator.max_in_flight, f"async_flat_map {operator.id!r}", operator.origin)
+        self._clean = copy_context()
+        self._cancelled = False
         self.outstanding = 0
         self.in_flight = 0
 
@@ -127,50 +154,84 @@ class Pool:
         self._waiting.append(call)
         # A worker that is not at a call yet will see to it; if all are, one more.
         if self.in_flight == len(self._workers) < self._limit:
-            self._start()
+            self._start(self._work())
 
-    def _start(self) -> None:
-        worker = asyncio.get_running_loop().create_task(self._work())
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        # A copy of the context: what a call changes in its own is not to be seen by others.
+        worker = asyncio.get_running_loop().create_task(work, context=self._clean.copy())
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
 
     async def _work(self) -> None:
         worker = asyncio.current_task()
         assert worker is not None
-        waiting, workers, limit, retry, fn = self._waiting, self._workers, self._limit, self._retry, self._fn
-        begin, end, gate, finish = self._deadlines.begin, self._deadlines.end, self._gate, self._end
+        waiting, workers, limit, fn = self._waiting, self._workers, self._limit, self._fn
+        begin, end, gate, finish, clean = self._deadlines.begin, self._deadlines.end, self._gate, self._end, self._clean
         # Let this worker's siblings be started only if work is left after one turn of the loop.
         while waiting:
             call = waiting.popleft()
             if waiting and len(workers) < limit:
-                self._start()
+                self._start(self._work())
             self.in_flight += 1
+            results: list[Any] = []
+            error: Exception | None = None
+            begin(call, worker)
+            # All in one coroutine: another one for each call would take as long as all that is done here.
             try:
-                # All in one coroutine: another one for each call would take as long as all that is done here.
-                for repeat in count(1):
-                    begin(call, worker)
-                    try:
-                        call.results = list(await fn(call.value))
-                        call.error = None
-                    except Exception as error:
-                        call.error = error
-                    except asyncio.CancelledError as error:
-                        # Somebody else's wish comes first: that this worker stops.
-                        if worker.cancelling() > call.expired:
-                            raise
-                        call.error = TimeoutError() if call.expired else error
-                    finally:
-                        end(call, worker)
-                    if call.error is None or repeat == retry.attempts or not isinstance(call.error, retry.on):
-                        break
-                    await self._sleep(retry.pause_ms(repeat) / 1000)
-                if gate is not None:
-                    await gate(call)
-            finally:
+                results = list(await fn(call.value))
+            except Exception as raised:
+                error = raised
+            except BaseException as raised:
+                if self._cancelled:
+                    raise
+                error = as_error(raised)
+            if not end(call, worker):
+                return
+            if call.expired:
+                call.expired = False
+                results, error = [], _expired(error)
+            call.results, call.error = results, error
+            if worker.cancelling() or copy_context() != clean:
+                workers.discard(worker)
+                self._start(self._carry_on(call))
+                return
+            if error is not None or gate is not None:
+                await self._settle(call)
+            else:
                 self.in_flight -= 1
-            finish(call)
+                finish(call)
         # At once: a call submitted before the loop takes note of this worker's end must start another.
         workers.discard(worker)
+
+    async def _settle(self, call: Call) -> None:
+        """A call has ended: make it again, or hand it on."""
+        error, retry = call.error, self._retry
+        if error is not None and call.tries < retry.attempts and is_retried(error, retry):
+            await self._sleep(retry.pause_ms(call.tries) / 1000)
+            self._waiting.appendleft(call)
+            self.in_flight -= 1
+            return
+        if self._gate is not None:
+            await self._gate(call)
+        self.in_flight -= 1
+        self._end(call)
+
+    async def _carry_on(self, call: Call) -> None:
+        """Take over a call that has ended, from a worker that is not fit for others any more."""
+        await self._settle(call)
+        await self._work()
+
+    def _abandon(self, call: Call, worker: "asyncio.Task[Any]") -> None:
+        """A call does not heed that it was cancelled: it has failed, and its worker is none any more."""
+        self._workers.discard(worker)
+        call.expired = False
+        call.error = TimeoutError()
+        self._abandoned.add(worker)
+        try:
+            self._abandoned.check()
+        except MessageError as error:
+            call.error, call.tries = error, self._retry.attempts
+        self._start(self._carry_on(call))
 
     def _end(self, call: Call) -> None:
         lane = None if self._lane is None else self._lane(call)
@@ -190,9 +251,19 @@ class Pool:
 
     def cancel(self) -> None:
         """Give up the calls under way; nothing more is delivered."""
+        if self._cancelled:
+            return
+        self._cancelled = True
         self._waiting.clear()
+        self._deadlines.cancel()
+        self._abandoned.cancel()
         for worker in tuple(self._workers):
             worker.cancel()
+
+
+def _expired(error: Exception | None) -> Exception:
+    """The error of a call that has ended once it was cancelled at its timeout: what it has raised instead says more."""
+    return TimeoutError() if error is None or isinstance(error, CancelledError) else error
 
 
 def _one_lane(_: Call) -> str:

@@ -13,8 +13,12 @@ from typing import Any
 from ...dsl.policy import Retry
 from ...dsl.remote import Batch, RemoteTable
 from ...dsl.remote import Cache as CacheRules
+from .calls import Abandoned, is_retried, limited
 
 _MISSING: Any = object()
+
+MOST_ABANDONED = 100
+"""Calls of a function that may run on although they were cancelled at their timeout."""
 
 
 class Rate:
@@ -68,25 +72,29 @@ class Cache:
 
 class Calls:
     """Calls of one of the user's functions: each within `timeout` seconds, no more of them than the rate lets pass, and
-    again as `retry` says."""
+    again as `retry` says. `what` names the function in errors."""
 
-    def __init__(self, rate: Rate, retry: Retry, timeout: float) -> None:
+    def __init__(self, rate: Rate, retry: Retry, timeout: float, what: str) -> None:
         self._rate = rate
         self._retry = retry
         self._timeout = timeout
+        self._abandoned = Abandoned(MOST_ABANDONED, what, None)
 
     async def make(self, fn: Callable[..., Awaitable[Any]], *arguments: Any, keys: int = 1) -> Any:
         """What the function returns, in the end."""
         for repeat in count(1):
             await self._rate.take(keys)
             try:
-                async with asyncio.timeout(self._timeout):
-                    return await fn(*arguments)
-            except self._retry.on:
-                if repeat >= self._retry.attempts:
+                return await limited(_made(fn, arguments), self._timeout, self._abandoned)
+            except Exception as error:
+                if repeat >= self._retry.attempts or not is_retried(error, self._retry):
                     raise
             await asyncio.sleep(self._retry.pause_ms(repeat) / 1000)
         raise AssertionError
+
+
+async def _made(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
+    return await fn(*arguments)
 
 
 class Batches:
@@ -144,8 +152,9 @@ class Remote:
         self._table = table
         self._cache = Cache(table.cache)
         timeout = table.timeout_ms / 1000
-        self._reads = Calls(Rate(table.reads_per_second), table.retry, timeout)
-        self._writes = Calls(Rate(table.writes_per_second), table.retry, timeout)
+        what = f"remote table {table.name!r}"
+        self._reads = Calls(Rate(table.reads_per_second), table.retry, timeout, f"read of {what}")
+        self._writes = Calls(Rate(table.writes_per_second), table.retry, timeout, f"write of {what}")
         self._asked = Batches(table.batch, self._read_many) if table.batch else None
         self._told = Batches(table.batch, self._write_many) if table.batch else None
         self._written = 0  # how many rows were written so far

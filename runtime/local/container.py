@@ -78,10 +78,14 @@ class Container:
         """Run to the end; what was processed is committed."""
         self.start()
         patience = 0.0
-        while not self._stop() and not self.finished:
-            moved = self.turn(patience)
-            patience = await self._pause(moved)
-        await self._finish()
+        try:
+            while not self._stop() and not self.finished:
+                moved = self.turn(patience)
+                patience = await self._pause(moved)
+            await self._finish()
+        finally:
+            for task in self._tasks:
+                task.close()
         self._telling.done(self._tasks)
         return self.report()
 

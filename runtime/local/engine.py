@@ -11,10 +11,12 @@ from typing import Any, cast
 from ...dsl.checks import explain
 from ...dsl.errors import PlanError
 from ...dsl.operators import AsyncFlatMap
+from ...dsl.policy import Retry
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..exhausted import exhaustion_explained
+from ..kernel.calls import run_loop
 from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
@@ -75,7 +77,7 @@ def run(
         container = Container(plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place)
         place.tell("running")
         stack.enter_context(collecting_seldom())
-        report = asyncio.run(container.run())
+        report = run_loop(container.run)
         if container.finished:
             place.tell("done")
         return report
@@ -117,7 +119,8 @@ def open_commits(
 def _longest(plan: Plan, settings: Settings) -> timedelta:
     """How long a transaction of a container may be open: it waits for the calls that are under way."""
     calls = [operator for operator in plan.pipeline.operators if isinstance(operator, AsyncFlatMap)]
-    longest = sum(call.timeout if call.retry is None else call.retry.longest_ms(call.timeout) for call in calls)
+    once = Retry(attempts=1)
+    longest = sum((call.retry or once).longest_ms(call.timeout) for call in calls)
     return settings.interval(seen_early=False) + timedelta(milliseconds=longest)
 
 

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from ...dsl.message import Record
+from ..kernel.calls import end_loop
 from ..kernel.stage import StageTask
 
 REST_SECONDS = 0.001
@@ -17,6 +18,7 @@ class Feeder:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[StageTask] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -24,8 +26,10 @@ class Feeder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for task in self._tasks:
+            task.cancel()
         if self._loop is not None:
-            self._loop.close()
+            end_loop(self._loop)
 
     def feed(
         self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]
@@ -34,20 +38,21 @@ class Feeder:
         if not task.program.asynchronous:
             task.feed(stream, partition, offsets, records)
             return
-        self._run(self._feed(task, stream, partition, offsets, records))
+        self._run(task, self._feed(task, stream, partition, offsets, records))
 
     def run(self, task: StageTask, step: Callable[[], None]) -> None:
         """Do something that may fire windows, and wait for what the firings set off."""
         if not task.program.asynchronous:
             step()
             return
-        self._run(self._step(task, step))
+        self._run(task, self._step(task, step))
 
     async def _step(self, task: StageTask, step: Callable[[], None]) -> None:
         step()
         await self._drain(task)
 
-    def _run(self, work: Coroutine[None, None, None]) -> None:
+    def _run(self, task: StageTask, work: Coroutine[None, None, None]) -> None:
+        self._tasks.add(task)
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(work)

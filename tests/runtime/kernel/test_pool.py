@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline, Retry
+from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.pool import Call, Pool
 from fluvial.runtime.testing.clock import VirtualLoop
 from fluvial.runtime.testing.gates import Gates
@@ -173,15 +177,173 @@ def test_a_call_is_made_again_after_errors_that_were_named(
     assert (call.results, call.error if last is None else type(call.error)) == ([] if last else [7], last)
 
 
-@pytest.mark.parametrize("wrong", [asyncio.CancelledError, KeyError])
-def test_a_function_that_gives_up_fails_its_own_call_only(wrong: type[BaseException]) -> None:
-    async def give_up(value: int) -> list[int]:
+class Outside(BaseException):
+    """No Exception, and nothing that ends the process."""
+
+
+async def cancel_what_it_waits_for() -> None:
+    inner = asyncio.ensure_future(asyncio.sleep(10))
+    inner.cancel()
+    await inner
+
+
+async def cancel_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(10)
+
+
+async def raise_cancelled() -> None:
+    raise asyncio.CancelledError
+
+
+async def raise_outside() -> None:
+    raise Outside
+
+
+async def raise_key_error() -> None:
+    raise KeyError
+
+
+GIVING_UP = {
+    cancel_what_it_waits_for: CancelledError,
+    cancel_itself: CancelledError,
+    raise_cancelled: CancelledError,
+    raise_outside: RuntimeError,
+    raise_key_error: KeyError,
+}
+
+
+@pytest.mark.parametrize(("give_up", "wrong"), GIVING_UP.items())
+def test_a_function_that_gives_up_fails_its_own_call_only(
+    give_up: Callable[[], Awaitable[None]], wrong: type[Exception]
+) -> None:
+    async def first_gives_up(value: int) -> list[int]:
         if value == 1:
-            raise wrong
+            await give_up()
+        await asyncio.sleep(1)
         return [value]
 
-    calls = ended(give_up, 1, 2, max_in_flight=1)
+    calls = ended(first_gives_up, 1, 2, max_in_flight=1)
     assert [(type(call.error), call.results) for call in calls] == [(wrong, []), (type(None), [2])]
+
+
+def test_a_function_that_cancels_its_task_and_returns_leaves_nothing_to_the_next_call() -> None:
+    async def cancelled_too_late(value: int) -> list[int]:
+        await asyncio.sleep(1)
+        task = asyncio.current_task()
+        assert task is not None
+        if value == 1:
+            task.cancel()
+        return [value]
+
+    assert [call.results for call in ended(cancelled_too_late, 1, 2, max_in_flight=1)] == [[1], [2]]
+
+
+@pytest.mark.parametrize("on", [Exception, CancelledError, asyncio.CancelledError, BaseException])
+def test_a_cancelled_call_is_made_again_as_on_says(on: type[BaseException]) -> None:
+    begun = 0
+
+    async def second_time(value: int) -> list[int]:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            raise asyncio.CancelledError
+        return [value]
+
+    (call,) = ended(second_time, 7, retry=Retry(attempts=2, on=(on,)))
+    assert (call.results, call.error, begun) == ([7], None, 2)
+
+
+def test_a_cancelled_call_is_not_made_again_where_on_names_others() -> None:
+    async def cancelled(_: int) -> list[int]:
+        raise asyncio.CancelledError("by the client")
+
+    (call,) = ended(cancelled, 7, retry=Retry(attempts=2, on=(OSError,)))
+    assert (call.tries, str(call.error)) == (1, "what the function waited for was cancelled: by the client")
+
+
+async def deaf(seconds: float) -> list[float]:
+    """Does not heed that it is cancelled."""
+    until = asyncio.get_running_loop().time() + seconds
+    while (left := until - asyncio.get_running_loop().time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(left)
+    return [seconds]
+
+
+@pytest.mark.parametrize("seconds", [2.5, 9, 1000])
+@pytest.mark.parametrize("order", ["none", "key", "input"])
+def test_a_call_that_does_not_heed_its_timeout_fails_and_lets_the_next_begin(seconds: float, order: Any) -> None:
+    calls = ended(deaf, seconds, 1, timeout=timedelta(seconds=2), max_in_flight=1, order=order)
+    assert [(type(call.error), call.results) for call in calls] == [(TimeoutError, []), (type(None), [1])]
+
+
+def test_a_call_that_does_not_heed_its_timeout_is_made_again() -> None:
+    begun: list[float] = []
+
+    async def first_deaf(value: int) -> list[float]:
+        begun.append(asyncio.get_running_loop().time())
+        return await deaf(9) if len(begun) == 1 else [value]
+
+    retry = Retry(attempts=2, delay=timedelta(seconds=4))
+    (call,) = ended(first_deaf, 7, timeout=timedelta(seconds=2), retry=retry)
+    assert (call.results, begun) == ([7], [0.0, 2.0 + 1.0 + 4.0])
+
+
+def test_calls_that_do_not_heed_their_timeout_are_bounded() -> None:
+    calls = ended(deaf, *[1000] * 6, timeout=timedelta(seconds=2), max_in_flight=2, retry=Retry(attempts=1))
+    errors = [call.error for call in calls]
+    assert [type(error) for error in errors] == [TimeoutError] * 2 + [MessageError] * 4
+    assert "3 calls run on although they were cancelled" in str(errors[2])
+    assert "test_pool.py" in str(errors[2])
+
+
+WHO = ContextVar("WHO", default="nobody")
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_a_call_does_not_see_the_context_variables_of_others(seconds: int, in_flight: int) -> None:
+    async def look(value: int) -> list[str]:
+        seen = WHO.get()
+        WHO.set(f"call {value}")
+        if seconds:
+            await asyncio.sleep(seconds)
+        return [seen]
+
+    calls = ended(look, *range(5), max_in_flight=in_flight)
+    assert [call.results for call in calls] == [["nobody"]] * 5
+
+
+def test_what_follows_a_call_does_not_see_its_context_variables() -> None:
+    seen: list[str] = []
+
+    async def leave(value: int) -> list[int]:
+        WHO.set("call")
+        return [value]
+
+    async def work() -> None:
+        calls = pool(leave, lambda _: seen.append(WHO.get()))
+        calls.submit(Call(None, 1, None))
+
+    run(work())
+    assert seen == ["nobody"]
+
+
+def test_a_worker_goes_on_where_calls_leave_context_variables_as_they_were() -> None:
+    workers: set[Any] = set()
+
+    async def tidy(value: int) -> list[int]:
+        workers.add(asyncio.current_task())
+        token = WHO.set("call")
+        await asyncio.sleep(1)
+        WHO.reset(token)
+        return [value]
+
+    assert len(ended(tidy, *range(5), max_in_flight=1)) == 5
+    assert len(workers) == 1
 
 
 def test_results_are_taken_while_the_time_of_the_call_runs() -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import Batch, Cache, Pipeline, RemoteTable, Retry
-from fluvial.runtime.kernel.remote import Remote
+from fluvial.dsl.errors import MessageError
+from fluvial.runtime.kernel.remote import MOST_ABANDONED, Remote
 from fluvial.runtime.testing.clock import VirtualLoop
 
 SECOND = timedelta(seconds=1)
@@ -67,7 +71,7 @@ def _single(server: Server) -> dict[str, Any]:
 
 
 def done(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Run to the end, on virtual time."""
+    """Run to the end, on virtual time; what is left behind runs on."""
     loop = VirtualLoop()
 
     async def worked() -> Any:
@@ -75,6 +79,8 @@ def done(work: Callable[[], Awaitable[Any]]) -> Any:
         await loop.quiet()
         while not task.done():
             assert loop.jump()
+            await loop.quiet()
+        while loop.jump():
             await loop.quiet()
         return task.result()
 
@@ -164,6 +170,90 @@ def test_a_call_that_takes_too_long_has_failed() -> None:
 
     with pytest.raises(TimeoutError):
         done(read)
+
+
+class Client:
+    """Answers the first of what it is asked in another way than with rows."""
+
+    def __init__(self, first: Callable[[], Awaitable[Any]]) -> None:
+        self.first: Callable[[], Awaitable[Any]] | None = first
+        self.seen: list[str] = []
+
+    async def _answer(self) -> None:
+        self.seen.append(WHO.get())
+        WHO.set("another call")
+        first, self.first = self.first, None
+        if first is not None:
+            await first()
+
+    async def read(self, _: str) -> str:
+        await self._answer()
+        return "A"
+
+    async def read_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        await self._answer()
+        return dict.fromkeys(keys, "A")
+
+    async def write(self, _: str, __: str) -> None:
+        await self._answer()
+
+    async def write_many(self, _: Mapping[str, str]) -> None:
+        await self._answer()
+
+
+WHO = ContextVar("WHO", default="nobody")
+
+
+async def cancelled() -> None:
+    raise asyncio.CancelledError
+
+
+async def deaf() -> None:
+    """Does not heed that it is cancelled, for a day."""
+    until = asyncio.get_running_loop().time() + 86400
+    while (left := until - asyncio.get_running_loop().time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(left)
+
+
+def rows_of(client: Client, *, many: bool, attempts: int) -> Remote:
+    options: dict[str, Any] = {"retry": Retry(attempts=attempts, delay=SECOND), "timeout": 2 * SECOND}
+    if many:
+        options |= {"read": client.read_many, "write": client.write_many, "batch": Batch(size=1)}
+    else:
+        options |= {"read": client.read, "write": client.write}
+    return Remote(Pipeline("p").remote_table("rows", **options))
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("asked", [lambda remote: remote.read("a"), lambda remote: remote.write("a", "A")])
+@pytest.mark.parametrize(("first", "wrong"), [(cancelled, CancelledError), (deaf, TimeoutError)])
+def test_a_call_that_is_cancelled_or_does_not_heed_it_fails_as_others_do(
+    first: Callable[[], Awaitable[None]], wrong: type[Exception], asked: Callable[[Remote], Any], *, many: bool
+) -> None:
+    client = Client(first)
+    with pytest.raises(wrong):
+        done(lambda: asked(rows_of(client, many=many, attempts=1)))
+    again = Client(first)
+    assert done(lambda: asked(rows_of(again, many=many, attempts=2))) in ("A", None)
+    assert again.seen == ["nobody"] * 2
+
+
+def test_calls_that_do_not_heed_their_timeout_are_bounded() -> None:
+    async def read(_: str) -> str:
+        await deaf()
+        return "A"
+
+    remote = Remote(Pipeline("p").remote_table("rows", read=read, timeout=SECOND, retry=Retry(attempts=1)))
+
+    async def work() -> list[Any]:
+        reads = (remote.read(str(number)) for number in range(MOST_ABANDONED + 1))
+        return [*await asyncio.gather(*reads, return_exceptions=True)]
+
+    errors = done(work)
+    (last,) = (error for error in errors if isinstance(error, MessageError))
+    assert [type(error) for error in errors].count(TimeoutError) == MOST_ABANDONED
+    assert "read of remote table 'rows': 101 calls run on" in str(last)
 
 
 def test_no_more_keys_pass_than_the_rate_says() -> None:

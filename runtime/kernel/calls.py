@@ -1,0 +1,150 @@
+"""Calls of users' asynchronous functions that end otherwise than by a result or an error: cancelled by
+somebody else, or at their timeout, which some of them do not heed.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+from ...dsl.checks import explain
+from ...dsl.errors import MessageError
+from ...dsl.policy import GRACE_MS, Retry
+
+T = TypeVar("T")
+
+GRACE_SECONDS = GRACE_MS / 1000
+
+
+def as_error(raised: BaseException) -> Exception:
+    """What a call has raised, as an error of its message: `asyncio.CancelledError`, which is no `Exception`, becomes
+    `concurrent.futures.CancelledError`. Raises what ends the process."""
+    if isinstance(raised, Exception):
+        return raised
+    if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
+        raise raised
+    cancelled = isinstance(raised, asyncio.CancelledError)
+    error: Exception = (
+        CancelledError(f"what the function waited for was cancelled{f': {raised}' if str(raised) else ''}")
+        if cancelled
+        else RuntimeError(f"{type(raised).__name__}: {raised}")
+    )
+    return error.with_traceback(raised.__traceback__)
+
+
+def is_retried(error: BaseException, retry: Retry) -> bool:
+    """Whether `on` of a Retry names an error."""
+    cancelled = isinstance(error, CancelledError) and issubclass(asyncio.CancelledError, retry.on)
+    return cancelled or isinstance(error, retry.on)
+
+
+class Abandoned:
+    """Tasks whose calls were given up, and that have not ended yet. `what` names the caller, `origin` where it is
+    written."""
+
+    def __init__(self, most: int, what: str, origin: object) -> None:
+        self._most = most
+        self._what = what
+        self._origin = origin
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def check(self) -> None:
+        """Raise MessageError if more of them run on than may."""
+        if len(self._tasks) > self._most:
+            wrong = f"{self._what}: {len(self._tasks)} calls run on although they were cancelled at their timeout"
+            expected = f"a function that ends once it is cancelled, at the latest {GRACE_SECONDS:g} s later"
+            remedy = "let asyncio.CancelledError pass: catch Exception, not BaseException"
+            raise MessageError(explain(wrong, expected, remedy, self._origin))
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
+
+    def cancel(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+
+
+async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Abandoned) -> T:
+    """What a call returns, made in a task and a context of its own. Raises TimeoutError after `timeout` seconds,
+    whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
+    loop = asyncio.get_running_loop()
+    alarm: asyncio.TimerHandle
+    task, waiter, expired = loop.create_task(call), loop.create_future(), False
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def expire() -> None:
+        nonlocal alarm, expired
+        expired = True
+        task.cancel()
+        alarm = loop.call_later(GRACE_SECONDS, wake)
+
+    task.add_done_callback(wake)
+    alarm = loop.call_later(timeout, expire)
+    try:
+        await waiter
+    except asyncio.CancelledError:
+        # Whoever waits here is to stop. The call may take its time for that.
+        task.cancel()
+        abandoned.add(task)
+        raise
+    finally:
+        alarm.cancel()
+    if not task.done():
+        abandoned.add(task)
+        abandoned.check()
+        raise TimeoutError
+    return _outcome(task, expired=expired)
+
+
+def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
+    try:
+        result = task.result()
+    except Exception:
+        raise
+    except BaseException as raised:
+        raise TimeoutError if expired else as_error(raised) from None
+    if expired:
+        raise TimeoutError
+    return result
+
+
+def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """As `asyncio.run`, but that tasks which do not heed their being cancelled are left behind, after a while."""
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(work())
+    finally:
+        try:
+            end_loop(loop)
+        finally:
+            asyncio.set_event_loop(None)
+
+
+def end_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel all that still runs, give it some time to end, and close the loop."""
+    try:
+        if tasks := asyncio.all_tasks(loop):
+            loop.run_until_complete(_cancelled(tasks))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()
+
+
+async def _cancelled(tasks: "set[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=GRACE_SECONDS)

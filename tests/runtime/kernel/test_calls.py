@@ -1,0 +1,141 @@
+"""Calls that do not end as they should, through whole runs: what becomes of their messages, and that runs end."""
+
+import asyncio
+import decimal
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import Pipeline, skip
+from fluvial.dsl.errors import MessageError
+from fluvial.planner import plan
+from fluvial.runtime import run
+from fluvial.runtime.kernel.calls import run_loop
+from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.memory import MemorySystem
+from fluvial.runtime.testing import PipelineDriver
+from spark_in_process import queries
+
+NUMBERS = range(6)
+CLEAN = decimal.DefaultContext.prec
+Outcome = tuple[list[int], dict[str, int]]
+
+
+async def cancelled(number: int) -> list[int]:
+    """The third call fails; each tells whose context variables it sees: those of decimal are."""
+    seen = decimal.getcontext().prec
+    decimal.setcontext(decimal.Context(prec=number + 1))
+    if number == 3:
+        inner = asyncio.ensure_future(asyncio.sleep(10))
+        inner.cancel()
+        await inner
+    return [number, seen]
+
+
+async def deaf(number: int) -> list[int]:
+    """The third call takes for ever, and cannot be stopped."""
+    while number == 3:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(10)
+    return [number, CLEAN]
+
+
+def calls(fn: Any, policy: Any = None) -> Pipeline:
+    pipeline = Pipeline("calls", on_error=policy or skip())
+    numbers = pipeline.stream("in", value=int)
+    numbers.async_flat_map(fn, id="look", timeout=timedelta(milliseconds=50), max_in_flight=2).send_to("out")
+    return pipeline
+
+
+def records() -> list[Any]:
+    return [(None, b"%d" % number, number, ()) for number in NUMBERS]
+
+
+def on_driver(pipeline: Pipeline) -> Outcome:
+    with PipelineDriver(pipeline) as driver:
+        driver.send_records("in", records())
+        report = driver.end()
+        return [message.value for message in driver.read("out")], report.failed
+
+
+def on_local(pipeline: Pipeline) -> Outcome:
+    system = MemorySystem()
+    system.admin().create("in", 1)
+    writing = system.producer().begin()
+    writing.append("in", 0, records())
+    writing.commit()
+    report = run(pipeline, system=system, until="end")
+    consumer = system.consumer()
+    consumer.assign({("out", 0): 0})
+    assert b'"in":6' in system.admin().checkpoints("calls")["in/0"]
+    return [int(record[1] or b"") for batch in consumer.poll(1.0) for record in batch.records], report.failed
+
+
+def on_spark(pipeline: Pipeline) -> Outcome:
+    """What Spark's workers run."""
+    (query,) = queries(plan(pipeline, partitions={"in": 1}))
+    query.batch([Batch("in", 0, range(len(NUMBERS)), records())])
+    query.batch([], end=True)
+    return [int(message.value or b"") for message in query.written["out"]], query.tally.counts["failed"]
+
+
+ENGINES = [on_driver, on_local, on_spark]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("fn", [cancelled, deaf])
+def test_a_call_that_ends_otherwise_fails_its_own_message_only(engine: Callable[[Pipeline], Outcome], fn: Any) -> None:
+    out, failed = engine(calls(fn))
+    assert out[1::2] == [CLEAN] * 5
+    assert (sorted(out[::2]), failed) == ([0, 1, 2, 4, 5], {"look": 1})
+
+
+def test_a_run_that_fails_does_not_wait_for_a_call_that_cannot_be_stopped() -> None:
+    async def fail_beside(number: int) -> list[int]:
+        if number == 4:
+            raise ValueError(number)
+        return await deaf(number)
+
+    pipeline = Pipeline("calls")
+    numbers = pipeline.stream("in", value=int)
+    numbers.async_flat_map(fail_beside, id="look", order="none").send_to("out")
+    ended: list[BaseException] = []
+
+    def try_it() -> None:
+        try:
+            on_local(pipeline)
+        except MessageError as error:
+            ended.append(error)
+
+    thread = Thread(target=try_it, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert [type(error) for error in ended] == [MessageError]
+
+
+def test_a_loop_is_left_with_its_result_or_error_and_cleaned_up() -> None:
+    cleaned: list[str] = []
+
+    async def forever(name: str) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            cleaned.append(name)
+
+    async def work() -> int:
+        background.add(asyncio.ensure_future(forever("beside")))
+        await asyncio.sleep(0)
+        return 7
+
+    async def wrong() -> int:
+        raise KeyError
+
+    background: set[Any] = set()
+    assert run_loop(work) == 7
+    assert cleaned == ["beside"]
+    with pytest.raises(KeyError):
+        run_loop(wrong)
