@@ -10,6 +10,7 @@ import msgspec
 
 from .checks import explain, function
 from .errors import PipelineError
+from .finite import json_encoder
 
 T = TypeVar("T")
 
@@ -72,7 +73,8 @@ def type_name(kind: Any) -> str:
 def value_serde(kind: Any) -> Serde[Any]:
     """The serde of a value type: `bytes` and `str` raw, everything else JSON through msgspec; a Serde is itself.
 
-    Raises TypeError for a type that msgspec cannot decode.
+    Raises TypeError for a type that msgspec cannot decode. JSON has neither NaN nor infinities: `encode` raises
+    ValueError for them.
 
     >>> value_serde(list[int]).decode(b"[1,2]")
     [1, 2]
@@ -81,12 +83,12 @@ def value_serde(kind: Any) -> Serde[Any]:
         return kind
     if kind in _RAW:
         return _RAW[kind]
-    encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(kind)
-    return Serde(f"json:{type_name(kind)}", kind, encoder.encode, decoder.decode)
+    decoder = msgspec.json.Decoder(kind)
+    return Serde(f"json:{type_name(kind)}", kind, json_encoder(kind), decoder.decode)
 
 
 def msgpack(kind: type[T]) -> Serde[T]:
-    """The serde of a type as MessagePack: what JSON through msgspec can hold, in fewer bytes.
+    """The serde of a type as MessagePack: what JSON through msgspec can hold, in fewer bytes, and NaN and infinities.
 
     Raises PipelineError for a type that msgspec cannot decode.
 
@@ -137,7 +139,7 @@ FLOAT64: Serde[float] = Serde("float64", float, _encode_float64, _decode_float64
 
 def untyped_serde() -> Serde[Any]:
     """JSON of whatever comes: what an output is written with where its type is not known."""
-    return Serde("json", Any, msgspec.json.Encoder().encode, msgspec.json.Decoder().decode)
+    return Serde("json", Any, json_encoder(Any), msgspec.json.Decoder().decode)
 
 
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -149,11 +151,30 @@ def _int_key(key: int) -> bytes:
     return key.to_bytes(8, "big", signed=True)
 
 
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def _tuple_key(key: tuple[Any, ...]) -> bytes:
+    data = _pack(key)
+    # The byte that a float begins with, where it is not one of something else.
+    if b"\xcb" in data:
+        check_no_float(key)
+    return data
+
+
+def check_no_float(key: Any) -> None:
+    """Raise TypeError for a key with a float in it, however deep."""
+    if isinstance(key, float):
+        raise TypeError(f"a key is str, bytes, int or a tuple of them, without floats such as {key!r}")
+    for part in key if isinstance(key, tuple | list) else ():
+        check_no_float(part)
+
+
 _KEYS: dict[type, Callable[[Any], bytes]] = {
     str: str.encode,
     bytes: bytes,
     int: _int_key,
-    tuple: msgspec.msgpack.Encoder().encode,
+    tuple: _tuple_key,
 }
 
 

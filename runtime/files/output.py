@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...dsl.annotations import UNKNOWN
+from ...dsl.finite import spelled
 from ...dsl.serde import Serde, untyped_serde, value_serde
 
 Render = Callable[[bytes | None], bytes]
@@ -42,7 +43,7 @@ def json_of_kind(kind: Any, *, raw: bool = False) -> Render:
     serde = untyped_serde() if kind is UNKNOWN else value_serde(kind)
     if serde.name in ("str", "bytes"):
         return _or_null(_same if raw else {"str": _text, "bytes": _base64}[serde.name])
-    return _or_null(_same if not isinstance(kind, Serde) else lambda value: _encode(serde.decode(value)))
+    return _or_null(_same if not isinstance(kind, Serde) else lambda value: _decoded(serde.decode(value)))
 
 
 def json_of_bytes(shown_as: ShownAs) -> Render:
@@ -67,6 +68,14 @@ def shown(data: bytes | None) -> str | dict[str, str] | None:
 
 def _or_null(render: Callable[[bytes], bytes]) -> Render:
     return lambda value: b"null" if value is None else render(value)
+
+
+def _decoded(value: Any) -> bytes:
+    """What another Serde has decoded, as JSON: NaN and infinities, which JSON does not have, in words."""
+    data = _encode(value)
+    if b"null" not in data:
+        return data
+    return _encode(spelled(msgspec.to_builtins(value, enc_hook=_fields, str_keys=True)))
 
 
 def _same(value: bytes) -> bytes:

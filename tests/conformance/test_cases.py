@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conformance import Conformance, check, events, targets, told
-from fluvial.dsl import Pipeline, collect, count, session, skip, tumbling
+from fluvial.dsl import Pipeline, collect, count, dead_letter, session, skip, total, tumbling
 from fluvial.dsl.windows import Assigner
 
 
@@ -46,6 +46,63 @@ def repartitioned() -> Pipeline:
     pipeline = Pipeline("again")
     pipeline.stream("in", value=str).partition_by(lambda word: word, id="word", key_type=str).send_to("out")
     return pipeline
+
+
+def numbers_to_a_border() -> Pipeline:
+    pipeline = Pipeline("finite", on_error=skip())
+    keyed = pipeline.stream("in", value=str).map(as_number).partition_by(lambda _: "all", id="by", key_type=str)
+    keyed.send_to("out")
+    return pipeline
+
+
+def as_number(text: str) -> float:
+    return float(text)
+
+
+def numbers_within() -> Pipeline:
+    """Where the type of an output is known, and where it is not."""
+    pipeline = Pipeline("finite", on_error=skip())
+    words = pipeline.stream("in", value=str)
+    words.map(lambda text: {"deep": [float(text), None]}).send_to("out")
+    words.map(within).send_to("typed")
+    return pipeline
+
+
+def within(text: str) -> dict[str, list[float | None]]:
+    return {"deep": [float(text), None]}
+
+
+def numbers_in_sums() -> Pipeline:
+    """An accumulator may become what JSON does not have: its pane fails, and the others do not."""
+    pipeline = Pipeline("finite", on_error=dead_letter())
+    keyed = pipeline.stream("in", key=str, value=str)
+    sums = keyed.window(tumbling(timedelta(seconds=1)), total(float), id="sum")
+    sums.send_to("out")
+    return pipeline
+
+
+def numbers_in_joins() -> Pipeline:
+    pipeline = Pipeline("finite", on_error=skip())
+    words = pipeline.stream("in", key=str, value=str).map(as_number)
+    words.join(words.map(doubled), sum_of, id="both", within=timedelta(0)).send_to("out")
+    return pipeline
+
+
+def doubled(number: float) -> float:
+    return 2 * number
+
+
+def sum_of(one: float | None, other: float | None) -> float:
+    return (one or 0) + (other or 0)
+
+
+NUMBERS = [
+    (b"a", b"1.5", 1, ()),
+    (b"a", b"inf", 1, ()),
+    (b"b", b"2", 2, ()),
+    (b"a", b"-inf", 3, ()),
+    (b"c", b"nan", 4, ()),
+]
 
 
 async def if_even(number: int) -> list[int]:
@@ -193,6 +250,28 @@ CASES = [
         },
         {},
     ),
+    Conformance("finite-at-a-border", numbers_to_a_border, {"in": [NUMBERS]}, text("1.5", "2.0"), {}),
+    Conformance(
+        "finite-within",
+        numbers_within,
+        {"in": [NUMBERS]},
+        {
+            "out": [b'{"deep":[1.5,null]}', b'{"deep":[2.0,null]}'],
+            "typed": [b'{"deep":[1.5,null]}', b'{"deep":[2.0,null]}'],
+        },
+        {},
+    ),
+    Conformance(
+        "finite-in-sums",
+        numbers_in_sums,
+        {"in": [NUMBERS]},
+        {
+            "out": [b'{"key":"b","window":{"start":0,"end":1000},"value":2.0,"kind":"on_time","replaces":[]}'],
+            "finite-dead-letters": [None, None],
+        },
+        {},
+    ),
+    Conformance("finite-in-joins", numbers_in_joins, {"in": [NUMBERS]}, text("4.5", "6.0"), {}),
     Conformance("P18", merged, {"in": [events(("a", 0), ("c", 0))]}, text("A!", "C!", "c!"), {}),
 ]
 

@@ -1,8 +1,10 @@
 """Serdes that the language brings along."""
 
+import math
 import pickle
 import struct
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 
 from explained import assert_explains, error_of
 from fluvial.dsl import FLOAT64, INT64, Pipeline, PipelineError, Serde, msgpack
-from fluvial.dsl.serde import encode_key
+from fluvial.dsl.finite import may_hold_floats, spelled
+from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
 
 
 @dataclass(frozen=True)
@@ -89,3 +92,85 @@ def test_what_checks_is_a_function() -> None:
     made: Any = Serde
     raised = error_of(lambda: made("x", int, bytes, int, 3), PipelineError)
     assert_explains(raised, "Serde 'x': check got 3", None, "a function", "not its result")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text() | st.sampled_from(["null"]),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(), parts, max_size=3),
+    max_leaves=8,
+)
+
+
+def holds_no_number(value: Any) -> bool:
+    """Whether JSON cannot hold a value: by a plain walk."""
+    if isinstance(value, dict):
+        return any(map(holds_no_number, value.values()))
+    if isinstance(value, list):
+        return any(map(holds_no_number, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+@given(VALUES)
+def test_json_refuses_numbers_that_it_does_not_have_wherever_they_are(value: Any) -> None:
+    serde = untyped_serde()
+    if holds_no_number(value):
+        with pytest.raises(ValueError, match=r"JSON has no -?(nan|inf)"):
+            serde.encode(value)
+        assert not holds_no_number(spelled(value))
+    else:
+        assert serde.decode(serde.encode(value)) == value == spelled(value)
+
+
+@dataclass
+class Node:
+    name: str
+    next: "Node | None" = None
+
+
+@dataclass
+class Weighed:
+    name: str
+    weight: float | None = None
+    next: "Weighed | None" = None
+
+
+TYPES = [
+    (int | None, False),
+    (dict[str, list[str | None]], False),
+    (tuple[int, ...], False),
+    (tuple[int, float], True),
+    (frozenset[float], True),
+    (Node, False),
+    (list[Weighed], True),
+    (Any, True),
+    (object, True),
+    (Decimal, False),
+    (dict[float, str], True),
+]
+
+
+@pytest.mark.parametrize(("kind", "floats"), TYPES)
+def test_a_type_tells_whether_it_may_hold_floats(kind: Any, floats: bool) -> None:
+    assert may_hold_floats(kind) is floats
+
+
+def test_the_error_names_the_place() -> None:
+    with pytest.raises(ValueError, match=r"JSON has no inf, which is the value at \.next\.weight"):
+        value_serde(Weighed).encode(Weighed("a", 1.5, Weighed("b", math.inf)))
+    with pytest.raises(ValueError, match=r"JSON has no nan\n"):
+        value_serde(float).encode(math.nan)
+
+
+def test_message_pack_and_eight_bytes_carry_them() -> None:
+    assert msgpack(list[float]).decode(msgpack(list[float]).encode([math.inf, -math.inf])) == [math.inf, -math.inf]
+    assert math.isnan(FLOAT64.decode(FLOAT64.encode(math.nan)))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, 0.5])
+def test_a_key_with_a_float_in_it_is_refused(number: float) -> None:
+    wrong: Any = ("a", (1, number))
+    for encode in (encode_key, key_serde(tuple[str, int]).encode):
+        with pytest.raises(TypeError, match="without floats such as"):
+            encode(wrong)
+    odd = (203, -53, "\u02cb", b"\xcb\x7f\xf8")
+    assert encode_key(odd) == key_serde(tuple[int, int, str, bytes]).encode(odd)

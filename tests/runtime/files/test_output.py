@@ -1,11 +1,13 @@
 """Values of every kind are shown as JSON."""
 
+import math
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.dsl import Serde
+from fluvial.dsl import Serde, msgpack
 from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.serde import value_serde
 from fluvial.runtime.files import json_of_bytes, json_of_kind, shown
@@ -83,3 +85,8 @@ def test_any_bytes_are_shown_on_one_line_of_json(data: bytes) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_texts_are_read_back(text: str) -> None:
     assert msgspec.json.decode(json_of_kind(str)(value_serde(str).encode(text))) == text
+
+
+def test_numbers_that_json_does_not_have_are_shown_in_words() -> None:
+    serde = msgpack(dict[str, list[float | None]])
+    assert json_of_kind(serde)(serde.encode({"a": [math.nan, None, -math.inf]})) == b'{"a":["NaN",null,"-Infinity"]}'
