@@ -115,8 +115,8 @@ def _bind_stateful(
         if make is not None:
             stateful = make(task, operator, env.get(f"after_{number}"), below, empty)
             if by_clock(operator):
-                line = task.program.shape.line_in[operator.id]
-                stateful = ByClock(stateful, partial(task.timeline.now.__getitem__, line))
+                stateful = ByClock(stateful, partial(task.timeline.time_at, task.program.shape.line_in[operator.id]))
+                task.timeline.attach_clock(stateful.due)
             if isinstance(stateful, ProcessOperator):
                 sides = task.program.shape.sides.get(operator.id, {})
                 stateful.sides = {tag: task.emitter(env[f"after_{numbers[id]}"]) for tag, id in sides.items()}
@@ -241,7 +241,7 @@ def _process(
     )
     made = ProcessOperator(context)
     if made.ring is not None:
-        task.timeline.attach_clock(made.ring)
+        task.timeline.attach_clock(made.due, made.ring)
     return made
 
 

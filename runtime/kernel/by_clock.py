@@ -22,6 +22,8 @@ class ByClock:
         self.advance = inner.advance
         self.changes: Callable[[], Iterator[Change]] = inner.changes
         self.settle = inner.settle
+        self.due = inner.wake
+        """The time of the clock at which there is next something to do."""
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:
         del timestamp, watermark

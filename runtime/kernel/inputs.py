@@ -183,6 +183,12 @@ class Inputs:
                 self._set_idle(stream, 0, watermark)
                 self._timeline.set_stream(stream, watermark, idle=True)
 
+    def next_rest(self) -> int:
+        """The time of the clock at which a source is next idle for long enough; END if there is none."""
+        waits = self._waits.items()
+        dues = (self._quiet_since[stream] + wait for stream, wait in waits if stream in self._quiet_since)
+        return min(dues, default=END)
+
     def gone_on(self, stream: str, producer: int, duration: int) -> int:
         """The watermark of a source or producer that nothing has come to for a while longer."""
         reached = self._reached(stream, producer)

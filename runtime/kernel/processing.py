@@ -252,6 +252,10 @@ class ProcessOperator:
         if self._passed < watermark < END:
             self._passed = watermark
 
+    def due(self) -> int:
+        """The time of the clock at which a timer is next due, or may be."""
+        return END if self._by_clock is None or self._ended else self._by_clock.alarms.wake()
+
     def _ring(self, clock: TimersAtWork, now: int) -> None:
         """The clock is here; at the end of input it rings no more."""
         if not self._ended:

@@ -78,6 +78,7 @@ class Timeline:
         self._stateful: dict[str, Advances] = {}
         self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
         self._rings: list[Callable[[int], None]] = []
+        self._dues: list[Callable[[], int]] = []
         self.clocked = any(line.kind == "clock" for line in lines)
         self.returns = any(line.returns for line in lines)
         moves: dict[LineKind, Callable[[int, Line], None]] = {
@@ -92,10 +93,16 @@ class Timeline:
         self._stateful[id] = operator
         self.rouse(operator.wake())
 
-    def attach_clock(self, ring: Callable[[int], None]) -> None:
-        """Call this with the time whenever the clock moves."""
+    def attach_clock(self, due: Callable[[], int], ring: Callable[[int], None] | None = None) -> None:
+        """Call `ring` with the time whenever the clock moves; `due` tells at which time there is something to do."""
         self.clocked = True
-        self._rings.append(ring)
+        self._dues.append(due)
+        if ring is not None:
+            self._rings.append(ring)
+
+    def next_due(self) -> int:
+        """The time of the clock at which there is next something to do, if no message comes; END if there is none."""
+        return min((due() for due in self._dues), default=END)
 
     def rouse(self, time: int) -> None:
         """A window will have work at this watermark."""
@@ -125,6 +132,11 @@ class Timeline:
     def is_idle(self, name: str) -> bool:
         """Whether nothing comes in a stream for now."""
         return self.idle[self._streams[name]]
+
+    def time_at(self, index: int) -> int:
+        """The processing time at a line that the clock tells: it may not have followed yet, where a window before it
+        fires; END once it has ended."""
+        return END if self.now[index] == END else self.clock
 
     def set_clock(self, now: int) -> None:
         """It is now this time, in ms since epoch; what goes by the clock follows."""

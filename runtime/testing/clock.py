@@ -51,14 +51,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._waiter = self.create_future()
         await self._waiter
 
+    def has_timer(self, until: float = math.inf) -> bool:
+        """Whether there is a timer that is not past `until`. To be called after `quiet`."""
+        due = self._due()
+        return due is not None and due <= until * 1e6 + 1
+
+    def _due(self) -> int | None:
+        """When the next timer is due, in microseconds."""
+        return None if self._next_timer is None else self._micros + max(1, math.ceil(self._next_timer * 1e6))
+
     def jump(self, until: float = math.inf) -> bool:
         """Move to the next timer, not past `until`; False if there is none by then. To be called after `quiet`."""
-        if self._next_timer is None:
-            self._move_to(until)
-            return False
-        due = self._micros + max(1, math.ceil(self._next_timer * 1e6))
+        due = self._due()
         # A timer's time is the sum of floats, so it may lie a hair past the moment meant.
-        if due > until * 1e6 + 1:
+        if due is None or due > until * 1e6 + 1:
             self._move_to(until)
             return False
         self._micros = due

@@ -1,6 +1,7 @@
 """The pipeline driver: runs a pipeline's real plan on virtual time, one step of a test after the other."""
 
 import asyncio
+import math
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from ...planner.checks import check_arguments
 from ...planner.names import dead_letters
 from ...planner.planner import plan
 from ...planner.settings import Settings
-from ..kernel.times import START
+from ..kernel.times import END, START
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
 from ..local.published import PublishedCommits
@@ -100,16 +101,18 @@ class PipelineDriver:
         return self._start + self._loop.millis
 
     def advance(self, duration: timedelta) -> None:
-        """Move the clock, and let happen what was due: sleeps, timeouts and retries in asynchronous functions,
-        commits."""
+        """Move the clock, and let happen what was due, each at its time: sleeps, timeouts and retries in asynchronous
+        functions, commits, windows and triggers by processing time, clock timers, and partitions that are idle."""
         self._running()
         # In steps from timer to timer, so that each finds the time it was set for.
         target = self._loop.time() + millis("advance", duration) / 1000
 
         async def work() -> None:
             await self._settle()
-            while self._loop.jump(target):
+            while (stop := min(target, self._next_due())) < target or self._loop.has_timer(target):
+                self._loop.jump(stop)
                 await self._settle()
+            self._loop.jump(target)
             await self._settle()
 
         self._run(work())
@@ -167,12 +170,13 @@ class PipelineDriver:
         async def work() -> None:
             await self._settle(at_all=True)
             while not container.finished:
-                if not self._loop.jump():
+                if not self._loop.has_timer():
                     wrong = (
                         "the pipeline does not come to an end: something under way waits for nothing that will happen"
                     )
                     remedy = "look for an asynchronous function that waits for a socket, a thread or an event"
                     raise UsageError(explain(wrong, "functions that end by themselves", remedy))
+                self._loop.jump(self._next_due())
                 await self._settle(at_all=True)
             container.commit_ready()
 
@@ -293,6 +297,16 @@ class PipelineDriver:
         self.close()
 
     # How a step is made.
+
+    def _next_due(self) -> float:
+        """The time of the loop at which the clock next has something to do in a task. What is due by now has been told,
+        or waits for something else."""
+        works = [task.work for task in self._tasks]
+        dues = [work.timeline.next_due() for work in works]
+        if any(work.timeline.wake[0] < END for work in works):  # else it makes no difference which partitions are idle
+            dues += [work.inputs.next_rest() for work in works]
+        due = min((due for due in dues if self.now < due < END), default=None)
+        return math.inf if due is None else (due - self._start) / 1000
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:

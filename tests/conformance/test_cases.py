@@ -267,7 +267,7 @@ CASES = [
         {"in": [NUMBERS]},
         {
             "out": [b'{"key":"b","window":{"start":0,"end":1000},"value":2.0,"kind":"on_time","replaces":[]}'],
-            "finite-dead-letters": [None, None],
+            "finite-dead-letters": WITHOUT_VALUE,
         },
         {},
     ),
