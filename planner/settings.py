@@ -35,6 +35,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     spark_shuffle_partitions tasks of Spark's stateful operators; None: as many as cores, at most one for each bucket
     spark_batch_records      most messages of one partition in one Spark batch; on Kafka their mean over all partitions
     spark_trigger_interval   time between two Spark batches of a run that goes on; 0: as fast as they come
+    spark_patience           how long Python processes of Spark's may take to come up. Spark gives up after 10 s; the
+                             query is begun again then, until this has passed
     """
 
     guarantee: Guarantee = "at_least_once"
@@ -50,6 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     spark_shuffle_partitions: int | None = None
     spark_batch_records: int = 300_000
     spark_trigger_interval: timedelta = timedelta(0)
+    spark_patience: timedelta = timedelta(seconds=40)
 
     def interval(self, *, seen_early: bool) -> timedelta:
         """The time between two checkpoints of a task whose outputs are seen before a commit, or not."""
@@ -86,7 +89,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         "a whole number, 1 or more, or None",
     ),
     (
-        ("stall_timeout", "spark_trigger_interval"),
+        ("stall_timeout", "spark_trigger_interval", "spark_patience"),
         _lasts,
         "a timedelta, not negative",
     ),

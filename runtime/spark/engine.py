@@ -44,7 +44,7 @@ def run(
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
         watch = Watch(plan, parts, connection, started, progress, stop)
         begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
-        run_queries(parts, begin, connection, watch)
+        run_queries(parts, begin, connection, watch, settings.spark_patience)
         watch.done()
         return watch.report()
 

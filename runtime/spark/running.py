@@ -1,9 +1,11 @@
 """Running queries until all have ended: what one fails with becomes an error of ours, unless it is begun again."""
 
 import logging
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,20 +19,26 @@ from .watch import Watch
 POLL_SECONDS = 0.2
 STOP_SECONDS = 0.02
 
-STARTS = 4
-"""How often at most a query is begun whose Python processes come up too slowly."""
+START_SECONDS = 10
+"""How long Spark waits for a process in which a source lives. It has no setting for this."""
 
 _TOO_SLOWLY = "Python worker failed to connect back"
-"""What Spark says when a process in which a source lives is not up within ten seconds, for which it has no setting. A
-machine that is busy at that moment is no reason to end a run: from its checkpoint the query can be begun again."""
+"""What Spark says when such a process is not up by then. A machine that is busy at that moment is no reason to end a
+run: from its checkpoint the query can be begun again."""
 
 _log = logging.getLogger(__name__)
 
 
 def run_queries(
-    parts: Sequence[Part], begin: Callable[[Part], StreamingQuery], connection: Connection, watch: Watch
+    parts: Sequence[Part],
+    begin: Callable[[Part], StreamingQuery],
+    connection: Connection,
+    watch: Watch,
+    patience: timedelta,
 ) -> None:
-    """Start the queries and wait for their end. One that fails, be it to start, ends all."""
+    """Start the queries and wait for their end. One that fails, be it to start, ends all; but one whose processes come
+    up too slowly is begun again as long as there is `patience`."""
+    most = max(1, math.ceil(patience.total_seconds() / START_SECONDS))
     queries: list[StreamingQuery] = []
     starts = [1] * len(parts)
     try:
@@ -39,13 +47,13 @@ def run_queries(
         while not watch.stop():
             _await_any(queries)
             active = any(query.isActive for query in queries)
-            slow = [number for number, query in enumerate(queries) if starts[number] < STARTS and _was_slow(query)]
+            slow = [number for number, query in enumerate(queries) if starts[number] < most and _was_slow(query)]
             for number in slow:
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
                 queries[number] = begin(parts[number])
                 starts[number] += 1
             if not slow:
-                _raise_any(queries)
+                _raise_any(queries, most)
                 if not active:
                     break
             watch.tell()
@@ -53,7 +61,7 @@ def run_queries(
             while query.isActive and not connection.may_stop(part):
                 time.sleep(STOP_SECONDS)
             query.stop()
-        _raise_any(queries)
+        _raise_any(queries, most)
     finally:
         for query in queries:
             query.stop()
@@ -76,11 +84,11 @@ def _was_slow(query: StreamingQuery) -> bool:
     return _TOO_SLOWLY in str(_failed(query))
 
 
-def _raise_any(queries: Sequence[StreamingQuery]) -> None:
-    """Raise what a query has failed with, whatever the others do."""
+def _raise_any(queries: Sequence[StreamingQuery], starts: int) -> None:
+    """Raise what a query has failed with, whatever the others do; it was begun so often at most."""
     for query in queries:
         if (error := _failed(query)) is not None:
-            raise _problem(error)
+            raise _problem(error, starts)
 
 
 _RAISED = re.compile(
@@ -96,7 +104,7 @@ _GONE = "failOnDataLoss"
 """What Spark's connector to Kafka advises to set where messages are gone."""
 
 
-def _problem(error: Exception) -> FluvialError:
+def _problem(error: Exception, starts: int) -> FluvialError:
     """Spark's error as ours: what was raised in a worker comes back as the text of a traceback."""
     text = str(error)
     found = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
@@ -109,7 +117,8 @@ def _problem(error: Exception) -> FluvialError:
         wrong = f"messages are gone that were still to be read: {told.partition('Reason:')[2].strip() or told}"
         return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
     if _TOO_SLOWLY in told:
-        wrong = f"the query on Spark was begun {STARTS} times, and each time a Python process was not up within 10 s"
-        remedy = "run it where there are cores to spare: Spark has no setting for this"
+        times = "once, and" if starts == 1 else f"{starts} times, and each time"
+        wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
+        remedy = "run it where there are cores to spare, or give it more time with Settings(spark_patience=...)"
         return SystemProblem(explain(wrong, "Python processes that start in a second or two", remedy))
     return SystemProblem(f"the query on Spark has failed: {told}")

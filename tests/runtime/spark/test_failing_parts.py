@@ -1,5 +1,6 @@
 """A query that fails ends the run, though those of the other parts could go on for ever."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 from pyspark.errors import StreamingQueryException
 
 from fluvial.dsl import FluvialError, MessageError, PipelineError, SystemProblem
-from fluvial.runtime.spark.running import STARTS, run_queries
+from fluvial.runtime.spark.running import run_queries
 
 
 class Query:
@@ -62,7 +63,13 @@ def test_a_query_that_fails_ends_the_run() -> None:
     going_on, watch = Query(None), Watch()
     run_all: Any = run_queries
     with pytest.raises(SystemProblem, match="lost its way"):
-        run_all([lambda: going_on, lambda: Query(StreamingQueryException("lost its way"))], begun, STOPPABLE, watch)
+        run_all(
+            [lambda: going_on, lambda: Query(StreamingQueryException("lost its way"))],
+            begun,
+            STOPPABLE,
+            watch,
+            PATIENCE,
+        )
     assert (watch.turns, going_on.isActive) == (1, False)
 
 
@@ -74,7 +81,7 @@ def test_a_query_that_does_not_start_ends_those_that_have() -> None:
 
     run_all: Any = run_queries
     with pytest.raises(OSError, match="no room"):
-        run_all([lambda: going_on, refuse], begun, STOPPABLE, Watch())
+        run_all([lambda: going_on, refuse], begun, STOPPABLE, Watch(), PATIENCE)
     assert not going_on.isActive
 
 
@@ -99,7 +106,7 @@ def traceback_of(error: Exception) -> str:
 def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError) -> None:
     run_all: Any = run_queries
     with pytest.raises(FluvialError) as raised:
-        run_all([lambda: Query(StreamingQueryException(traceback_of(error)))], begun, STOPPABLE, Watch())
+        run_all([lambda: Query(StreamingQueryException(traceback_of(error)))], begun, STOPPABLE, Watch(), PATIENCE)
     assert (type(raised.value), str(raised.value)) == (type(error), str(error))
 
 
@@ -108,13 +115,14 @@ def test_the_error_that_was_raised_last_comes_back() -> None:
     text = f"{first}exception:\n\n{traceback_of(MessageError('map failed'))}"
     run_all: Any = run_queries
     with pytest.raises(MessageError, match=r"\Amap failed\Z"):
-        run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Watch())
+        run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Watch(), PATIENCE)
 
 
+PATIENCE = timedelta(seconds=40)
 SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: Python worker failed to connect back. SQLSTATE: XXKST"
 
 
-@pytest.mark.parametrize("failures", range(STARTS))
+@pytest.mark.parametrize("failures", range(4))
 def test_a_query_whose_python_came_up_too_slowly_is_begun_again(
     failures: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -125,7 +133,7 @@ def test_a_query_whose_python_came_up_too_slowly_is_begun_again(
         return made[-1]
 
     run_all: Any = run_queries
-    run_all([lambda: Query(None), slowly_at_first], begun, STOPPABLE, Watch())
+    run_all([lambda: Query(None), slowly_at_first], begun, STOPPABLE, Watch(), PATIENCE)
     assert len(made) == failures + 1
     assert len(caplog.records) == failures
     assert not any(query.isActive for query in made)
@@ -139,6 +147,20 @@ def test_what_never_comes_up_in_time_ends_the_run() -> None:
         return made[-1]
 
     run_all: Any = run_queries
-    with pytest.raises(SystemProblem, match=rf"begun {STARTS} times[\s\S]*cores to spare"):
-        run_all([lambda: Query(None), too_slowly], begun, STOPPABLE, Watch())
-    assert len(made) == STARTS
+    with pytest.raises(SystemProblem, match=r"begun 4 times[\s\S]*spark_patience"):
+        run_all([lambda: Query(None), too_slowly], begun, STOPPABLE, Watch(), PATIENCE)
+    assert len(made) == 4
+
+
+@pytest.mark.parametrize(("seconds", "starts"), [(0, 1), (10, 1), (11, 2), (50, 5)])
+def test_patience_is_a_setting(seconds: int, starts: int) -> None:
+    made: list[Query] = []
+
+    def too_slowly() -> Query:
+        made.append(Query(StreamingQueryException(SLOW)))
+        return made[-1]
+
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem, match="was begun once" if starts == 1 else f"was begun {starts} times"):
+        run_all([too_slowly], begun, STOPPABLE, Watch(), timedelta(seconds=seconds))
+    assert len(made) == starts
