@@ -17,6 +17,7 @@ from ..dsl.checks import explain
 from ..dsl.errors import FluvialError, PipelineError, UsageError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
+from .modules import hides_modules
 
 _FORMS = "file.py, file.py:attribute or module:attribute"
 _OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("dsl", "planner", "runtime"))
@@ -107,6 +108,7 @@ def _exists(place: str) -> bool:
 @contextmanager
 def _user_code(place: str, folder: Path) -> Iterator[None]:
     """Run code of the user, who may import what lies in `folder`; what fails there is shown from their side alone."""
+    import_module("networkx")  # a pipeline needs it, and it wants Python's own modules
     before = set(sys.modules)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -118,6 +120,11 @@ def _user_code(place: str, folder: Path) -> Iterator[None]:
         wrong = f"{place} fails as it is loaded:\n{_users_traceback(error)}"
         remedy = 'correct it; what is not to happen on import goes under if __name__ == "__main__":'
         raise PipelineError(explain(wrong, "a file that can be imported", remedy, _failed_at(error, place))) from error
+    finally:
+        if hides_modules(str(folder)):
+            # It came first while the user's code was loaded, as for a script. What is loaded later wants Python's own.
+            sys.path.remove(str(folder))
+            sys.path.append(str(folder))
     for name in sys.modules.keys() - before:
         file = getattr(sys.modules[name], "__file__", None)
         if file is not None and Path(file).is_relative_to(folder) and _is_users(file):

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
+from ..modules import hides_modules, own_paths
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
 _SECRETS = "(?i)url|jaas|ssl"
@@ -37,10 +38,7 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
 
 
 def _start(master: str | None) -> SparkSession:
-    # Workers start the interpreter of this variable, and look for the user's modules where this process does.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    paths = [*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
+    look_where_this_process_does()
     builder = SparkSession.builder.appName("fluvial").master(master or "local[*]")
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
     for name, value in quiet.items():
@@ -54,6 +52,18 @@ def _start(master: str | None) -> SparkSession:
             raise SystemProblem(
                 explain(wrong, "a Spark on this machine, or the master of a cluster", remedy)
             ) from error
+
+
+def look_where_this_process_does() -> None:
+    """Let processes that are started from here have this interpreter and find the user's modules."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    own = own_paths()
+    paths = [*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    # A folder whose modules would take the places of Python's is added where a plan is unpacked.
+    found = dict.fromkeys(path for path in paths if path and not (path in own and hides_modules(path)))
+    os.environ["PYTHONPATH"] = os.pathsep.join(found)
+    if hides_modules(str(Path.cwd())):
+        os.environ["PYTHONSAFEPATH"] = "1"  # else they look in the current folder first
 
 
 @contextmanager

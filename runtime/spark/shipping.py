@@ -2,13 +2,10 @@
 
 import hashlib
 import inspect
-import site
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +18,7 @@ from ...dsl.pipeline import Pipeline
 from ...planner.plan import Plan
 from ..kernel.program import Program, Remotes, compile_stage
 from ..kernel.shape import Clock
+from ..modules import installed_folders, is_hidden, own_paths
 from . import structs
 from .files import write
 from .levels import Levels
@@ -28,11 +26,13 @@ from .levels import Levels
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """A plan and its levels as bytes, or the file of them; `digest` tells workers whether they have it already."""
+    """A plan and its levels as bytes, or the file of them; `digest` tells workers whether they have it already. `paths`
+    are the folders where modules are looked for, besides those of installed ones."""
 
     digest: str
     data: bytes
     file: str = ""
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def pack(cargo: Cargo) -> Shipment:
         wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
         remedy = "make what your functions use (clients, locks, files) inside the functions"
         raise UnsupportedError(explain(wrong, "functions that can be pickled", remedy, pipeline.origin)) from error
-    return Shipment(hashlib.sha256(data).hexdigest(), data)
+    return Shipment(hashlib.sha256(data).hexdigest(), data, paths=tuple(own_paths()))
 
 
 def laid_down(shipment: Shipment, folder: Path) -> Shipment:
@@ -70,7 +70,7 @@ def laid_down(shipment: Shipment, folder: Path) -> Shipment:
     all processes that need them can load."""
     file = folder / "shipment"
     write(file, shipment.data)
-    return Shipment(shipment.digest, b"", str(file.absolute()))
+    return replace(shipment, data=b"", file=str(file.absolute()))
 
 
 def _read(shipment: Shipment) -> bytes:
@@ -116,6 +116,8 @@ def unpack(shipment: Shipment) -> tuple[Cargo, dict[str, Program]]:
     """The plan in this worker process, and its programs as far as they are compiled."""
     found = _UNPACKED.get(shipment.digest)
     if found is None:
+        # Behind all others: a module of the user's must not take the place of one of Python's in this process.
+        sys.path.extend(path for path in shipment.paths if path not in sys.path)
         found = _UNPACKED[shipment.digest] = (_cloudpickle.loads(_read(shipment)), {})
     return found
 
@@ -130,14 +132,16 @@ def program(shipment: Shipment, stage: str) -> Program:
 
 
 def _own_modules(pipeline: Pipeline) -> Iterator[ModuleType]:
-    """The user's modules that the pipeline's functions come from: not installed, not part of Python. What protoc has
-    made is left out, for its classes go along as what they are made of."""
+    """The user's modules that the pipeline's functions come from, or that workers do not find by their names: not
+    installed, not part of Python. What protoc has made is left out, for its classes go along as what they are made of.
+    """
     names = {
         name
         for operator in pipeline.operators
         for field in operator.__dataclass_fields__
         for name in _modules_of(getattr(operator, field))
     }
+    names |= {name for name, module in sys.modules.items() if is_hidden(name, module)}
     for name in sorted(names):
         module = sys.modules.get(name)
         if module is not None and not _installed(module) and not structs.is_generated(module):
@@ -155,15 +159,9 @@ def _modules_of(value: Any) -> Iterator[str]:
         yield name
 
 
-@lru_cache
-def _installed_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    return (*site.getsitepackages(), paths["stdlib"], paths["platstdlib"])
-
-
 def _installed(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
-    return module.__name__ != "__main__" and (file is None or file.startswith(_installed_folders()))
+    return module.__name__ != "__main__" and (file is None or file.startswith(installed_folders()))
 
 
 def _forget_decoders(module: ModuleType) -> None:

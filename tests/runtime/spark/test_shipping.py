@@ -81,3 +81,52 @@ def test_what_protoc_has_generated_goes_along(tmp_path: Path, monkeypatch: pytes
         command, input=data, capture_output=True, check=True, cwd="/", env={**os.environ, "PYTHONPATH": path}
     )
     assert done.stdout.decode() == "TEA True False\n"
+
+
+HIDING = """
+import chunk
+from fluvial.dsl import Pipeline
+import beside
+
+pipeline = Pipeline("hiding")
+words = pipeline.stream("in", value=str)
+words.map(chunk.loud).send_to("out", value=str)
+words.map(lambda word: beside.twice(chunk.loud(word))).send_to("out-2", value=str)
+"""
+ON_A_WORKER = """
+import pickle, sys
+shipment = pickle.loads(sys.stdin.buffer.read())
+from fluvial.runtime.spark.shipping import unpack
+cargo, _ = unpack(shipment)
+import queue, chunk
+print([operator.fn("tea") for operator in cargo.plan.pipeline.operators if operator.kind == "map"])
+print(hasattr(queue, "SimpleQueue"), hasattr(chunk, "Chunk"))
+"""
+
+
+def test_modules_of_the_user_s_may_be_named_like_python_s(tmp_path: Path) -> None:
+    """A pipeline in `queue.py` with a helper `chunk.py`: workers have Python's modules of these names, too."""
+    (tmp_path / "queue.py").write_text(HIDING)
+    (tmp_path / "chunk.py").write_text("def loud(word: str) -> str:\n    return word.upper()\n")
+    (tmp_path / "beside.py").write_text("def twice(word: str) -> str:\n    return 2 * word\n")
+    send = """
+import os, pickle, subprocess, sys
+from fluvial.planner import plan
+from fluvial.runtime.spark import session
+from fluvial.runtime.spark.lowering import levels
+from fluvial.runtime.spark.shipping import Cargo, pack
+from fluvial.runtime.target import load_pipeline
+
+made = plan(load_pipeline("queue.py"))
+data = pickle.dumps(pack(Cargo(made, levels(made, list(made.stages), 1), 1)))
+session.look_where_this_process_does()
+worker = subprocess.run([sys.executable, "-m", "worker_of_spark"], input=data, capture_output=True)
+print(worker.stdout.decode(), worker.stderr.decode())
+"""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "worker_of_spark.py").write_text(ON_A_WORKER)
+    environment = {**os.environ, "PYTHONPATH": str(elsewhere)}
+    command = [sys.executable, "-P", "-c", send]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=environment, check=True)
+    assert done.stdout.decode().split("\n")[:2] == ["['TEA', 'TEATEA']", "True True"], done
