@@ -75,8 +75,9 @@ class Table(Generic[K, V]):
     def changes(self) -> "KeyedStream[K, V | None]":
         """Each change of a row as a message: its new value, or None where the row is deleted.
 
-        A change has the timestamp and headers of the message that brought it. A table that the pipeline fills itself
-        has no changes to follow: use the stream that is sent to it.
+        A change has the timestamp and headers of the message that brought it. To delete a row that is not there changes
+        nothing; to write a row again as it is counts as a change. A table that the pipeline fills itself has no changes
+        to follow: use the stream that is sent to it.
 
         >>> pipeline = Pipeline("renamed")
         >>> pipeline.table("names", key=str, value=str).changes().send_to("renamed")

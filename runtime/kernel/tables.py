@@ -41,7 +41,8 @@ class TableOperator:
         self, key: bytes | None, row: bytes | None, timestamp: int, headers: Headers, watermark: int
     ) -> None:  # it may be of any time: what comes last counts
         del watermark
-        if key is not None:
+        # Whether there is a row to delete is looked up only where the change would be told.
+        if key is not None and (row is not None or self._context.emit is None or self._has(key)):
             self._set(key, row, timestamp, headers)
 
     def _join(
@@ -51,8 +52,11 @@ class TableOperator:
         if key is None or self._context.joined is None:
             return
         row = self._context.joined(key)
-        if row is not None or self._rows.layer.fresh[key] is not None:
+        if row is not None or self._has(key):
             self._set(key, row, timestamp, headers)
+
+    def _has(self, key: bytes) -> bool:
+        return self._rows.layer.fresh[key] is not None
 
     def _set(self, key: bytes, row: bytes | None, timestamp: int, headers: Headers) -> None:
         if row is None:

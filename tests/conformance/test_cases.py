@@ -96,6 +96,7 @@ def sum_of(one: float | None, other: float | None) -> float:
     return (one or 0) + (other or 0)
 
 
+WITHOUT_VALUE: Any = [None, None]
 NUMBERS = [
     (b"a", b"1.5", 1, ()),
     (b"a", b"inf", 1, ()),

@@ -44,6 +44,12 @@ def to_none() -> Pipeline:
     return join("left", nothing)
 
 
+def followed() -> Pipeline:
+    pipeline = Pipeline("followed")
+    pipeline.table("table", key=int, value=str).changes().send_to("out", value=str)
+    return pipeline
+
+
 def rows(*entries: tuple[int | None, str | None]) -> list[Record]:
     """Records of keys and values."""
     return [
@@ -74,6 +80,13 @@ CASES = [
         inner,
         {"table": [rows(*MANY)], "in": [rows((999, "m"))]},
         out(b"mr999"),
+        {},
+    ),
+    Conformance(
+        "changes-of-rows-alone",
+        followed,
+        {"table": [rows((1, None), (1, "a"), (1, "a"), (2, None), (1, None), (1, None), (None, None), (1, "b"))]},
+        out(b"a", b"a", None, b"b"),
         {},
     ),
     Conformance("E07-a-table-without-rows", left, {"table": [[]], "in": [rows((1, "m"))]}, out(b"mNone"), {}),

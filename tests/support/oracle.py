@@ -305,8 +305,9 @@ class _Run:
                 self._keep(operator, message, place)
             case ops.TableOf():
                 key = self._key_bytes(operator, message.key)
+                changes = value is not None or self._tables.row(operator.id, key) is not None
                 self._tables.put(operator.id, key, value)
-                if key is not None:
+                if key is not None and changes:
                     letter = OutputMessage(key, None, message.timestamp, ())
                     self._following.append((lambda: self._emit(operator, message), letter, operator.id))
             case ops.JoinTables():
