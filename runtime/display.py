@@ -133,7 +133,10 @@ def summary(report: Report) -> str:
     rows = [(what, name, f"{count:,}") for what, by_name in counts.items() for name, count in by_name.items()]
     names = max((len(name) for _, name, _ in rows), default=0)
     digits = max((len(count) for _, _, count in rows), default=0)
-    return "\n".join([head, *(f"  {what:<7}  {name:<{names}}  {count:>{digits}}" for what, name, count in rows)])
+    counted = (f"  {what:<7}  {name:<{names}}  {count:>{digits}}" for what, name, count in rows)
+    return "\n".join(
+        [head, *counted, *(f"  warning  {text.partition(chr(10))[0]}" for text in report.warnings.values())]
+    )
 
 
 def plural(number: int, what: str) -> str:

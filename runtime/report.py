@@ -28,8 +28,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     since the start; `lag` is how many messages are still to be read, None where nobody knows; `watermark` is the least
     of all tasks in ms since epoch, None before there is one; `in_flight` counts asynchronous calls under way, and on
     Spark the messages of the batch under way. `memory` is what the process holds, in bytes, and `process` its id, where
-    metrics are served.
-    `facts` are all that is measured, one by one, as metrics show it.
+    metrics are served. `facts` are all that is measured, one by one, as metrics show it. `warnings` are those of
+    `Report`, so far.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -50,6 +50,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     engine: str = ""
     container: str = "0"
     facts: tuple[Fact, ...] = ()
+    warnings: dict[str, str] = {}
 
 
 OnProgress = Callable[[Progress], None]
@@ -59,7 +60,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """What a run did. Counts are of messages, since the run started: `read` and `written` by stream; `late` are those
     dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator. `checkpoints`
     counts the commits of tasks, on Spark the batches. `restored` counts the records of changelogs that were read to
-    bring state up before it began, which took `restore_seconds`.
+    bring state up before it began, which took `restore_seconds`. `warnings` are what looked wrong about times of
+    messages, by what each is about: see the guide to windows.
 
     The counts are of this process alone, of several containers of their last processes. `resumed` says that it went on
     from checkpoints of earlier ones; `restarts` is how often a supervisor has started containers again.
@@ -85,3 +87,4 @@ class Report(Struct, frozen=True, kw_only=True):
     restore_seconds: float = 0.0
     resumed: bool = False
     restarts: int = 0
+    warnings: dict[str, str] = {}

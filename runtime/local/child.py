@@ -4,6 +4,7 @@ It is told what to run on standard input, which ends with its parent, and tells 
 TITLE is for people alone, who see it where processes are listed.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from ...planner.settings import Settings
 from ..metrics.serving import Address, serving
 from ..report import Progress, Report
 from ..running import Until, start
+from ..suspicious_times import LOGGER
 from ..systems.opening import Opening, opened
 from ..target import load_pipeline
 from .membership import Seat
@@ -50,6 +52,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def main() -> int:
     """Run one container; returns the exit code."""
     order = json.decode(_read_line(), type=Order)
+    logging.getLogger(LOGGER).disabled = True  # the parent logs what the containers have told it, once
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     with open(int(sys.argv[1]), "wb", buffering=0) as pipe:
         return run_order(order, lambda line: _tell(pipe.write, line))

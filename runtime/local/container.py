@@ -296,4 +296,5 @@ class Container:
             written=totals["written"],
             late=totals["late"],
             failed=totals["failed"],
+            warnings=self._telling.warnings,
         )

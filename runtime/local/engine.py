@@ -23,6 +23,7 @@ from ..report import OnProgress, Report
 from ..signals import stop_signals
 from ..state_compatibility import refuse_changed
 from ..streams import make_changelogs, make_streams, table_streams
+from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
 from .adopting import adopt, kept_states
 from .collecting import collecting_seldom
@@ -64,7 +65,8 @@ def run(
         if member.done:
             return Report(pipeline=plan.name, engine="local", seconds=0.0, resumed=True)
         ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
-        telling = Telling(plan, ends, progress, container=str(member.container))
+        times = SuspiciousTimes(plan)
+        telling = Telling(plan, ends, progress, container=str(member.container), times=times)
         commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring, opened)
         shared = Run(
             member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation

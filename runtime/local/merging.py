@@ -22,6 +22,7 @@ def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Pr
         lag=None if None in lags else sum(lag for lag in lags if lag is not None),
         watermark=min((part.watermark for part in parts if part.watermark is not None), default=None),
         in_flight=sum(part.in_flight for part in parts),
+        warnings=merged_warnings(part.warnings for part in parts),
     )
 
 
@@ -31,19 +32,29 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restar
         pipeline=pipeline,
         engine="local",
         seconds=seconds,
-        read=_sums(part.read for part in parts),
-        written=_sums(part.written for part in parts),
-        late=_sums(part.late for part in parts),
-        failed=_sums(part.failed for part in parts),
+        read=sums(part.read for part in parts),
+        written=sums(part.written for part in parts),
+        late=sums(part.late for part in parts),
+        failed=sums(part.failed for part in parts),
         checkpoints=sum(part.checkpoints for part in parts),
         restored=sum(part.restored for part in parts),
         restore_seconds=max((part.restore_seconds for part in parts), default=0.0),
         resumed=any(part.resumed for part in parts),
         restarts=restarts,
+        warnings=merged_warnings(part.warnings for part in parts),
     )
 
 
-def _sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def merged_warnings(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Each warning once, as the first has told it."""
+    found: dict[str, str] = {}
+    for part in parts:
+        found = {**part, **found}
+    return found
+
+
+def sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts added up, by name."""
     found: dict[str, int] = {}
     for part in parts:
         for name, number in part.items():

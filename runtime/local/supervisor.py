@@ -1,6 +1,7 @@
 """Containers as child processes: started, listened to, started again when they die, stopped together."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ..exhausted import remedy_for
 from ..report import OnProgress, Progress, Report
+from ..suspicious_times import LOGGER
 from .child import Line, Order
 from .merging import merged_progress, merged_report
 from .restarts import Restarts
@@ -28,6 +30,8 @@ _LAST_WORDS_SECONDS = 2.0
 """How long to wait for the end of what a dead container has written: it may have left children of its own."""
 
 Say = Callable[[str], None]
+
+_times = logging.getLogger(LOGGER)
 
 
 def supervise(
@@ -94,6 +98,7 @@ class _Supervisor:
         self._stop = asyncio.Event()
         self._asked = 0
         self._failure: ContainerFailed | None = None
+        self._warnings: dict[str, str] = {}
 
     async def run(self) -> Report:
         telling = asyncio.create_task(self._tell_progress())
@@ -107,7 +112,8 @@ class _Supervisor:
             raise self._failure
         reports = [report for child in self._children for report in child.reports]
         restarts = sum(child.restarted for child in self._children)
-        return merged_report(self._pipeline, reports, time.monotonic() - self._started, restarts)
+        merged = merged_report(self._pipeline, reports, time.monotonic() - self._started, restarts)
+        return replace(merged, warnings={**self._warnings, **merged.warnings})
 
     async def _keep(self, child: _Child) -> None:
         """Run a container, again and again until it has done its part."""
@@ -126,6 +132,14 @@ class _Supervisor:
             self._say(f"{child.name} {_ended(code)}; it is started again in {pause:.1f} s")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), pause)
+
+    def _hear(self, child: _Child, line: Line) -> None:
+        child.hear(line)
+        told = line.progress or line.report
+        for subject, text in told.warnings.items() if told is not None else ():
+            if subject not in self._warnings:
+                self._warnings[subject] = text
+                _times.warning(text)
 
     def _is_over(self, child: _Child, code: int) -> bool:
         """Whether a container that has ended is not to be started again."""
@@ -181,7 +195,7 @@ class _Supervisor:
             lambda: asyncio.StreamReaderProtocol(told), os.fdopen(reading, "rb")
         )
         listening = [
-            asyncio.create_task(_each_line(told, lambda line: child.hear(json.decode(line, type=Line)))),
+            asyncio.create_task(_each_line(told, lambda line: self._hear(child, json.decode(line, type=Line)))),
             asyncio.create_task(
                 _each_line(process.stderr, lambda line: self._say(f"{child.name}: {line.decode(errors='replace')}"))
             ),

@@ -7,8 +7,10 @@ from ...planner.plan import Plan
 from ..kernel.times import END, START
 from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress
+from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import StreamPartition
 from .facts import task_facts
+from .merging import sums
 from .stream_ends import Ends
 from .task import LocalTask
 
@@ -29,12 +31,14 @@ class Telling:
         *,
         container: str = "0",
         clock: Callable[[], float] = time.monotonic,
+        times: SuspiciousTimes | None = None,
     ) -> None:
         self._plan = plan
         self._ends = ends
         self._progress = progress
         self._container = container
         self._clock = clock
+        self._times = times
         self._started = clock()
         self._next = self._patience = self._started
         self._asking = False
@@ -67,6 +71,8 @@ class Telling:
         """Tell how far the tasks are, if it is time to."""
         begins = self._phase != "running"
         if self._is_due("running"):
+            if self._times is not None:
+                self._times.look(*_times_of(tasks))
             self._ends.ask(_streams(tasks))
             self._asking = True
         if self._asking and (self._ends.answered or begins or self._clock() >= self._patience):
@@ -75,11 +81,18 @@ class Telling:
 
     def done(self, tasks: Sequence[LocalTask]) -> None:
         """Tell how it ended."""
+        if self._times is not None:
+            self._times.finish(*_times_of(tasks))
         if self._progress is not None:
             self._ends.wait(PATIENCE_SECONDS)
             self._ends.ask(_streams(tasks))
             self._ends.wait(PATIENCE_SECONDS)
             self._say("done", tasks, self._lags(tasks))
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """What looked wrong so far: see `Report`."""
+        return {} if self._times is None else dict(self._times.warnings)
 
     def behind(self, task: LocalTask) -> list[str] | None:
         """The inputs of a task that hold messages which it has not read; None where that is not known."""
@@ -112,6 +125,7 @@ class Telling:
                 engine="local",
                 container=self._container,
                 facts=(*facts, *self._restored, *self._own_facts(seconds)),
+                warnings=self.warnings,
             )
         )
 
@@ -132,3 +146,12 @@ class Telling:
 
 def _streams(tasks: Sequence[LocalTask]) -> list[str]:
     return list(dict.fromkeys(stream for task in tasks for stream in task.inputs))
+
+
+def _times_of(tasks: Sequence[LocalTask]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """What `SuspiciousTimes` judges: the largest timestamps, messages given to operators, and late ones."""
+    highs: dict[str, int] = {}
+    for task in tasks:
+        for stream, high in task.work.inputs.highs.items():
+            highs[stream] = max(high, highs.get(stream, high))
+    return highs, sums(task.work.taken_in for task in tasks), sums(task.work.late for task in tasks)

@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from ...dsl.operators import Source
 from ...planner.plan import Plan
 from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress, Report
 from ..streams import table_streams
+from ..suspicious_times import SuspiciousTimes
 from .connection import Connection, Offsets
 from .facts import count_facts, source_facts
 from .noted import DONE, PLANNED, batches, noted_at, reached
@@ -15,6 +17,8 @@ from .part import Part
 from .tally import Tally
 
 PROGRESS_SECONDS = 1.0
+TIMES_SECONDS = 10.0
+"""Time between two looks at the times of messages."""
 
 
 class Watch:
@@ -34,16 +38,20 @@ class Watch:
         self._started, self._progress = started, progress
         self._before, self._batches_before = self._tally(), self._batches()
         self._timing = Timing()
+        self._times = SuspiciousTimes(plan)
         self._timed = {part.group: max(batches(part.checkpoint, DONE), default=-1) for part in parts}
-        self._next = started + PROGRESS_SECONDS
+        self._next, self._next_times = started + PROGRESS_SECONDS, started + TIMES_SECONDS
         self.stop = stop
 
     def tell(self) -> None:
-        """Tell progress, if it is time to."""
+        """Tell progress, if it is time to, and what looks wrong about times."""
         now = time.monotonic()
         if self._progress is not None and now >= self._next:
             self._next = now + PROGRESS_SECONDS
             self._progress(self._look(now, "running"))
+        if now >= self._next_times:
+            self._next_times = now + TIMES_SECONDS
+            self._times.look(*self._times_of(self._tally()))
 
     def done(self) -> None:
         """Tell how it ended."""
@@ -95,7 +103,9 @@ class Watch:
 
     def report(self) -> Report:
         """What was done since the start."""
-        counts = self._tally().since(self._before)
+        tally = self._tally()
+        self._times.finish(*self._times_of(tally))
+        counts = tally.since(self._before)
         names = [stream.name for stream in self._plan.streams] + [operator.id for operator in self._plan.operators]
         order = {name: index for index, name in reversed(list(enumerate(names)))}
         read, written, late, failed = (
@@ -112,7 +122,19 @@ class Watch:
             failed=failed,
             checkpoints=self._batches() - self._batches_before,
             resumed=self._batches_before > 0,
+            warnings=dict(self._times.warnings),
         )
+
+    def _times_of(self, tally: Tally) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """What `SuspiciousTimes` judges: the largest timestamps, messages given to operators, and late ones."""
+        behind = {op.stream: op.out_of_order for op in self._plan.pipeline.operators if isinstance(op, Source)}
+        highs: dict[str, int] = {}
+        for place, watermark in tally.watermarks.items():
+            stream = place.rpartition("/")[0]
+            if stream in behind:
+                highs[stream] = max(watermark + behind[stream], highs.get(stream, watermark + behind[stream]))
+        counts = tally.since(self._before)
+        return highs, counts.get("given", {}), counts.get("late", {})
 
     def _batches(self) -> int:
         """How many batches are done, in all runs."""

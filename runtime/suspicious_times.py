@@ -1,0 +1,118 @@
+"""Times of messages that look wrong, such as seconds for ms: told once a run, from figures that are there anyway."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from ..dsl import operators as ops
+from ..dsl.checks import explain
+from ..dsl.pipeline import Pipeline
+from ..planner.plan import Plan
+from .clock import wall_clock
+from .streams import table_streams
+
+LOGGER = "fluvial.times"
+"""Where the warnings are logged."""
+
+FIRST_LIKELY = 315_532_800_000
+"""1980 in ms since epoch. Times that were given in seconds lie in 1970."""
+YEAR_MS = 365 * 86_400_000
+MINUTE = 60.0
+MOST_LATE = 0.1
+"""More of an operator's messages than this, within a minute, are seldom meant to be late."""
+FEWEST = 10
+"""Of fewer messages, how many are late says little."""
+
+Counts = Mapping[str, int]
+
+_log = logging.getLogger(LOGGER)
+
+
+class SuspiciousTimes:
+    """What looks wrong in one run: `warnings`, by what they are about. `look` is to be called now and then."""
+
+    def __init__(
+        self, plan: Plan, clock: Callable[[], float] = time.monotonic, wall: Callable[[], int] = wall_clock
+    ) -> None:
+        self.warnings: dict[str, str] = {}
+        self._pipeline = plan.pipeline
+        self._clock, self._wall = clock, wall
+        self._since, self._given, self._late = clock(), dict[str, int](), dict[str, int]()
+        timed, tables = _leading_to(plan.pipeline, (ops.WindowBy, ops.JoinStreams)), table_streams(plan)
+        sources = [source for source in _sources(plan.pipeline) if source.stream not in tables]
+        self._sources = {op.stream: op for op in sources if op.timestamp is not None or op.id in timed}
+        windowed = _leading_to(plan.pipeline, (ops.WindowBy,))
+        for source in _sources(plan.pipeline):
+            if source.timestamp is None and source.id in windowed:
+                self._tell_untimed(source, windowed[source.id])
+
+    def look(self, highs: Counts, given: Counts, late: Counts) -> None:
+        """Judge the largest timestamp of each source, in ms since epoch, and how many messages each operator was given
+        since the run began, and how many of them were late."""
+        for stream, high in highs.items():
+            if stream in self._sources:
+                self._judge(self._sources[stream], high)
+        if self._clock() - self._since >= MINUTE:
+            self._judge_late(given, late)
+
+    def finish(self, highs: Counts, given: Counts, late: Counts) -> None:
+        """The same at the end of the run, for the last part of a minute too."""
+        self.look(highs, given, late)
+        self._judge_late(given, late)
+
+    def _judge(self, source: ops.Source, high: int) -> None:
+        wrong, place = None, f"stream {source.stream!r}"
+        if high < FIRST_LIKELY:
+            wrong = f"the times of {place} lie before 1980: the latest is {high}, which is {_date(high)}"
+        elif high > self._wall() + YEAR_MS:
+            wrong = f"times of {place} are more than a year ahead: the latest is {high}, which is {_date(high)}"
+        if wrong is not None:
+            remedy = "let timestamp= return ms: seconds are to be multiplied by 1000, microseconds divided"
+            self._tell(f"times of {source.stream}", explain(wrong, "ms since epoch", remedy, source.origin))
+
+    def _judge_late(self, given: Counts, late: Counts) -> None:
+        for id, number in late.items():
+            more, of = number - self._late.get(id, 0), given.get(id, 0) - self._given.get(id, 0)
+            if of >= FEWEST and more > MOST_LATE * of:
+                operator = self._pipeline.operator(id)
+                wrong = f"{operator.kind} {id!r}: {more:,} of {of:,} messages were late within a minute"
+                remedy = "allow for more disorder with out_of_order= of the stream, or lateness= of the window"
+                self._tell(f"late at {id}", explain(wrong, "a tenth at most", remedy, operator.origin))
+        self._since, self._given, self._late = self._clock(), dict(given), dict(late)
+
+    def _tell_untimed(self, source: ops.Source, window: ops.Operator) -> None:
+        wrong = f"window {window.id!r} goes by event time, but stream {source.stream!r} does not say what that is"
+        wrong += ": it is when its messages were written"
+        remedy = 'give the stream timestamp=, or the window time="processing"'
+        self._tell(f"timestamp of {source.stream}", explain(wrong, "the times of events", remedy, source.origin))
+
+    def _tell(self, subject: str, text: str) -> None:
+        if subject not in self.warnings:
+            self.warnings[subject] = text
+            _log.warning(text)
+
+
+def _sources(pipeline: Pipeline) -> Iterator[ops.Source]:
+    return (op for op in pipeline.operators if isinstance(op, ops.Source))
+
+
+def _leading_to(pipeline: Pipeline, kinds: tuple[type[ops.Operator], ...]) -> dict[str, ops.Operator]:
+    """The operators that lead to one of these kinds which goes by event time, each with the first such."""
+    found: dict[str, ops.Operator] = {}
+    for operator in pipeline.operators:
+        if isinstance(operator, kinds) and getattr(operator, "time", None) == "event":
+            rest = list(operator.fed_by)
+            while rest:
+                id = rest.pop()
+                if id not in found:
+                    found[id] = operator
+                    rest.extend(pipeline.operator(id).fed_by)
+    return found
+
+
+def _date(time: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d}"
+    except (OverflowError, ValueError, OSError):
+        return "in no year that has a date"
