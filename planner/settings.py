@@ -30,6 +30,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     state_dir                folder of stores and of Spark's checkpoints; None: beside the log, on Kafka in .fluvial
     max_staged_bytes         a task commits early once it has staged this many bytes of output
     cached_entries           entries a store keeps decoded in memory; a task commits early once it changed as many
+    group_offsets            on Kafka, note the offsets of each commit as those of a consumer group that is named as the
+                             pipeline, for tools that watch lag; nothing else depends on them
     stall_timeout            give up with exit code 6 after this long without progress while there is input
     spark_buckets            key buckets of Spark's stateful operators; frozen with the checkpoint
     spark_shuffle_partitions tasks of Spark's stateful operators; None: as many as cores, at most one for each bucket
@@ -47,6 +49,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     state_dir: str | None = None
     max_staged_bytes: int = 32 << 20
     cached_entries: int = 200_000
+    group_offsets: bool = True
     stall_timeout: timedelta = timedelta(minutes=5)
     spark_buckets: int = 8
     spark_shuffle_partitions: int | None = None
@@ -93,5 +96,6 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         _lasts,
         "a timedelta, not negative",
     ),
+    (("group_offsets",), lambda value: isinstance(value, bool), "True or False"),
     (("commit_interval",), lambda value: value is None or _lasts(value), "a timedelta, not negative, or None"),
 )

@@ -112,7 +112,14 @@ def open_commits(
         longest = _longest(plan, settings) if opened is None else timedelta(0)
         sender = system.sender(member.transactional_id, longest=longest)
         stack.callback(sender.close)
-        return SentCommits(plan.name, system, sender, outputs=opened, restoring=restoring)
+        return SentCommits(
+            plan.name,
+            system,
+            sender,
+            outputs=opened,
+            restoring=restoring,
+            group_offsets=settings.group_offsets,
+        )
     producer = cast("PublishingSystem", system).producer()
     stack.callback(producer.close)
     return PublishedCommits(plan.name, producer, alone=member.containers == 1)

@@ -63,6 +63,7 @@ class SentCommits:
         outputs: Sender | None = None,
         restoring: Restoring = nobody,
         clock: Callable[[], float] = time.time,
+        group_offsets: bool = True,
     ) -> None:
         """`sender` has the container's transactional id. Without `outputs` the guarantee is `exactly_once`."""
         self.together = outputs is None
@@ -75,6 +76,7 @@ class SentCommits:
         self._restoring = restoring
         self._passed: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
+        self._group_offsets = group_offsets
         if self.together:
             sender.begin()
 
@@ -180,7 +182,8 @@ class SentCommits:
             self._sender.begin()
         for task, now in done:
             task.committed(now, task.outbox)
-        self._note(done)
+        if self._group_offsets:
+            self._note(done)
 
     def _note(self, done: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
         """Tell how far inputs have been read; where several stages read one, the last of them counts."""

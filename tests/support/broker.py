@@ -86,6 +86,7 @@ class Broker:
     def stop(self) -> None:
         """Let it end well; as hard as needed where it does not."""
         if self._process is not None:
+            self.resume()
             self._process.terminate()
             try:
                 self._process.wait(SECONDS_TO_STOP)
@@ -99,6 +100,16 @@ class Broker:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def pause(self) -> None:
+        """Let it stand still: it keeps its connections, and answers nobody."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def watch(self) -> None:
         """Wait for as long as it runs; that it ended by itself is a problem."""

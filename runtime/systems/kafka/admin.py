@@ -1,20 +1,19 @@
 """Making and measuring topics."""
 
 from collections.abc import Mapping
-from concurrent.futures import Future
-from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ....dsl.errors import SystemProblem
 from ....planner import names
 from ..contract import StreamPartition, StreamUse
 from ..problems import check_stream, other_count
-from .clients import LOG, admin_api
-from .cluster import Cluster, Topic, described, logged
+from .asking import NEVER, answer
+from .clients import admin_api
+from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
+from .group_offsets import GroupOffsets
 from .topics import check_settings, settings_for
 
 _BROKERS_CHOICE = "-1"
@@ -26,6 +25,7 @@ class KafkaAdmin:
     def __init__(self, cluster: Cluster) -> None:
         self._settings = cluster.settings
         self._cluster = cluster
+        self._noted: dict[str, GroupOffsets] = {}
 
     def streams(self) -> dict[str, int]:
         """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
@@ -87,10 +87,7 @@ class KafkaAdmin:
     def identity(self, stream: str) -> str:
         """The ids of the cluster and of the topic: no other topic ever has them."""
         topic = self._cluster.found(stream).id
-        cluster = self._cluster.ask(
-            "tell its id", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result()
-        )
-        return f"{cluster.cluster_id}/{topic}"
+        return f"{self._cluster.id()}/{topic}"
 
     def remove(self, stream: str) -> None:
         """Remove a topic and all that it holds; nothing happens where there is none."""
@@ -110,21 +107,14 @@ class KafkaAdmin:
         self._cluster.ask(f"forget the topic {stream!r}", gone)
 
     def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        """Tell a consumer group's offsets to those who watch lag: for information only, and without waiting.
+        """Tell a consumer group's offsets to those who watch lag: for information only, and without waiting. Nothing
+        is told while the cluster still has to answer to what was told before.
 
         What goes wrong is logged; the cluster takes none while consumers have joined the group.
         """
-        places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()]
-
-        def send(client: AdminClient, seconds: float) -> Future[Any]:
-            noted = ConsumerGroupTopicPartitions(group, places)
-            return client.alter_consumer_group_offsets([noted], request_timeout=seconds)[group]
-
-        try:
-            if places:
-                self._cluster.ask("take offsets", send, patience=0.0).add_done_callback(logged)
-        except SystemProblem as problem:
-            LOG.info("%s", problem)
+        if group not in self._noted:
+            self._noted[group] = GroupOffsets(self._settings, group)
+        self._noted[group].note(positions)
 
     def _places(self, stream: str) -> list[StreamPartition]:
         return [(stream, partition) for partition in range(self._cluster.count(stream))]
@@ -136,7 +126,7 @@ class KafkaAdmin:
 
         def send(client: AdminClient, seconds: float) -> None:
             try:
-                client.create_topics([topic], request_timeout=seconds)[stream].result()
+                answer(client, client.create_topics([topic], request_timeout=NEVER)[stream], seconds)
             except KafkaException as caught:
                 if caught.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
@@ -146,8 +136,8 @@ class KafkaAdmin:
     def _settings_of(self, stream: str) -> dict[str, str | None]:
         def send(client: AdminClient, seconds: float) -> dict[str, str | None]:
             resource = admin_api.ConfigResource(admin_api.ResourceType.TOPIC, stream)
-            (answer,) = client.describe_configs([resource], request_timeout=seconds).values()
-            return {name: entry.value for name, entry in answer.result().items()}
+            (asked,) = client.describe_configs([resource], request_timeout=NEVER).values()
+            return {name: entry.value for name, entry in answer(client, asked, seconds).items()}
 
         return self._cluster.ask(f"tell the settings of the topic {stream!r}", send)
 

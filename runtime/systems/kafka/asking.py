@@ -3,14 +3,16 @@
 import os
 import time
 from collections.abc import Callable
-from threading import Lock
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from .clients import Watch, admin_client
-from .problems import TRANSIENT, out_of_reach, refused
+from .problems import RETRIED, TRANSIENT, out_of_reach, refused
 from .settings import KafkaSettings
 
 T = TypeVar("T")
@@ -21,6 +23,12 @@ Maker = Callable[[KafkaSettings, Watch], Client]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _ONE_REQUEST = 10.0
+_TO_REFRESH = 1.0
+
+NEVER = 3600.0
+"""Seconds after which librdkafka gives up a request of administration: the longest that it takes. Where the answer
+comes at that moment, librdkafka frees what it still needs, and aborts the process. So every request has this timeout,
+and `answer` stops waiting earlier: the request goes on, and what comes of it is nobody's."""
 
 
 class Asking:
@@ -33,14 +41,21 @@ class Asking:
         self._lock = Lock()
         self.answered = False
 
-    def ask(self, what: str, request: Callable[[AdminClient, float], T], *, patience: float | None = None) -> T:
+    def ask(self, what: str, request: Callable[[AdminClient, float], T]) -> T:
         """What the request returns, which is given a client and the seconds that the answer may take. Raises
         SystemProblem where the cluster stays out of reach, or refuses.
 
         The first request waits for `reach_within`, those after it for `give_up_after`: a broker that was there comes
         back. `what` completes "the cluster would not".
         """
-        return self.ask_by(admin_client, what, request, patience=patience)
+        return self.ask_by(admin_client, what, request)
+
+    def send(self, request: Callable[[AdminClient], Future[T]]) -> Future[T]:
+        """Send a request without waiting for its answer."""
+        client = self._made(admin_client)
+        asked = request(client)
+        _hold(client, asked)
+        return asked
 
     def ask_by(
         self, make: Maker[Client], what: str, request: Callable[[Client, float], T], *, patience: float | None = None
@@ -57,10 +72,13 @@ class Asking:
             except KafkaException as caught:
                 error = caught.args[0]
                 client.poll(0)  # else the watch hears of nothing
-                if error.code() not in TRANSIENT:
-                    raise refused(self._settings, what, error) from None
-                if time.monotonic() + pause > deadline:
+                late = time.monotonic() + pause > deadline
+                if late and error.code() in TRANSIENT:
                     raise out_of_reach(self._settings, patience, self._watch.last or error.str()) from None
+                if late or error.code() not in RETRIED:
+                    raise refused(self._settings, what, error) from None
+                if error.code() == KafkaError._TIMED_OUT:
+                    _refresh(client)
             else:
                 self.answered = True
                 return answer
@@ -75,3 +93,32 @@ class Asking:
                 self._clients[mine] = make(self._settings, self._watch)
             client: Client = self._clients[mine]
             return client
+
+
+def answer(client: AdminClient, asked: Future[T], seconds: float) -> T:
+    """The answer to a request; one that takes too long stays under way, and its answer is nobody's."""
+    try:
+        return asked.result(seconds)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.3g} s")) from None
+    finally:
+        _hold(client, asked)
+
+
+def _hold(client: AdminClient, asked: Future[Any]) -> None:
+    """Keep a client until a request of it has been answered, for it must not be closed before. A daemon thread keeps
+    it, so that the end of this process neither waits for the answer nor closes the client."""
+
+    def hold(_: AdminClient) -> None:
+        with suppress(Exception):
+            asked.result()
+
+    if not asked.done():
+        Thread(target=hold, args=(client,), name="fluvial-request", daemon=True).start()
+
+
+def _refresh(client: AdminClient | Consumer) -> None:
+    """Have a client learn anew which brokers there are. One that was told of no controller, by a broker that had just
+    come back, waits for one, and does not ask."""
+    with suppress(KafkaException):
+        client.list_topics(timeout=_TO_REFRESH)

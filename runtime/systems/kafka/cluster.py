@@ -19,8 +19,9 @@ from confluent_kafka.admin import AdminClient
 
 from ..contract import StreamPartition
 from ..problems import unknown_partition, unknown_stream
-from .asking import Asking
+from .asking import NEVER, Asking, answer
 from .clients import LOG, Watch, seeing_all, seeing_committed
+from .problems import GONE
 from .settings import KafkaSettings
 
 Offsets = dict[StreamPartition, int]
@@ -29,9 +30,8 @@ _SOON = (0.1, 0.3, 0.9, 2.7)
 _LATE = 5.0
 """Seconds that a request for offsets may take, the first ones and those after."""
 
-_UNHURRIED = 300.0
-"""Seconds that a request may take which nobody waits for. Its time must not be over before it is sent, should this
-process be held up meanwhile: librdkafka frees it then while it still writes to it."""
+_TO_REMOVE = 60.0
+"""Seconds that brokers may take to remove records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class Cluster:
         self.settings = settings
         self._asking = Asking(settings)
         self.ask = self._asking.ask
+        self.send = self._asking.send
 
     def streams(self) -> dict[str, int]:
         """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
@@ -95,17 +96,28 @@ class Cluster:
         """Have what lies before these offsets removed, without waiting; what goes wrong is logged."""
         places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
 
-        def send(client: AdminClient, seconds: float) -> list[Future[Any]]:
-            asked = client.delete_records(places, request_timeout=_UNHURRIED, operation_timeout=seconds)
-            return list(asked.values())
+        def send(client: AdminClient) -> Future[Any]:
+            # All places are one request, and their answers come together.
+            asked = client.delete_records(places, request_timeout=NEVER, operation_timeout=_TO_REMOVE)
+            for one in asked.values():
+                one.add_done_callback(logged)
+            return next(iter(asked.values()))
 
-        for asked in self.ask("remove records", send) if places else []:
-            asked.add_done_callback(logged)
+        if places:
+            self.send(send)
 
     def reach(self) -> None:
         """Return once a broker has answered; raises SystemProblem where none does in time."""
         if not self._asking.answered:
-            self.ask("answer", lambda client, seconds: client.describe_cluster(request_timeout=seconds).result())
+            self.id()
+
+    def id(self) -> str:
+        """The id of the cluster."""
+
+        def send(client: AdminClient, seconds: float) -> str:
+            return str(answer(client, client.describe_cluster(request_timeout=NEVER), seconds).cluster_id)
+
+        return self.ask("tell its id", send)
 
     def _offsets(
         self,
@@ -121,10 +133,15 @@ class Cluster:
         patience = chain(_SOON, repeat(_LATE))
 
         def send(client: Consumer, seconds: float) -> Offsets:
-            told = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
-            for place in told:
-                if place.error is not None:
-                    raise KafkaException(place.error)
+            try:
+                told = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
+                for place in told:
+                    if place.error is not None:
+                        raise KafkaException(place.error)
+            except KafkaException as caught:
+                if caught.args[0].code() in GONE:
+                    self.check(places)
+                raise
             found = {(place.topic, place.partition): place.offset for place in told}
             if any(offset < 0 for offset in found.values()):
                 # The client gives -1001, and no error, for a partition that has only just got its leader.
@@ -154,7 +171,8 @@ class Known:
 def described(client: AdminClient, stream: str, seconds: float) -> Topic | None:
     """A topic, None where there is no such topic."""
     try:
-        found = client.describe_topics(TopicCollection([stream]), request_timeout=seconds)[stream].result()
+        asked = client.describe_topics(TopicCollection([stream]), request_timeout=NEVER)[stream]
+        found = answer(client, asked, seconds)
         led = all(partition.leader is not None for partition in found.partitions)
         return Topic(str(found.topic_id), len(found.partitions), led)
     except KafkaException as caught:

@@ -7,7 +7,7 @@ from itertools import groupby
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..contract import Batch, StreamPartition
-from ..problems import outside, unknown_stream
+from ..problems import outside
 from .clients import Watch, consumer_client, seeing_committed
 from .cluster import Cluster
 from .lanes import MOST_HELD, Lane
@@ -176,9 +176,8 @@ class KafkaConsumer:
                 raise out_of_reach(self._settings, patience, self._watch.last or caught.args[0].str()) from None
             return
         self._watch.well()
-        for stream, _ in self._lanes:
-            if stream not in known:
-                raise unknown_stream(stream, known, self._settings.url)
+        for stream in {stream for stream, _ in self._lanes} - {*known}:
+            self._cluster.found(stream)  # which raises, unless it has come back meanwhile
 
 
 def _runs(messages: Sequence[Message], stream: str | None) -> Iterator[tuple[StreamPartition, Sequence[Message]]]:

@@ -10,6 +10,7 @@ from .settings import KafkaSettings
 TRANSIENT = frozenset(
     {
         KafkaError._TRANSPORT,
+        KafkaError._DESTROY_BROKER,  # the client has let go of a broker that is no longer among those of the cluster
         KafkaError._TIMED_OUT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
@@ -37,6 +38,12 @@ TRANSIENT = frozenset(
     }
 )
 """Errors that go by themselves, when a broker comes back or a partition has a new leader."""
+
+GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+"""What is said of a topic that is gone; and, for a while, of topics of a broker that has just come back."""
+
+RETRIED = TRANSIENT | GONE
+"""Errors after which the same is tried again. That a topic is gone is for `Cluster.describe` to say."""
 
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """What becomes of records of which the client lets go, for a reason that lies elsewhere."""
@@ -72,10 +79,8 @@ def fenced(settings: KafkaSettings, transactional_id: str) -> TakenOver:
     )
 
 
-GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-
 _REMEDIES: Mapping[int, str] = {
-    **dict.fromkeys(GONE, "make the topic again, and reset the checkpoints that point into it"),
+    **dict.fromkeys(GONE, "look whether all partitions of the topic have a leader, and into the logs of the brokers"),
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "let the user of this pipeline read, write, describe and create the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "choose a group.id, among the settings of the client, that is allowed",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let the user of this pipeline write idempotently and create topics",

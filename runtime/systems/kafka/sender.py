@@ -14,7 +14,7 @@ from ....dsl.message import Record
 from ..contract import StreamPartition
 from .clients import Watch, producer_client
 from .cluster import Cluster, Known
-from .problems import FENCED, PURGED, TRANSIENT, fenced, out_of_reach, refused
+from .problems import FENCED, GONE, PURGED, RETRIED, TRANSIENT, fenced, out_of_reach, refused
 from .records import headers_for
 
 T = TypeVar("T")
@@ -89,10 +89,8 @@ class KafkaSender:
                     produce(stream, value, key, partition, None, None, timestamp, headers_for(timestamp, headers))
                 else:
                     produce(stream, value, key, partition, None, None, timestamp)
-            except BufferError:
-                self._wait_for_room(stream, partition, (key, value, timestamp, headers))
-            except KafkaException as caught:
-                raise self._fail(self._problem(f"take a record for {stream!r}", caught.args[0])) from None
+            except (BufferError, KafkaException) as caught:
+                self._wait_to_send((stream, partition), (key, value, timestamp, headers), caught)
         self._unserved += len(records)
         if self._unserved >= _SERVED_EACH:
             self._unserved = 0
@@ -174,9 +172,16 @@ class KafkaSender:
         if self._failed is not None:
             raise self._failed
 
-    def _wait_for_room(self, stream: str, partition: int, record: Record) -> None:
+    def _wait_to_send(self, place: StreamPartition, record: Record, why: BufferError | KafkaException) -> None:
+        """Send a record as soon as there is room, and the client knows its partition again: when a broker has just come
+        back, it may not. Raises SystemProblem where the topic is gone, and after `give_up_after`."""
+        stream, partition = place
         key, value, timestamp, headers = record
+        deadline = time.monotonic() + self._settings.give_up_after
         while True:
+            error = why.args[0] if isinstance(why, KafkaException) else None
+            if error is not None:
+                self._bear(place, error, late=time.monotonic() > deadline)
             self._serve(self._client.poll, _PAUSE)
             self._check()
             try:
@@ -184,8 +189,18 @@ class KafkaSender:
                     stream, value, key, partition, None, None, timestamp, headers_for(timestamp, headers)
                 )
                 return
-            except BufferError:
-                continue
+            except (BufferError, KafkaException) as caught:
+                why = caught
+
+    def _bear(self, place: StreamPartition, error: KafkaError, *, late: bool) -> None:
+        """Raise SystemProblem for an error at sending that does not go by itself."""
+        try:
+            if error.code() in GONE:
+                self._cluster.check([place])
+        except SystemProblem as gone:
+            raise self._fail(gone) from None
+        if late or error.code() not in GONE:
+            raise self._fail(self._problem(f"take a record for {place[0]!r}", error)) from None
 
     def _serve(self, act: Callable[[float], T], seconds: float) -> T | None:
         """Let the client do something, and tell what became of records; None where it cannot go on."""
@@ -223,7 +238,7 @@ class KafkaSender:
                 error = caught.args[0]
                 self._check()
                 late = time.monotonic() > deadline
-                if late or not (error.retriable() or error.code() in TRANSIENT) or error.txn_requires_abort():
+                if late or not (error.retriable() or error.code() in RETRIED) or error.txn_requires_abort():
                     if error.code() == KafkaError.UNKNOWN and self._in_transaction:
                         # All that a broker says where another takes the id at the very moment of a commit.
                         error = self._refusal(lambda: self._client.abort_transaction(_TO_CLOSE)) or error

@@ -253,3 +253,48 @@ def test_a_commit_that_is_refused_for_no_reason_is_asked_for_one(
         sender.commit()
     sender.close()
     assert visible(name) == []
+
+
+class Forgetful:
+    """The client of a sender that, as after a restart of a broker, does not know a partition for a while."""
+
+    def __init__(self, client: Any, times: int) -> None:
+        self._client = client
+        self._left = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def produce(self, *arguments: Any) -> None:
+        if self._left:
+            self._left -= 1
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        self._client.produce(*arguments)
+
+
+def test_a_partition_that_the_client_does_not_know_for_a_while_is_waited_for(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic()
+    sender = kafka.sender()
+    sender.send(name, 0, numbered(10))
+    sender._client = Forgetful(sender._client, 3)  # type: ignore[assignment]
+    sender.send(name, 0, numbered(10, 20))
+    sender.flush()
+    sender.close()
+    assert visible(name) == numbered(20)
+
+
+def test_a_topic_that_is_removed_while_it_is_written_to_is_told(
+    broker: Broker, kafka: KafkaSystem, topic: MakeTopic
+) -> None:
+    name = topic()
+    sender = kafka.sender()
+    sender.send(name, 0, [ONE])
+    sender.flush()
+    broker.remove_topics(name)
+    sender._client = Forgetful(sender._client, 1_000)  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(SystemProblem, match=f"There is no stream '{name}'"):
+            sender.send(name, 0, [ONE])
+    sender.close()
