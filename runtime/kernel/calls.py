@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ...dsl.checks import explain
 from ...dsl.errors import MessageError
 from ...dsl.policy import GRACE_MS, Retry
+from .loop_time import Alarm, loop_time
 
 T = TypeVar("T")
 
@@ -74,10 +75,11 @@ class Abandoned:
 
 
 async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Abandoned) -> T:
-    """What a call returns, made in a task and a context of its own. Raises TimeoutError after `timeout` seconds,
-    whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
+    """What a call returns, made in a task and a context of its own. Raises TimeoutError once the loop has run for
+    `timeout` seconds, whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
     loop = asyncio.get_running_loop()
-    alarm: asyncio.TimerHandle
+    clock = loop_time(loop)
+    alarm: Alarm
     task, waiter, expired = loop.create_task(call), loop.create_future(), False
 
     def wake(_: object = None) -> None:
@@ -88,10 +90,10 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
         nonlocal alarm, expired
         expired = True
         task.cancel()
-        alarm = loop.call_later(GRACE_SECONDS, wake)
+        alarm = clock.call_later(GRACE_SECONDS, wake)
 
     task.add_done_callback(wake)
-    alarm = loop.call_later(timeout, expire)
+    alarm = clock.call_later(timeout, expire)
     try:
         await waiter
     except asyncio.CancelledError:

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from ...dsl.errors import MessageError
 from ...dsl.operators import AsyncFlatMap
 from ...dsl.policy import Retry
 from .calls import GRACE_SECONDS, Abandoned, as_error, is_retried
+from .loop_time import Alarm, LoopTime, loop_time
 
 Sleep = Callable[[float], Awaitable[None]]
 Gate = Callable[["Call"], Awaitable[None]]
@@ -47,30 +49,31 @@ class Call:
 
 class Deadlines:
     """Cancels the worker of a call that takes longer than `timeout` seconds, and notes in the call that it has expired.
-    One that has not ended some time later is given up: `give_up(call, worker)`.
+    One that has not ended some time later is given up: `give_up(call, worker)`. Time in which the loop stood still does
+    not count.
 
     One alarm serves all: calls have the same timeout, so the oldest one expires first. `asyncio.timeout` would set one
     for each call, which takes longer than all else that is done for it.
     """
 
-    __slots__ = ("_alarm", "_expired", "_give_up", "_now", "_running", "_timeout")
+    __slots__ = ("_alarm", "_clock", "_expired", "_give_up", "_running", "_timeout")
 
     def __init__(self, timeout: float, give_up: Callable[[Call, "asyncio.Task[Any]"], None]) -> None:
         self._timeout = timeout
         self._give_up = give_up
         self._running: dict[Call, asyncio.Task[Any]] = {}
-        self._expired: dict[asyncio.Task[Any], asyncio.TimerHandle] = {}
-        self._alarm: asyncio.TimerHandle | None = None
-        self._now: Callable[[], float] | None = None
+        self._expired: dict[asyncio.Task[Any], Alarm] = {}
+        self._alarm: Alarm | None = None
+        self._clock: LoopTime | None = None
 
     def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        if self._now is None:
-            self._now = worker.get_loop().time
-        call.deadline = self._now() + self._timeout
+        if self._clock is None:
+            self._clock = loop_time(worker.get_loop())
+        call.deadline = self._clock.time() + self._timeout
         call.tries += 1
         self._running[call] = worker
         if self._alarm is None:
-            self._alarm = worker.get_loop().call_at(call.deadline, self._ring)
+            self._alarm = self._clock.call_at(call.deadline, self._ring)
 
     def end(self, call: Call, worker: "asyncio.Task[Any]") -> bool:
         """The call has ended, in whatever way; whether it had not been given up."""
@@ -90,16 +93,15 @@ class Deadlines:
 
     def _ring(self) -> None:
         self._alarm = None
-        while self._running:
+        while self._running and self._clock is not None:
             call, worker = next(iter(self._running.items()))
-            loop = worker.get_loop()
-            if call.deadline > loop.time():
-                self._alarm = loop.call_at(call.deadline, self._ring)
+            if self._clock.until(call.deadline):
+                self._alarm = self._clock.call_at(call.deadline, self._ring)
                 return
             del self._running[call]
             call.expired = True
             worker.cancel()
-            self._expired[worker] = loop.call_later(GRACE_SECONDS, self._abandon, call, worker)
+            self._expired[worker] = self._clock.call_later(GRACE_SECONDS, partial(self._abandon, call, worker))
 
     def _abandon(self, call: Call, worker: "asyncio.Task[Any]") -> None:
         del self._expired[worker]

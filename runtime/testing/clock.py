@@ -30,6 +30,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     What runs in an executor (`asyncio.to_thread`) runs at once in this thread. Sockets and pipes are never ready.
     """
 
+    pulse = math.inf
+    """Nothing takes virtual time, so that this loop never stands still."""
+
     def __init__(self) -> None:
         self._micros = 0
         self._next_timer: float | None = None

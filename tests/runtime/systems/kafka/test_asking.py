@@ -44,7 +44,7 @@ for number in range(20):
             request()
         except SystemProblem:
             late += 1
-assert late > 5, late
+assert late, late
 print("well", flush=True)
 """
 """Makes every kind of request of administration with so little time that many answers come too late; ends with some of

@@ -1,0 +1,100 @@
+"""The time in which an event loop has run: what timeouts of users' calls are measured by.
+
+A loop stands still while something blocks it, such as a commit that waits for a broker, and while the process is
+stopped. Calls cannot go on meanwhile, so that this time is not counted against them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+PULSE_SECONDS = 0.02
+"""A loop that stands still is noticed by a timer that is late. Of each time in which it stands still, no more than this
+is counted."""
+
+_HAIR = 1e-6
+
+
+class Alarm:
+    """A function that will be called once a loop has run until a time of its `LoopTime`, in seconds."""
+
+    __slots__ = ("_call", "_clock", "_handle", "_when")
+
+    def __init__(self, clock: "LoopTime", when: float, call: Callable[[], None]) -> None:
+        self._clock = clock
+        self._when = when
+        self._call = call
+        clock.alarms += 1
+        self._handle = self._set()
+
+    def _set(self) -> asyncio.TimerHandle:
+        return self._clock.loop.call_later(self._clock.until(self._when), self._ring)
+
+    def _ring(self) -> None:
+        if self._clock.until(self._when):  # the loop stood still meanwhile
+            self._handle = self._set()
+            return
+        self.cancel()
+        self._call()
+
+    def cancel(self) -> None:
+        """Do not call the function, if that has not happened yet."""
+        if not self._handle.cancelled():
+            self._handle.cancel()
+            self._clock.alarms -= 1
+
+
+class LoopTime:
+    """The time of a loop, in seconds, without that in which it stood still while there were alarms.
+
+    Virtual loops say by an attribute `pulse` of infinity that nothing ever keeps them.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.alarms = 0
+        self._pulse: float = getattr(loop, "pulse", PULSE_SECONDS)
+        self._stood = 0.0
+        self._next = float("inf")
+
+    def time(self) -> float:
+        """The time in which the loop has run; the start is arbitrary. A pulse that is overdue stops it."""
+        now, due = self.loop.time(), self._next
+        return (due if due < now else now) - self._stood
+
+    def until(self, when: float) -> float:
+        """How many seconds it will take to a time; 0 where it has come, or nearly: floats are added up for it."""
+        left = when - self.time()
+        return left if left > _HAIR else 0.0
+
+    def call_at(self, when: float, call: Callable[[], None]) -> Alarm:
+        """Call a function at a time."""
+        if self._next == float("inf") != self._pulse:
+            self._beat()
+        return Alarm(self, when, call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
+        """Call a function once the loop has run for so long."""
+        return self.call_at(self.time() + seconds, call)
+
+    def _beat(self) -> None:
+        """Feel the pulse as long as there are alarms."""
+        now = self.loop.time()
+        if self._next < now:
+            self._stood += now - self._next
+        if self._next != float("inf") and not self.alarms:
+            self._next = float("inf")
+            return
+        self._next = now + self._pulse
+        self.loop.call_at(self._next, self._beat)
+
+
+_OF_LOOPS: "WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTime]" = WeakKeyDictionary()
+
+
+def loop_time(loop: asyncio.AbstractEventLoop) -> LoopTime:
+    """The time of a loop."""
+    found = _OF_LOOPS.get(loop)
+    if found is None:
+        found = _OF_LOOPS[loop] = LoopTime(loop)
+    return found
