@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...dsl.message import Record
 from ..state.contract import TaskStore
 from ..systems.contract import StreamPartition
+from .apart import Steps
 from .checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ class Commits(Protocol):
         """A task's first outbox; `commit` gives it those after."""
         ...
 
-    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
-        """Make outputs, state and checkpoints last, in an order that loses nothing, and tell the tasks."""
+    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> Steps[None]:
+        """Make outputs, state and checkpoints last, in an order that loses nothing, and tell the tasks. Between its
+        steps calls of tasks may end that are not drained for it."""
         ...
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:

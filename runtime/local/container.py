@@ -10,6 +10,7 @@ from ...planner.settings import Settings
 from ..clock import wall_clock
 from ..report import Report
 from ..systems.contract import Batch, Consumer, StreamPartition
+from .apart import Steps, apart, at_once
 from .checkpoint import Checkpoint
 from .commits import Commits
 from .membership import Place
@@ -80,7 +81,7 @@ class Container:
         patience = 0.0
         try:
             while not self._stop() and not self.finished:
-                moved = self.turn(patience)
+                moved = await apart(self._turn(patience), self._calling)
                 patience = await self._pause(moved)
             await self._finish()
         finally:
@@ -96,7 +97,7 @@ class Container:
         also keeps "latest" offsets: those of a restart would be later ones, and leave out what came in between.
         """
         if self._settings.offset_default == "latest" or self._commits.early:
-            self._commit([task for task in self._tasks if task.new])
+            at_once(self._commit([task for task in self._tasks if task.new]))
         self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
         self._trim()
 
@@ -111,6 +112,13 @@ class Container:
 
     def turn(self, patience: float = 0.0) -> bool:
         """One turn of the loop; whether there was anything to do. Waits up to `patience` seconds for what to read."""
+        return at_once(self._turn(patience))
+
+    def _calling(self) -> bool:
+        """Whether asynchronous calls are under way, which the loop must be left to."""
+        return self._asynchronous and any(task.busy for task in self._tasks)
+
+    def _turn(self, patience: float) -> Steps[bool]:
         fed = self._read(patience)
         moved = bool(fed)
         self._tell_clock()
@@ -121,8 +129,8 @@ class Container:
                 task.pass_on()
             if self._ends is not None:
                 moved |= task.reach_end(self._ends)
-        moved |= self._commit_due(fed)
-        self._watch(moved)
+        moved |= yield from self._commit_due(fed)
+        yield from self._watch(moved)
         if self._clock() >= self._next_trim:
             self._trim()
         return moved
@@ -165,7 +173,7 @@ class Container:
         end = None if self._ends is None else self._ends.get((batch.stream, batch.partition))
         return batch if end is None else batch.before(end)
 
-    def _commit_due(self, fed: set[str]) -> bool:
+    def _commit_due(self, fed: set[str]) -> Steps[bool]:
         """Commit the tasks that are due; one that has to wait for asynchronous work takes no more until it has."""
         now = self._clock()
         if fed:
@@ -182,7 +190,7 @@ class Container:
         for task in ready:
             self._draining.discard(task.name)
             self._next_commit[task.name] = now + self._interval
-        return self._commit(ready)
+        return (yield from self._commit(ready))
 
     def _is_due(self, task: LocalTask, now: float, *, starved: bool) -> bool:
         if task.name in self._draining or now >= self._next_commit[task.name]:
@@ -195,15 +203,19 @@ class Container:
         caught_up = not self._commits.early or now - self._fed_at > QUIET_SECONDS or task.done
         return caught_up and task.news
 
-    def _commit(self, tasks: Iterable[LocalTask]) -> bool:
-        """Commit what there is to commit; whether there was anything."""
+    def _commit(self, tasks: Iterable[LocalTask]) -> Steps[bool]:
+        """Commit what there is to commit; whether there was anything.
+
+        While it waits, calls may end. What comes of them is a later commit's: the offsets are taken before, and a task
+        whose calls may change state has none under way.
+        """
         began = self._clock()
         found: list[tuple[LocalTask, Checkpoint | None]] = [(task, task.ready()) for task in tasks]
         ready = [(task, now) for task, now in found if now is not None]
         if ready and self._place is not None:
-            self._place.check()
+            yield self._place.check
         if ready:
-            self._commits.commit(ready)
+            yield from self._commits.commit(ready)
             self._telling.commit.add(self._clock() - began)
         return bool(ready)
 
@@ -212,7 +224,7 @@ class Container:
         waiting = [task for task in self._tasks if task.drains and task.busy]
         if waiting and self._commits.together:
             return False
-        return self._commit(task for task in self._tasks if task not in waiting)
+        return at_once(self._commit(task for task in self._tasks if task not in waiting))
 
     async def _pause(self, moved: bool) -> float:
         """Let asynchronous work go on; how long to wait for something to read, in seconds, where there is no work."""
@@ -236,9 +248,9 @@ class Container:
                 task.work.check()
                 task.pass_on()
             await asyncio.sleep(0)
-        self._commit(self._tasks)
+        at_once(self._commit(self._tasks))
 
-    def _watch(self, moved: bool) -> None:
+    def _watch(self, moved: bool) -> Steps[None]:
         now = self._clock()
         if moved:
             self._worked_at = now
@@ -259,7 +271,7 @@ class Container:
         if now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
             if self._place is not None:
-                self._place.check()
+                yield self._place.check
                 self._waiting.report(now, self._worked_at)
         self._telling.running(self._tasks)
 

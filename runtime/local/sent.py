@@ -3,23 +3,28 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import json
 from msgspec.structs import replace
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
+from ...dsl.message import Record
 from ...planner.names import checkpoints as checkpoints_of
 from ..kernel.state import Change
 from ..systems.contract import Sender, SendingSystem, StreamPartition
 from . import checkpoint as checkpoints
+from .apart import Steps
 from .changelog import Log, Span, logged, present, replay
 from .checkpoint import Checkpoint
 from .commits import CHECKPOINT, META, Home
 
 if TYPE_CHECKING:
     from .task import LocalTask
+
+T = TypeVar("T")
 
 _ORIGIN, _USED = b"origin", b"used"
 STALE_MS = 5 * 24 * 3600 * 1000
@@ -34,12 +39,17 @@ def nobody(restored: int, left: int) -> None:
 
 
 class SentOutbox:
-    """Sends what a task makes as it is made."""
+    """Sends what a task makes as it is made; waits as long as somebody else has the sender."""
 
     size = 0
 
-    def __init__(self, sender: Sender) -> None:
-        self.append = sender.send
+    def __init__(self, sender: Sender, lock: Lock) -> None:
+        self._sender = sender
+        self._lock = lock
+
+    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        with self._lock:
+            self._sender.send(stream, partition, records)
 
 
 class SentCommits:
@@ -73,6 +83,7 @@ class SentCommits:
         self._system = system
         self._admin = system.admin()
         self._sender = sender
+        self._lock = Lock()
         self._restoring = restoring
         self._passed: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
@@ -164,19 +175,19 @@ class SentCommits:
     # Committing.
 
     def outbox(self) -> SentOutbox:
-        return SentOutbox(self._outputs)
+        return SentOutbox(self._outputs, self._lock)
 
-    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
+    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> Steps[None]:
         changes = {task.name: list(task.work.changes()) for task, _ in ready if task.stateful}
         if not self.together:
-            self._outputs.flush()
+            yield self._alone(self._outputs.flush)
             self._sender.begin()
         places = [place for task, _ in ready for place in self._log(task, changes.get(task.name, []))]
-        self._sender.flush()
-        ends = self._sender.ends(places) if places else {}
+        yield self._alone(self._sender.flush)
+        ends = (yield self._alone(lambda: self._sender.ends(places))) if places else {}
         done = [(task, replace(_with_ends(now, task, ends), atomic=True)) for task, now in ready]
         data = self._send_checkpoints({task.name: now for task, now in done})
-        self._sender.commit()
+        yield self._alone(self._sender.commit)
         self._keep([task for task, _ in done], data, changes)
         if self.together:
             self._sender.begin()
@@ -184,6 +195,16 @@ class SentCommits:
             task.committed(now, task.outbox)
         if self._group_offsets:
             self._note(done)
+
+    def _alone(self, act: Callable[[], T]) -> Callable[[], T]:
+        """Something that takes long, for another thread: a firing may send meanwhile, and a sender is for one at a
+        time."""
+
+        def locked() -> T:
+            with self._lock:
+                return act()
+
+        return locked
 
     def _note(self, done: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
         """Tell how far inputs have been read; where several stages read one, the last of them counts."""
