@@ -10,7 +10,6 @@ from ....planner import names
 from ..contract import StreamPartition, StreamUse
 from ..problems import check_stream, other_count
 from .asking import NEVER, answer
-from .clients import admin_api
 from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
 from .group_offsets import GroupOffsets
@@ -52,7 +51,7 @@ class KafkaAdmin:
         if found.partitions != partitions:
             raise other_count(stream, found.partitions, partitions, self._settings.url)
         if use != "messages":
-            check_settings(stream, use, self._settings_of(stream), self._settings.url)
+            check_settings(stream, use, self._cluster.settings_of(stream), self._settings.url)
 
     def starts(self, stream: str) -> list[int]:
         """The first offset that is kept, by partition."""
@@ -132,14 +131,6 @@ class KafkaAdmin:
                     raise
 
         self._cluster.ask(f"make the topic {stream!r}", send)
-
-    def _settings_of(self, stream: str) -> dict[str, str | None]:
-        def send(client: AdminClient, seconds: float) -> dict[str, str | None]:
-            resource = admin_api.ConfigResource(admin_api.ResourceType.TOPIC, stream)
-            (asked,) = client.describe_configs([resource], request_timeout=NEVER).values()
-            return {name: entry.value for name, entry in answer(client, asked, seconds).items()}
-
-        return self._cluster.ask(f"tell the settings of the topic {stream!r}", send)
 
 
 def _led(client: AdminClient, stream: str, seconds: float) -> Topic:

@@ -1,5 +1,6 @@
 """What a cluster tells of its topics."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -17,18 +18,23 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from ....dsl.errors import SystemProblem
 from ..contract import StreamPartition
 from ..problems import unknown_partition, unknown_stream
 from .asking import NEVER, Asking, answer
-from .clients import LOG, Watch, seeing_all, seeing_committed
+from .clients import LOG, Watch, admin_api, seeing_all, seeing_committed
 from .problems import GONE
 from .settings import KafkaSettings
+from .topics import most_ahead
 
 Offsets = dict[StreamPartition, int]
 
 _SOON = (0.1, 0.3, 0.9, 2.7)
 _LATE = 5.0
 """Seconds that a request for offsets may take, the first ones and those after."""
+
+_CLOCKS_DIFFER = 60_000
+"""Milliseconds by which the clock of a broker may be behind the one here."""
 
 _TO_REMOVE = 60.0
 """Seconds that brokers may take to remove records."""
@@ -71,6 +77,16 @@ class Cluster:
     def count(self, stream: str) -> int:
         """The partition count of a topic; raises SystemProblem where there is none of this name."""
         return self.found(stream).partitions
+
+    def settings_of(self, stream: str) -> dict[str, str | None]:
+        """The settings of a topic, by Kafka's names."""
+
+        def send(client: AdminClient, seconds: float) -> dict[str, str | None]:
+            resource = admin_api.ConfigResource(admin_api.ResourceType.TOPIC, stream)
+            (asked,) = client.describe_configs([resource], request_timeout=NEVER).values()
+            return {name: entry.value for name, entry in answer(client, asked, seconds).items()}
+
+        return self.ask(f"tell the settings of the topic {stream!r}", send)
 
     def check(self, places: Iterable[StreamPartition]) -> None:
         """Raise SystemProblem for a topic or partition that does not exist."""
@@ -153,11 +169,28 @@ class Cluster:
 
 
 class Known:
-    """Which topics and partitions there are, for those who come often: asks once about a topic."""
+    """Which topics and partitions there are, and which times they take, for those who come often: asks once about a
+    topic."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.time) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._counts: dict[str, int] = {}
+        self._ahead: dict[str, int | None] = {}
+
+    def latest(self, stream: str) -> int | None:
+        """The latest time that a topic takes now, in ms since epoch; None where it takes any."""
+        if stream not in self._ahead:
+            self._ahead[stream] = self._most_ahead(stream)
+        ahead = self._ahead[stream]
+        return None if ahead is None else int(self._clock() * 1000) + ahead - min(ahead // 2, _CLOCKS_DIFFER)
+
+    def _most_ahead(self, stream: str) -> int | None:
+        try:
+            return most_ahead(self._cluster.settings_of(stream))
+        except SystemProblem as problem:  # it may be forbidden to ask
+            LOG.info("which times the topic %s takes is not known: %s", stream, problem)
+            return None
 
     def check(self, stream: str, partition: int) -> None:
         """Raise SystemProblem for a topic or partition that does not exist."""

@@ -7,10 +7,13 @@ from confluent_kafka import Message
 
 from ....dsl.message import Headers, Record
 
+Pairs = list[tuple[str, str | bytes | None]]
+"""Headers as the client takes them."""
+
 TIME_HEADER = "fluvial.time"
-"""The last header of a message whose time the client cannot write: 0, which it takes for "now". The value is the time
-in decimal digits. Readers take the header off again. A message of a user's that ends with a header of this name gets
-another one, so that it, too, comes back as it was."""
+"""The last header of a message whose time cannot be written: 0, which the client takes for "now", and what lies further
+ahead than the topic takes. The value is the time in decimal digits. Readers take the header off again. A message of a
+user's that ends with a header of this name gets another one, so that it, too, comes back as it was."""
 
 
 def records_of(messages: Sequence[Message]) -> list[Record]:
@@ -36,7 +39,14 @@ def record_of(
     return key, value, timestamp, tuple(found)
 
 
-def headers_for(timestamp: int, headers: Headers) -> list[tuple[str, str | bytes | None]] | None:
+def stamped(timestamp: int, headers: Headers, latest: int | None) -> tuple[int, Pairs | None]:
+    """The time and the headers to write with a message, where its topic takes no time after `latest`."""
+    if latest is None or timestamp <= latest:
+        return timestamp, headers_for(timestamp, headers)
+    return latest, [*headers, (TIME_HEADER, b"%d" % timestamp)]
+
+
+def headers_for(timestamp: int, headers: Headers) -> Pairs | None:
     """The headers to write with a message; None for none."""
     if timestamp == 0 or (headers and headers[-1][0] == TIME_HEADER):
         return [*headers, (TIME_HEADER, b"%d" % timestamp)]

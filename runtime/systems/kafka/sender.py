@@ -12,10 +12,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.message import Record
 from ..contract import StreamPartition
-from .clients import Watch, producer_client
+from .clients import LOG, Watch, producer_client
 from .cluster import Cluster, Known
 from .problems import FENCED, GONE, PURGED, RETRIED, TRANSIENT, fenced, out_of_reach, refused
-from .records import headers_for
+from .records import headers_for, stamped
 
 T = TypeVar("T")
 
@@ -26,6 +26,11 @@ _VAGUE = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURG
 
 _SERVED_EACH = 500
 """Records that are sent between two looks at what became of others: a look takes as long as to send a record."""
+
+_EARLY = (
+    "%s refuses times that are far ahead (message.timestamp.after.max.ms): such messages are written with the latest "
+    "time that it takes, and have their own in the header fluvial.time"
+)
 
 _TO_CLOSE = 2.0
 _PAUSE = 0.1
@@ -61,6 +66,7 @@ class KafkaSender:
         self._closed = False
         self._unserved = 0
         self._touched: set[StreamPartition] = set()
+        self._early: set[str] = set()
         self._cluster.reach()
         self._client: Producer = producer_client(
             settings, self._watch, self._not_delivered, transactional_id, longest, once=once
@@ -82,6 +88,10 @@ class KafkaSender:
             raise UsageError("A sender with a transactional id sends within a transaction only. Call begin() first.")
         self._known.check(stream, partition)
         self._touched.add((stream, partition))
+        latest = self._known.latest(stream)
+        if latest is not None and any(record[2] > latest for record in records):
+            self._send_early(stream, partition, records, latest)
+            return
         produce = self._client.produce
         for key, value, timestamp, headers in records:
             try:
@@ -90,8 +100,25 @@ class KafkaSender:
                 else:
                     produce(stream, value, key, partition, None, None, timestamp)
             except (BufferError, KafkaException) as caught:
-                self._wait_to_send((stream, partition), (key, value, timestamp, headers), caught)
-        self._unserved += len(records)
+                self._wait_to_send((stream, partition), (key, value, timestamp, headers), None, caught)
+        self._serve_at_times(len(records))
+
+    def _send_early(self, stream: str, partition: int, records: Sequence[Record], latest: int) -> None:
+        """Send records of which some have a time that the topic does not take yet."""
+        if stream not in self._early:
+            self._early.add(stream)
+            LOG.warning(_EARLY, stream)
+        for key, value, timestamp, headers in records:
+            when, pairs = stamped(timestamp, headers, latest)
+            try:
+                self._client.produce(stream, value, key, partition, None, None, when, pairs)
+            except (BufferError, KafkaException) as caught:
+                self._wait_to_send((stream, partition), (key, value, timestamp, headers), latest, caught)
+        self._serve_at_times(len(records))
+
+    def _serve_at_times(self, sent: int) -> None:
+        """Hear now and then what became of records."""
+        self._unserved += sent
         if self._unserved >= _SERVED_EACH:
             self._unserved = 0
             self._serve(self._client.poll, 0)
@@ -172,11 +199,14 @@ class KafkaSender:
         if self._failed is not None:
             raise self._failed
 
-    def _wait_to_send(self, place: StreamPartition, record: Record, why: BufferError | KafkaException) -> None:
+    def _wait_to_send(
+        self, place: StreamPartition, record: Record, latest: int | None, why: BufferError | KafkaException
+    ) -> None:
         """Send a record as soon as there is room, and the client knows its partition again: when a broker has just come
         back, it may not. Raises SystemProblem where the topic is gone, and after `give_up_after`."""
         stream, partition = place
         key, value, timestamp, headers = record
+        when, pairs = stamped(timestamp, headers, latest)
         deadline = time.monotonic() + self._settings.give_up_after
         while True:
             error = why.args[0] if isinstance(why, KafkaException) else None
@@ -185,9 +215,7 @@ class KafkaSender:
             self._serve(self._client.poll, _PAUSE)
             self._check()
             try:
-                self._client.produce(
-                    stream, value, key, partition, None, None, timestamp, headers_for(timestamp, headers)
-                )
+                self._client.produce(stream, value, key, partition, None, None, when, pairs)
                 return
             except (BufferError, KafkaException) as caught:
                 why = caught

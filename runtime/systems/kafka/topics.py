@@ -10,14 +10,17 @@ _LONGEST = str(2**63 - 1)
 _HOUR = str(3_600_000)
 _WEEK = str(7 * 24 * 3_600_000)
 
-_EVENT_TIMES: Mapping[str, str] = {
-    # Stamps are event times, which may lie far from the broker's clock: it must not refuse them, nor let go of what
-    # is old by them, nor begin a new segment with each leap.
-    "message.timestamp.type": "CreateTime",
+_TYPE = "message.timestamp.type"
+_AHEAD = ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms")
+
+_ANY_TIME: Mapping[str, str] = {
+    # Stamps are event times, which may lie far from the broker's clock: it must neither refuse nor replace them.
+    _TYPE: "CreateTime",
     "message.timestamp.before.max.ms": _LONGEST,
     "message.timestamp.after.max.ms": _LONGEST,
-    "segment.ms": _LONGEST,
 }
+# Nor begin a new segment with each leap, or let go of what is old by them.
+_EVENT_TIMES: Mapping[str, str] = {**_ANY_TIME, "segment.ms": _LONGEST}
 _KEPT: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 
@@ -33,7 +36,7 @@ class TopicUse:
 USES: Mapping[StreamUse, TopicUse] = {
     "messages": TopicUse({**_EVENT_TIMES, **_KEPT}),
     # Messages are removed once their reader has passed them, never before.
-    "intermediate": TopicUse(_EVENT_TIMES, _KEPT),
+    "intermediate": TopicUse(_EVENT_TIMES, {**_KEPT, **_ANY_TIME}),
     # A restore reads up to the offset of a checkpoint. Nothing of the time since that checkpoint may be compacted
     # away, or the restored state would lack it; the broker's clock stamps, for compaction goes by stamps.
     "changelog": TopicUse(
@@ -68,6 +71,14 @@ def check_settings(stream: str, use: StreamUse, found: Mapping[str, str | None],
             f"  to do: kafka-configs.sh --alter --topic {stream} --add-config {expected}, or remove the topic, which "
             "the next run then makes as it has to be"
         )
+
+
+def most_ahead(found: Mapping[str, str | None]) -> int | None:
+    """How far ahead of the clock of its broker a topic takes times, in ms; None where it takes any."""
+    if found.get(_TYPE) == "LogAppendTime":
+        return None
+    limits = [int(value) for name in _AHEAD if (value := found.get(name)) is not None and value != _LONGEST]
+    return min(limits, default=None)
 
 
 _WHAT: Mapping[StreamUse, str] = {

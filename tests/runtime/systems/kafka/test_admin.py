@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
 
 from broker import Broker
 from fluvial.dsl.errors import SystemProblem
@@ -82,6 +81,8 @@ def test_settings_that_the_cluster_refuses_are_told(
         ("intermediate", {"retention_ms": "1000"}),
         ("intermediate", {"retention_bytes": "1000", "retention_ms": "-1"}),
         ("intermediate", {"cleanup_policy": "compact"}),
+        ("intermediate", {"message_timestamp_after_max_ms": "3600000", "retention_ms": "-1"}),
+        ("intermediate", {"message_timestamp_type": "LogAppendTime", "retention_ms": "-1"}),
     ],
 )
 def test_a_topic_that_would_lose_what_is_needed_is_refused(
@@ -154,10 +155,8 @@ def test_offsets_are_noted_for_those_who_watch_lag(kafka: KafkaSystem, broker: B
     name = topic(2)
     admin = kafka.admin()
     admin.note(name, {(name, 0): 7, (name, 1): 9})
-    client = AdminClient({"bootstrap.servers": broker.address})
-    noted: list[tuple[int, int]] = []
-    while not noted:
-        asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
-        noted = [(place.partition, place.offset) for place in asked[name].result().topic_partitions or []]
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": name})
+    places = [TopicPartition(name, 0), TopicPartition(name, 1)]
+    while [place.offset for place in reader.committed(places)] != [7, 9]:
         time.sleep(0.05)
-    assert sorted(noted) == [(0, 7), (1, 9)]
+    reader.close()
