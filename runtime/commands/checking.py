@@ -10,6 +10,7 @@ from ...dsl.annotations import UNKNOWN
 from ...dsl.errors import FluvialError, SystemProblem
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, type_name, value_serde
+from ...planner.names import checkpoints
 from ...planner.plan import Plan
 from ...planner.planner import plan
 from ...planner.settings import Settings
@@ -20,7 +21,7 @@ from ..local.adopting import kept_states
 from ..needs import has_pyspark, missing
 from ..running import EngineName
 from ..state_compatibility import refuse_changed
-from ..systems.contract import System
+from ..systems.contract import SendingSystem, StreamUse, System
 from .types import foreign
 
 WRONG = 3
@@ -29,7 +30,8 @@ OUT_OF_REACH = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `code` is the exit code it asks for, 0 where all is well; `remedy` what to do."""
+    """One thing that was looked at. `code` is the exit code it asks for, 0 where all is well; `remedy` what to do. One
+    with a remedy and without a code is a warning."""
 
     text: str
     code: int = 0
@@ -37,7 +39,7 @@ class Finding:
 
     def __str__(self) -> str:
         text = self.text.replace("\n", "\n  ")
-        lines = [f"{'✗' if self.code else '✓'} {text}"]
+        lines = [f"{'✗' if self.code else '!' if self.remedy else '✓'} {text}"]
         return "\n".join([*lines, f"  to do: {self.remedy}"] if self.remedy else lines)
 
 
@@ -66,6 +68,7 @@ def check(
     if streams is not None:
         yield from _sources(made, streams, existing)
         yield from _outputs(made, existing)
+        yield from _settings(made, engine, streams, existing)
         yield from _kept_state(made, engine, streams, settings)
     yield from _types(pipeline)
     yield from _serdes(pipeline)
@@ -141,6 +144,38 @@ def _outputs(made: Plan, existing: dict[str, int]) -> Iterator[Finding]:
         if stream.kind != "source":
             state = "has" if stream.name in existing else "will be made with"
             yield Finding(f"{stream.kind}: {stream.name} {state} {plural(stream.partitions, 'partition')}")
+
+
+def _settings(made: Plan, engine: EngineName, system: System, existing: dict[str, int]) -> Iterator[Finding]:
+    """Whether streams that exist are kept as a run needs it, and what they do to messages that are written to them."""
+    if not isinstance(system, SendingSystem):
+        return
+    admin, uses = system.admin(), _uses(made, engine)
+    try:
+        for stream, (kind, use) in uses.items():
+            if stream not in existing:
+                continue
+            try:
+                admin.check(stream, use)
+            except SystemProblem as problem:
+                yield Finding(f"{kind}: {problem}", problem.exit_code)
+            for found in admin.warnings(stream) if use == "messages" else ():
+                yield Finding(f"{kind}: {found.text}", remedy=found.remedy)
+    except SystemProblem as problem:
+        yield Finding(f"settings: {problem}", problem.exit_code)
+
+
+def _uses(made: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
+    """What the streams are for that a run writes: for the user, and for the system."""
+    uses: dict[str, tuple[str, StreamUse]] = {
+        stream.name: (stream.kind, "intermediate" if stream.kind == "intermediate" else "messages")
+        for stream in made.streams
+        if stream.kind != "source"
+    }
+    if engine == "local":
+        uses |= {store.changelog: ("changelog", "changelog") for store in made.stores}
+        uses[checkpoints(made.name)] = ("checkpoints", "checkpoints")
+    return uses
 
 
 def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:

@@ -240,6 +240,14 @@ class PublishingSystem(System, Protocol):
     def producer(self) -> Publisher: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """What somebody may not expect, and what to do; nothing where there is nothing to do."""
+
+    text: str
+    remedy: str = ""
+
+
 class SendingAdmin(Admin, Protocol):
     """The admin of a system to which records are sent."""
 
@@ -253,6 +261,14 @@ class SendingAdmin(Admin, Protocol):
 
     def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         """Tell those who watch lag how far a group has come: for information only, without waiting."""
+        ...
+
+    def check(self, stream: str, use: StreamUse) -> None:
+        """Raise `SystemProblem` where a stream that exists is not kept as its use needs."""
+        ...
+
+    def warnings(self, stream: str) -> list[Warned]:
+        """What the settings of a stream that exists do to messages, where readers of an output may not expect it."""
         ...
 
 

@@ -16,6 +16,7 @@ from fluvial.runtime.systems.contract import (
     StreamPartition,
     StreamUse,
     Transaction,
+    Warned,
 )
 
 
@@ -80,6 +81,12 @@ class NamedAdmin:
         self.admin.note(
             self.prefix + group, {(self.prefix + name, number): at for (name, number), at in positions.items()}
         )
+
+    def check(self, stream: str, use: StreamUse) -> None:
+        self.admin.check(self.prefix + stream, use)
+
+    def warnings(self, stream: str) -> list[Warned]:
+        return self.admin.warnings(self.prefix + stream)
 
 
 @dataclass(frozen=True)

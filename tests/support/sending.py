@@ -9,7 +9,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner.names import checkpoints as checkpoints_of
 from fluvial.runtime.kernel.state import Change
 from fluvial.runtime.state import MemoryStore
-from fluvial.runtime.systems.contract import StreamPartition
+from fluvial.runtime.systems.contract import StreamPartition, StreamUse, Warned
 from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer, MemoryProducer, MemorySystem, MemoryTransaction
 
 FOREVER = 1 << 60
@@ -57,6 +57,13 @@ class SendingAdmin(MemoryAdmin):
     def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         del group
         assert all(0 <= at <= self.ends(stream)[place] for (stream, place), at in positions.items())
+
+    def check(self, stream: str, use: StreamUse) -> None:
+        del stream, use
+
+    def warnings(self, stream: str) -> list[Warned]:
+        del stream
+        return []
 
 
 class SendingSystem(MemorySystem):

@@ -7,13 +7,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ....planner import names
-from ..contract import StreamPartition, StreamUse
+from ..contract import StreamPartition, StreamUse, Warned
 from ..problems import check_stream, other_count
 from .asking import NEVER, answer
 from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
 from .group_offsets import GroupOffsets
-from .topics import check_settings, settings_for
+from .topics import check_settings, settings_for, warnings_of
 
 _BROKERS_CHOICE = "-1"
 
@@ -50,8 +50,16 @@ class KafkaAdmin:
             )
         if found.partitions != partitions:
             raise other_count(stream, found.partitions, partitions, self._settings.url)
+        self.check(stream, use)
+
+    def check(self, stream: str, use: StreamUse) -> None:
+        """Raise SystemProblem for a topic with settings by which it would lose what its use needs."""
         if use != "messages":
             check_settings(stream, use, self._cluster.settings_of(stream), self._settings.url)
+
+    def warnings(self, stream: str) -> list[Warned]:
+        """What the settings of a topic do to the messages of an output, where readers may not expect it."""
+        return warnings_of(stream, self._cluster.settings_of(stream))
 
     def starts(self, stream: str) -> list[int]:
         """The first offset that is kept, by partition."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ....dsl.errors import SystemProblem
-from ..contract import StreamUse
+from ..contract import StreamUse, Warned
 
 _LONGEST = str(2**63 - 1)
 _HOUR = str(3_600_000)
@@ -79,6 +79,32 @@ def most_ahead(found: Mapping[str, str | None]) -> int | None:
         return None
     limits = [int(value) for name in _AHEAD if (value := found.get(name)) is not None and value != _LONGEST]
     return min(limits, default=None)
+
+
+def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[Warned]:
+    """What the settings of a topic do to the messages of an output, where readers may not expect it."""
+    made: list[Warned] = []
+    alter = f"kafka-configs.sh --alter --topic {stream} --add-config"
+    if "compact" in (policy := found.get("cleanup.policy") or ""):
+        made.append(
+            Warned(
+                f"{stream} is compacted (cleanup.policy={policy}): of the messages of a key the last one stays, and a "
+                "message without key is refused",
+                f"nothing if each key is one row, of which the last counts; else {alter} cleanup.policy=delete",
+            )
+        )
+    if found.get(_TYPE) == "LogAppendTime":
+        made.append(
+            Warned(
+                f"{stream} replaces the time of each message by that of its writing ({_TYPE}=LogAppendTime)",
+                f"nothing if nobody needs event times there; else {alter} {_TYPE}=CreateTime",
+            )
+        )
+    ahead = most_ahead(found)
+    if ahead is not None:
+        text = f"{stream} takes times up to {ahead} ms ahead ({_AHEAD[0]}); later ones are kept in a header"
+        made.append(Warned(text))
+    return made
 
 
 _WHAT: Mapping[StreamUse, str] = {

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from broker import Broker
 from command_line import Fluvial
@@ -42,6 +44,44 @@ def test_a_pipeline_is_checked_and_run(fluvial: Fluvial, url: str) -> None:
         assert json.loads(ended.out)["read"].get("words", 0) == read
     values = map(json.loads, fluvial("consume", "counts", "--system", url, "--values").out.splitlines())
     assert sorted((value["letter"], value["words"]) for value in values) == [("a", 3), ("b", 1), ("c", 1)]
+
+
+def make(broker: Broker, topic: str, **config: str) -> None:
+    """A topic of the pipeline, with settings of the user's own."""
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    client = AdminClient({"bootstrap.servers": broker.address})
+    client.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result()
+
+
+@pytest.mark.kafka
+def test_topics_that_are_not_kept_as_a_run_needs_it_are_named(fluvial: Fluvial, broker: Broker, url: str) -> None:
+    fluvial("produce", "words", "words.jsonl", "--system", url)
+    make(broker, "letters-count-changelog", cleanup_policy="delete")
+    make(broker, "letters-checkpoints", cleanup_policy="compact,delete")
+    make(broker, "letters-by-letter", retention_ms="1000")
+    ended = fluvial("check", "letters.py", "--system", url)
+    assert ended.code == 4
+    where = f"of {url} has cleanup.policy"
+    assert f"✗ changelog: Stream 'letters-count-changelog' {where}=delete: " in ended.out
+    assert f"✗ checkpoints: Stream 'letters-checkpoints' {where}=compact,delete: " in ended.out
+    assert "✗ intermediate: Stream 'letters-by-letter' of" in ended.out
+    assert fluvial("run", "letters.py", "--system", url, "--until", "end").code == 4
+
+
+@pytest.mark.kafka
+def test_what_an_output_does_to_messages_is_named(fluvial: Fluvial, broker: Broker, url: str) -> None:
+    fluvial("produce", "words", "words.jsonl", "--system", url)
+    make(broker, "counts", cleanup_policy="compact", message_timestamp_after_max_ms="3600000")
+    ended = fluvial("check", "letters.py", "--system", url)
+    assert ended.code == 0
+    assert "! output: counts is compacted (cleanup.policy=compact): of the messages of a key the last" in ended.out
+    assert "  to do: nothing if each key is one row, of which the last counts; else kafka-configs.sh" in ended.out
+    assert "✓ output: counts takes times up to 3600000 ms ahead" in ended.out
+    broker.remove_topics("counts")
+    make(broker, "counts", message_timestamp_type="LogAppendTime")
+    ended = fluvial("check", "letters.py", "--system", url)
+    assert ended.code == 0
+    assert "! output: counts replaces the time of each message by that of its writing" in ended.out
 
 
 @pytest.mark.kafka
