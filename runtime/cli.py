@@ -22,7 +22,7 @@ from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
 from .display import showing, summary
 from .files import STANDARD, FormatName, Reading, ShownAs
 from .metrics.screen import screen
-from .metrics.serving import LOOPBACK
+from .metrics.serving import LOOPBACK, Address
 from .running import EngineName, Until
 from .target import load_pipeline
 
@@ -192,6 +192,14 @@ def run_verb(
     metrics_host: Annotated[
         str, typer.Option(metavar="HOST", help="Where to serve them.", rich_help_panel=_METRICS)
     ] = LOOPBACK,
+    metrics_alias: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Another name that requests may use for that host, such as a proxy's; repeat it for more.",
+            rich_help_panel=_METRICS,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor report.")] = False,
 ) -> None:
@@ -218,7 +226,7 @@ def run_verb(
             intermediate_partitions=intermediate_partitions,
         ),
         target=target,
-        metrics=None if metrics_port is None else (metrics_host, metrics_port),
+        metrics=None if metrics_port is None else Address(metrics_host, metrics_port, tuple(metrics_alias or ())),
         containers=containers,
         container_id=container_id,
         most_restarts=max_restarts,

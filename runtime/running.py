@@ -1,7 +1,8 @@
 """One call that runs a pipeline, on either engine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -105,19 +106,29 @@ def start(
     made = checked_plan(pipeline, streams, settings)
     if engine == "local":
         begin = partial(begin, seat=seat)
-    rows = partial(_rows, made, streams, settings)
-    following = nullcontext(progress) if metrics is None else metrics.following(made, settings, progress, rows)
+    tables = _Tables(made, streams, settings)
+    following = nullcontext(progress) if metrics is None else metrics.following(made, settings, progress, tables)
     with following as told:
         return begin(made, streams, settings, until, told, spark)
 
 
-def _rows(made: Plan, system: System, settings: Settings, table: str, key: str | None, limit: int) -> object:
-    """What a table holds: see `Metrics`."""
-    from .local import looking  # noqa: PLC0415 - RocksDB is needed by who looks
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of a run, as `Metrics` asks for them."""
 
-    if key is None:
-        return [*looking.scan(made, system, settings, table, limit)]
-    return looking.get(made, system, settings, table, key)
+    plan: Plan
+    system: System
+    settings: Settings
+
+    def row(self, table: str, key: str) -> object:
+        from .local import looking  # noqa: PLC0415 - RocksDB is needed by who looks
+
+        return looking.get(self.plan, self.system, self.settings, table, key)
+
+    def rows(self, table: str, limit: int) -> Iterable[object]:
+        from .local import looking  # noqa: PLC0415 - RocksDB is needed by who looks
+
+        return looking.scan(self.plan, self.system, self.settings, table, limit)
 
 
 def checked_plan(pipeline: Pipeline, system: System, settings: Settings) -> Plan:

@@ -57,5 +57,4 @@ def run_containers(
 
 
 def _of(first: Address, container: int) -> Address:
-    host, port = first
-    return host, port and port + container
+    return first._replace(port=first.port and first.port + container)

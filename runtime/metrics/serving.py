@@ -4,13 +4,11 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Protocol, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
@@ -23,31 +21,50 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..report import OnProgress, Progress
 from .collecting import ProgressCollector
+from .connections import TEXT, Answer, BoundedServer, Limits, serve_at
 from .health import Health
 from .notes import noted
 
 LOOPBACK = "127.0.0.1"
 MEMORY = "process_resident_memory_bytes"
-TEXT, JSON = "text/plain; charset=utf-8", "application/json"
-REQUEST_SECONDS = 10
-"""A client that is slower is hung up on."""
+JSON = "application/json"
 CLOSE_SECONDS = 0.05
 """Most time that closing waits."""
 
-Address = tuple[str, int]
-"""A host and a port, 0 for any that is free."""
+
+class Address(NamedTuple):
+    """Where metrics are served: at a host and a port, 0 for any that is free; requests may name it by `aliases` too."""
+
+    host: str
+    port: int
+    aliases: tuple[str, ...] = ()
+
 
 STATE = "/state/"
 """Where tables are looked into."""
 
 ROWS = 100
 """Rows of a table, if nothing else is asked for."""
+MOST_ROWS = 10_000
+"""Most rows that one request gets."""
+LOOKS = 2
+"""Most requests that look into tables at once: each opens the stores anew."""
+LOOK_SECONDS = 5.0
+"""How long another waits for its turn."""
+PIECE_BYTES = 1 << 16
+"""Rows are sent in pieces of about this size."""
 
-Rows = Callable[[str, str | None, int], object]
-"""What a table holds: the row of a key, or so many rows; as what JSON can hold."""
 
-Answer = tuple[int, str, bytes]
-"""A status, a content type, and the body."""
+class Tables(Protocol):
+    """The tables of a run; rows are what JSON can hold. Both raise a FluvialError for what is not there."""
+
+    def row(self, table: str, key: str) -> object:
+        """The row of a key."""
+        ...
+
+    def rows(self, table: str, limit: int) -> Iterable[object]:
+        """The first rows, as they are read."""
+        ...
 
 
 class Metrics:
@@ -55,11 +72,12 @@ class Metrics:
 
     `/metrics` is for Prometheus; `/livez` answers 503 once nothing has moved for `Settings.stall_timeout` while there
     is input, `/readyz` until state is restored; `/plan.json` and `/progress.json` are the plan and the latest
-    `Progress`; `/state/TABLE/KEY` is a row of a table, `/state/TABLE?limit=100` are the first ones, both as of the last
-    commit on the local engine.
+    `Progress`; `/state/TABLE/KEY` is a row of a table, `/state/TABLE?limit=100` are the first ones, at most 10,000,
+    both as of the last commit on the local engine.
 
     `port=0` takes a free one; nobody else can reach the default `host`. There are no passwords: do not bind it where
-    strangers are.
+    strangers are. A request names the server by an address, by a name without a dot, or by the name of this machine;
+    other names, such as that of a proxy, are its `aliases`.
 
     Raises `UsageError` on opening where the address cannot be had.
 
@@ -75,9 +93,17 @@ class Metrics:
     ['fluvial_messages_processed_total{container="0",partition="0",...,stream="words",task="words/0"} 0.0']
     """
 
-    def __init__(self, *, port: int = 0, host: str = LOOPBACK, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        host: str = LOOPBACK,
+        aliases: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._port, self._host, self._clock = port, host, clock
-        self._server: ThreadingHTTPServer | None = None
+        self._names = frozenset(name.lower() for name in (host, socket.gethostname(), *aliases))
+        self._server: BoundedServer | None = None
         self._plan: Plan | None = None
         self._stall_timeout = Settings().stall_timeout.total_seconds()
         self._health = Health()
@@ -92,7 +118,8 @@ class Metrics:
             "/plan.json": self._plan_json,
             "/progress.json": self._progress_json,
         }
-        self._rows: Rows | None = None
+        self._tables: Tables | None = None
+        self._looks = threading.BoundedSemaphore(LOOKS)
 
     @property
     def url(self) -> str:
@@ -104,9 +131,9 @@ class Metrics:
 
     @contextmanager
     def following(
-        self, plan: Plan, settings: Settings, progress: OnProgress | None, rows: "Rows | None" = None
+        self, plan: Plan, settings: Settings, progress: OnProgress | None, tables: Tables | None = None
     ) -> Iterator[OnProgress]:
-        """Follow a run: gives what it is to call with its progress, which is handed on to `progress`; `rows` looks into
+        """Follow a run: gives what it is to call with its progress, which is handed on to `progress`; `tables` are
         its tables."""
 
         def listen(told: Progress) -> None:
@@ -114,7 +141,7 @@ class Metrics:
             if progress is not None:
                 progress(told)
 
-        self._plan, self._rows = plan, rows
+        self._plan, self._tables = plan, tables
         self._health.begin(self._clock())
         self._stall_timeout = settings.stall_timeout.total_seconds()
         try:
@@ -129,7 +156,13 @@ class Metrics:
         self._health.look(progress, self._clock())
 
     def __enter__(self) -> Self:
-        self._server = _server(self._host, self._port, self._answer)
+        try:
+            self._server = serve_at((self._host, self._port), self._answer, self._names, Limits())
+        except (OSError, OverflowError) as error:
+            wrong = f"metrics cannot be served at {self._host}, port {self._port}: {error}"
+            raise UsageError(
+                explain(wrong, "an address of this machine, and a port that is free", "name another port, or 0 for any")
+            ) from error
         serve = partial(self._server.serve_forever, poll_interval=CLOSE_SECONDS)
         threading.Thread(target=serve, name="fluvial-metrics", daemon=True).start()
         return self
@@ -154,14 +187,35 @@ class Metrics:
     def _state(self, path: str, query: str) -> Answer:
         """The row of a key, or the first rows of a table."""
         table, slash, key = path.partition("/")
-        if self._rows is None:
+        if self._tables is None:
             return _EARLY
+        limit = _limit(query)
+        if limit is None:
+            return 400, TEXT, f"limit is a whole number, 1 to {MOST_ROWS:,}\n".encode()
         try:
-            limit = int(parse_qs(query).get("limit", [str(ROWS)])[0])
-            found = self._rows(unquote(table), unquote(key) if slash else None, limit)
-        except (FluvialError, ValueError) as error:
+            if slash:
+                with self._looking():
+                    return 200, JSON, msgspec.json.encode(self._tables.row(unquote(table), unquote(key)))
+            rows = self._pieces(self._tables, unquote(table), limit)
+            return 200, JSON, _continued(next(rows), rows)
+        except TimeoutError:
+            return 503, TEXT, b"others look into the tables: ask again\n"
+        except FluvialError as error:
             return 404, TEXT, f"{error}\n".encode()
-        return 200, JSON, msgspec.json.encode(found)
+
+    def _pieces(self, tables: Tables, table: str, limit: int) -> Generator[bytes, None, None]:
+        with self._looking():
+            yield from json_pieces(tables.rows(table, limit))
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Look into tables, as one of few. Raises TimeoutError where others do all the time."""
+        if not self._looks.acquire(timeout=LOOK_SECONDS):
+            raise TimeoutError
+        try:
+            yield
+        finally:
+            self._looks.release()
 
     def _metrics(self, accept: str) -> Answer:
         encode, content_type = choose_encoder(accept)
@@ -191,7 +245,7 @@ def serving(address: Address | None, say: Callable[[str], None]) -> Iterator[Met
     if address is None:
         yield None
         return
-    with Metrics(host=address[0], port=address[1]) as metrics:
+    with Metrics(host=address.host, port=address.port, aliases=address.aliases) as metrics:
         say(f"metrics at {metrics.url}/metrics")
         yield metrics
 
@@ -206,41 +260,29 @@ def _resident(process: ProcessCollector) -> int | None:
     return None if held is None else int(held)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def server_bind(self) -> None:
-        """As that of a web server, but ask no name server what this machine is called, which may take long."""
-        TCPServer.server_bind(self)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up is no concern of the run's."""
+def _limit(query: str) -> int | None:
+    """How many rows a request is for; None where that is no number, or too many."""
+    given = parse_qs(query, keep_blank_values=True).get("limit", [str(ROWS)])[0]
+    limit = int(given) if given.isdecimal() and len(given) <= len(str(MOST_ROWS)) else 0
+    return limit if 1 <= limit <= MOST_ROWS else None
 
 
-def _server(host: str, port: int, answer: Callable[[str, str], Answer]) -> ThreadingHTTPServer:
-    """A server at an address, that is not started yet."""
+def _continued(first: bytes, rest: Generator[bytes, None, None]) -> Generator[bytes]:
+    yield first
+    yield from rest
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = REQUEST_SECONDS
 
-        def do_GET(self) -> None:
-            status, content_type, body = answer(self.path, self.headers.get("Accept", ""))
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+def json_pieces(rows: Iterable[object]) -> Iterator[bytes]:
+    """Rows as one array of JSON, in pieces. The first comes with the first row, for what fails before it is told
+    otherwise than what fails in the middle.
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing is said of requests."""
-
-    class Server(_Server):
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-    try:
-        return Server((host, port), Handler)
-    except (OSError, OverflowError) as error:
-        wrong = f"metrics cannot be served at {host}, port {port}: {error}"
-        raise UsageError(
-            explain(wrong, "an address of this machine, and a port that is free", "name another port, or 0 for any")
-        ) from error
+    >>> b"".join(json_pieces([1, 2])), b"".join(json_pieces([]))
+    (b'[1,2]', b'[]')
+    """
+    piece = bytearray(b"[")
+    for number, row in enumerate(rows):
+        piece += (b"," if number else b"") + msgspec.json.encode(row)
+        if number == 0 or len(piece) >= PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece) + b"]"

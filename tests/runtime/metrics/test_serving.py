@@ -4,7 +4,9 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -13,9 +15,11 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fluvial.dsl import MessageError, Pipeline, UsageError, count, dead_letter, skip, tumbling
-from fluvial.planner import plan
+from fluvial.dsl import MessageError, Pipeline, UsageError, dead_letter, skip, tumbling
+from fluvial.dsl import count as counted
+from fluvial.planner import Settings, plan
 from fluvial.runtime import Metrics, Progress, run
+from fluvial.runtime.metrics.serving import LOOKS
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from targets import write
 
@@ -108,7 +112,9 @@ IDS = ("stream-1", "filter-2", "send_to-3")
 def test_late_messages_are_counted_and_dropped_ones_with_the_reason(metrics: Metrics) -> None:
     pipeline, system = Pipeline("p", on_error=skip()), MemorySystem()
     keyed = pipeline.stream("in", value=int, key=str)
-    keyed.window(tumbling(timedelta(milliseconds=10)), count(), id="per-10").map(lambda pane: pane.value).send_to("out")
+    keyed.window(tumbling(timedelta(milliseconds=10)), counted(), id="per-10").map(lambda pane: pane.value).send_to(
+        "out"
+    )
     write(system, {"in": [[(b"a", b"1", time, ()) for time in (5, 25, 7)] + [(b"a", b"one", 30, ())]]})
     run(pipeline, system=system, until="end", metrics=metrics)
     found = values(metrics)
@@ -193,14 +199,72 @@ def test_tables_are_looked_into_while_the_run_goes_on(metrics: Metrics, tmp_path
     write(system, {"in": [[(b"a/b", b"1", 0, ()), (b"c", b"2", 0, ()), (b"a/b", b"3", 0, ())]]})
     run(pipeline, system=system, until="end", metrics=metrics, progress=ask)
     *rows, other, limit = found
+    assert limit == (400, "limit is a whole number, 1 to 10,000\n")
     assert [(status, json.loads(text)) for status, text in rows] == [
         (200, {"key": "a/b", "value": 3}),
         (200, [{"key": "a/b", "value": 3}]),
         (200, [{"key": "a/b", "value": 3}, {"key": "c", "value": 2}]),
         (200, {"key": "none", "value": None}),
     ]
-    assert other[0] == limit[0] == 404
+    assert other[0] == 404
     assert "'other' is no table of pipeline 'tables'" in other[1]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "10001", "9" * 5000, "1e3", "", "%31%30x"])
+def test_a_limit_has_bounds(limit: str) -> None:
+    asked: list[int] = []
+    with looked_into(asked) as metrics:
+        assert get(metrics, f"/state/numbers?limit={limit}")[0] == 400
+        assert asked == []
+        assert len(json.loads(get(metrics, "/state/numbers?limit=10000")[1])) == 10_000
+    assert asked == [10_000]
+
+
+def test_rows_are_sent_as_they_are_read() -> None:
+    """The client has the first before the last is there."""
+    asked: list[int] = []
+    with looked_into(asked) as metrics, urlopen(f"{metrics.url}/state/endless") as answer:
+        assert answer.read(2) == b"[0"
+        assert answer.headers["Content-Length"] is None
+
+
+def test_what_fails_before_the_first_row_is_told() -> None:
+    with looked_into([]) as metrics:
+        for _ in range(LOOKS + 1):
+            assert get(metrics, "/state/none") == (404, "no such table\n")
+
+
+class Numbers:
+    """Tables of numbers, one of which never ends."""
+
+    def __init__(self, asked: list[int]) -> None:
+        self._asked = asked
+
+    def row(self, table: str, key: str) -> object:
+        return table, key
+
+    def rows(self, table: str, limit: int) -> Iterator[object]:
+        if table == "none":
+            raise UsageError("no such table")
+        self._asked.append(limit)
+        return iter(range(limit)) if table == "numbers" else count()
+
+
+@contextmanager
+def looked_into(asked: list[int]) -> Iterator[Metrics]:
+    with Metrics() as metrics, metrics.following(plan(copy()), Settings(), None, Numbers(asked)):
+        yield metrics
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "worker-1:9100", "[::1]:9100", "visits.example.org."])
+def test_hosts_that_are_meant(host: str) -> None:
+    with Metrics(aliases=["Visits.example.org"]) as metrics:
+        assert get(metrics, "/livez", Host=host)[0] == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:80", "", "127.0.0.1.evil.org", "[::1"])
+def test_a_host_that_is_another_is_refused(metrics: Metrics, host: str) -> None:
+    assert get(metrics, "/metrics", Host=host)[0] == 421
 
 
 def test_other_paths_say_which_there_are(metrics: Metrics) -> None:

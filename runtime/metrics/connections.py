@@ -1,0 +1,198 @@
+"""The HTTP server of the metrics: how many connections it holds, for how long, and whose requests it answers."""
+
+import errno
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+TEXT = "text/plain; charset=utf-8"
+
+Body = bytes | Generator[bytes, None, None]
+"""All of a body at once, or its pieces as they are made; what is begun and cannot be finished is cut off."""
+
+Answer = tuple[int, str, Body]
+"""A status, a content type, and the body."""
+
+Address = tuple[str, int]
+"""A host and a port, 0 for any that is free."""
+
+OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
+REST_SECONDS = 0.05
+"""Time between two looks at the deadlines, and after a connection that could not be taken in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may use. `connections` bounds those that are open: where there are more, the one whose request has
+    been coming for longest makes room. A whole request is received within `request_seconds`, and answered within
+    `answer_seconds`, however slowly the client reads."""
+
+    connections: int = 64
+    request_seconds: float = 10.0
+    answer_seconds: float = 60.0
+
+
+@dataclass(slots=True)
+class _Connection:
+    """An open connection: when it is hung up on, and whether its request is still coming."""
+
+    deadline: float
+    receiving: bool = True
+    over: bool = False
+
+
+class BoundedServer(ThreadingHTTPServer):
+    """A thread for each connection, and no more connections than the limits say."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        address: Address,
+        handler: type[BaseHTTPRequestHandler],
+        limits: Limits,
+        clock: Callable[[], float],
+    ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._limits, self._clock = limits, clock
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, _Connection] = {}
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """As that of a web server, but ask no name server what this machine is called, which may take long."""
+        TCPServer.server_bind(self)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in OUT_OF_FILES:  # the connection goes on to wait: without a rest this would be a busy loop
+                time.sleep(REST_SECONDS)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._admit(request):
+            super().process_request(request, client_address)
+        else:
+            self.close_request(request)
+
+    def received(self, connection: socket.socket) -> None:
+        """The whole request has come: from now on the deadline is that of the answer."""
+        with self._lock:
+            held = self._open.get(connection)
+            if held is not None:
+                held.receiving, held.deadline = False, self._clock() + self._limits.answer_seconds
+
+    def service_actions(self) -> None:
+        """Hang up on those whose time is over."""
+        now = self._clock()
+        with self._lock:
+            for connection, held in self._open.items():
+                if held.deadline <= now:
+                    _hang_up(connection, held)
+
+    def close_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+            super().close_request(request)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is no concern of the run's."""
+
+    def _admit(self, connection: socket.socket) -> bool:
+        """Take a connection in, if there is room or room can be made."""
+        most = self._limits.connections
+        with self._lock:
+            if sum(not held.over for held in self._open.values()) >= most:
+                oldest = next(((one, held) for one, held in self._open.items() if held.receiving), None)
+                # Those that were hung up on are open until their threads have noticed.
+                if oldest is None or len(self._open) >= 2 * most:
+                    return False
+                _hang_up(*oldest)
+            self._open[connection] = _Connection(self._clock() + self._limits.request_seconds)
+            return True
+
+
+def _hang_up(connection: socket.socket, held: _Connection) -> None:
+    """End a connection that another thread reads or writes; that thread closes it."""
+    held.over, held.receiving = True, False
+    with suppress(OSError):  # the client was faster
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def serve_at(
+    address: Address,
+    answer: Callable[[str, str], Answer],
+    names: frozenset[str],
+    limits: Limits,
+    clock: Callable[[], float] = time.monotonic,
+) -> BoundedServer:
+    """A server at an address, that is not started yet.
+
+    `answer` is given a request's path and what it accepts. A request for a host that is not `is_own_name` is refused.
+    Raises OSError or OverflowError for an address that cannot be had.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = limits.request_seconds
+
+        def do_GET(self) -> None:
+            server.received(self.connection)
+            status, content_type, body = self._answer()
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            if isinstance(body, bytes):
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                return
+            with closing(body):
+                self.end_headers()
+                for piece in body:
+                    self.wfile.write(piece)
+
+        def _answer(self) -> Answer:
+            hosts = self.headers.get_all("Host", [])
+            if all(is_own_name(host, names) for host in hosts) and len(hosts) < 2:
+                return answer(self.path, self.headers.get("Accept", ""))
+            return 421, TEXT, b"This is not the host that was asked: use its address, or serve it under that name.\n"
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing is said of requests."""
+
+    server = BoundedServer(address, Handler, limits, clock)
+    return server
+
+
+def is_own_name(host: str, names: frozenset[str]) -> bool:
+    """Whether a request's `Host` can mean this server: an address, a name without a dot, or one of `names`.
+
+    A page of a stranger's may let a name of its own lead here, and read with the user's browser what is answered. Such
+    a name has a dot.
+
+    >>> [is_own_name(host, frozenset(["metrics.example.org"])) for host in ("127.0.0.1:9100", "[::1]", "localhost:80")]
+    [True, True, True]
+    >>> is_own_name("metrics.example.org:9100", frozenset(["metrics.example.org"])), is_own_name("a.b", frozenset())
+    (True, False)
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    name = name.removesuffix(".")
+    if name in names or (name and "." not in name and ":" not in name):
+        return True
+    with suppress(ValueError):
+        ipaddress.ip_address(name)
+        return True
+    return False
