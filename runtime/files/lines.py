@@ -2,14 +2,18 @@
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from ...dsl.checks import explain
 from ...dsl.errors import UsageError
+from ..data_files import check_owner, umask
 
 STANDARD = "-"
 """The name that stands for standard input or output."""
@@ -94,7 +98,10 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
             return
         try:
-            file: BinaryIO = opened.enter_context(open(path, "wb"))
+            check_owner(Path(path))
+            # Who names a link means what it leads to; in a folder of all users there is none behind the check.
+            opener = partial(os.open, mode=0o666 & ~umask())
+            file: BinaryIO = opened.enter_context(open(path, "wb", opener=opener))
         except OSError as error:
             wrong = f"the file cannot be written: {error.strerror}"
             raise UsageError(explain(wrong, "a path in a folder that exists", "make the folder first", path)) from error

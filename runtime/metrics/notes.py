@@ -1,12 +1,16 @@
 """Notes of where runs serve their metrics, for `fluvial top` on the same machine."""
 
+import logging
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import DecodeError, Struct, json
+
+_log = logging.getLogger(__name__)
 
 
 class Note(Struct, frozen=True):
@@ -20,39 +24,80 @@ class Note(Struct, frozen=True):
 def notes_folder() -> Path:
     """The folder of this user's notes: beside the sockets of the session, else among temporary files."""
     session = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(session, "fluvial") if session else Path(tempfile.gettempdir(), f"fluvial-{os.getuid()}")
+    # Who works for another user may have been left that user's variables.
+    if session and _owner(session) == os.geteuid():
+        return Path(session, "fluvial")
+    return Path(tempfile.gettempdir(), f"fluvial-{os.geteuid()}")
 
 
 @contextmanager
 def noted(pipeline: str, url: str, folder: Path | None = None) -> Iterator[None]:
     """Leave a note meanwhile. Where that is not possible there is none: it is a convenience."""
     note = Note(pipeline, url, os.getpid())
-    file = (folder or notes_folder()) / f"{pipeline}.{note.process}.json"
-    with suppress(OSError):
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file.write_bytes(json.encode(note))
+    name = f"{pipeline}.{note.process}.json"
+    place = folder or notes_folder()
+    try:
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700, parents=True)
+        with _opened(place) as inside:
+            _write(inside, name, json.encode(note))
+    except OSError as error:
+        _log.warning("fluvial top will not find this run: no note can be left in %s: %s", place, error)
     try:
         yield
     finally:
-        with suppress(OSError):
-            file.unlink()
+        with suppress(OSError), _opened(place) as inside:
+            os.unlink(name, dir_fd=inside)
 
 
 def notes(folder: Path | None = None) -> list[Note]:
     """The notes of processes that are alive; those of others are removed."""
-    place = folder or notes_folder()
-    # Anyone may make a folder of this name among temporary files.
-    if not place.is_dir() or place.stat().st_uid != os.getuid():
-        return []
     found = []
-    for file in sorted(place.glob("*.json")):
-        with suppress(OSError, DecodeError):
-            note = json.decode(file.read_bytes(), type=Note)
-            if _alive(note.process):
-                found.append(note)
-            else:
-                file.unlink()
+    with suppress(OSError), _opened(folder or notes_folder()) as inside:
+        for name in sorted(name for name in os.listdir(inside) if name.endswith(".json")):
+            with suppress(OSError, DecodeError):
+                note = json.decode(_read(inside, name), type=Note)
+                if _alive(note.process):
+                    found.append(note)
+                else:
+                    os.unlink(name, dir_fd=inside)
     return found
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """A descriptor of the folder. Raises OSError where it is a link, or anyone else could have put a file there: every
+    user may make a folder of this name among temporary files."""
+    inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(inside)
+        if found.st_uid != os.geteuid():
+            raise PermissionError(1, f"it belongs to another user, number {found.st_uid}")
+        if found.st_mode & 0o077:
+            raise PermissionError(1, f"other users may enter it: its mode is {stat.S_IMODE(found.st_mode):o}, not 700")
+        yield inside
+    finally:
+        os.close(inside)
+
+
+def _write(inside: int, name: str, data: bytes) -> None:
+    with suppress(FileNotFoundError):  # of a process that had this number before
+        os.unlink(name, dir_fd=inside)
+    new = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=inside)
+    with open(new, "wb") as file:
+        file.write(data)
+
+
+def _read(inside: int, name: str) -> bytes:
+    with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inside), "rb") as file:
+        return file.read()
+
+
+def _owner(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return None
 
 
 def _alive(process: int) -> bool:

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from ..data_files import write_file
+
 
 def write(file: Path, data: bytes) -> None:
     """Write a file at one stroke: a crash leaves all of it or nothing."""
     fresh = file.with_suffix(".new")
-    fresh.write_bytes(data)
+    write_file(fresh, data)
     fresh.replace(file)

@@ -14,6 +14,7 @@ from ...dsl.errors import PlanError, SystemProblem
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema
+from ..data_files import check_owner, make_folder
 from ..state_compatibility import refuse_changed, reset_command
 from .files import write
 from .levels import Levels
@@ -93,6 +94,7 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) ->
     Raises PlanError where what is kept is of a query that Spark cannot go on with as this one, and where the state of
     an operator has another meaning.
     """
+    check_owner(root)
     kept = _kept_of(wanted, root)
     if kept is not None and not kept.begun and kept.record != wanted:
         shutil.rmtree(kept.folder)  # nothing is kept in it, and it may be of other sources
@@ -100,7 +102,7 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) ->
     if kept is None:
         kept = KeptQuery(root / next(iter(wanted.stages)) / fingerprint, None)
         _check_older(plan, kept.folder)
-        kept.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(kept.folder)
     record = kept.record
     if record is not None:
         _refuse_changed(plan, record, wanted, kept.folder)

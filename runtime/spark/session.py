@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.settings import Settings
+from ..data_files import UMASK
 from ..modules import hides_modules, own_paths
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
@@ -41,6 +42,8 @@ def _start(master: str | None) -> SparkSession:
     look_where_this_process_does()
     builder = SparkSession.builder.appName("fluvial").master(master or "local[*]")
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    if UMASK in os.environ:
+        quiet[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
     for name, value in quiet.items():
         builder = builder.config(name, value)
     with _chatter_aside() as chatter:
@@ -70,13 +73,13 @@ def look_where_this_process_does() -> None:
 def _chatter_aside() -> Iterator[Path]:
     """Meanwhile, what is started writes its standard error to a file. Spark's Java process says much of no use to the
     user, about each worker it starts; it keeps this file for as long as it lives."""
-    file = Path(tempfile.gettempdir()) / f"fluvial-spark-{os.getpid()}.log"
+    # The name is drawn, and the file made by this call: nobody can have put another in its place.
+    aside, name = tempfile.mkstemp(prefix=f"fluvial-spark-{os.getpid()}-", suffix=".log")
     sys.stderr.flush()
     before = os.dup(2)
-    aside = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(aside, 2)
     try:
-        yield file
+        yield Path(name)
     finally:
         os.dup2(before, 2)
         os.close(before)

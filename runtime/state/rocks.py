@@ -14,6 +14,7 @@ from typing import Any
 from rocksdict import BlockBasedOptions, Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
+from ..data_files import make_folder, write_file
 from ..exhausted import remedy_for
 from ..kernel.state import PREFIX_SIZE, Change
 
@@ -43,7 +44,10 @@ class RocksStore:
         self._folder = folder
         self._spare = spare
         self._damaged = folder.parent / f"{folder.name}.damaged"
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise self._unopened(error) from None
         if spare and self._damaged.exists():
             self._give_up(self._damaged.read_text())
         try:
@@ -55,6 +59,7 @@ class RocksStore:
             self._db = self._open()
 
     def _open(self) -> Rdict:
+        make_folder(self._folder)  # RocksDB knows no permissions: nobody else may enter
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_max_background_jobs(2)
@@ -166,7 +171,7 @@ class RocksStore:
             remedy = more
         elif self._spare and "corruption" in str(error).lower():
             with suppress(OSError):  # else the next start finds it out by itself
-                self._damaged.write_text(str(error))
+                write_file(self._damaged, str(error).encode())
             remedy = "check the disk, and start again: the store will be rebuilt from its changelog"
         return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ...data_files import make_folder
 from ..contract import StreamUse
 from ..problems import check_stream, other_count
 from .disk import explained, sync_directory
@@ -62,7 +63,7 @@ class LogAdmin:
         home = self._directory / "streams" / stream
         with explained("make", home):
             for partition in range(partitions):
-                (home / str(partition)).mkdir(parents=True, exist_ok=True)
+                make_folder(home / str(partition))
         if self._fsync:
             sync_directory(home)
             sync_directory(home.parent)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from socket import gethostname
 
+from ...data_files import make_folder
 from ..problems import claimed
 from .disk import Descriptor, explained, read_all, write_all
 
@@ -21,7 +22,7 @@ def claim(directory: Path, pipeline: str, container: str, where: str = "") -> It
     """
     path = directory / "claims" / f"{pipeline}.{container}"
     with explained("make", path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     file = Descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
         with explained("lock", path):

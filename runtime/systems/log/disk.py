@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ....dsl.errors import SystemProblem
+from ...data_files import open_file
 
 # macOS has no fdatasync.
 sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -20,7 +21,7 @@ class Descriptor:
 
     def __init__(self, path: Path, flags: int) -> None:
         with explained("open", path):
-            self.number = os.open(path, flags | os.O_CLOEXEC, 0o666)
+            self.number = open_file(path, flags)
         self.close = weakref.finalize(self, os.close, self.number)
 
 

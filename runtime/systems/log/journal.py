@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ....dsl.errors import SystemProblem
+from ...data_files import check_owner, make_folder
 from . import frames
 from .disk import Descriptor, explained, locked, read_all, sync_data, sync_directory, write_all
 from .index import Entry, Index, Snapshot
@@ -40,6 +41,7 @@ class Journal:
         self._fsync = fsync
         self._compact_bytes = compact_bytes
         self._snapshot_bytes = 0
+        check_owner(directory)
         if not self._path.exists():
             self._make(create)
         self._open()
@@ -89,7 +91,7 @@ class Journal:
                 "Correct the path, or write to the log first."
             )
         with explained("make", self.directory):
-            (self.directory / "streams").mkdir(parents=True, exist_ok=True)
+            make_folder(self.directory / "streams")
         with locked(self._lock):
             if not self._path.exists():
                 self._replace(Index())

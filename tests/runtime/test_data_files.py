@@ -1,0 +1,137 @@
+"""Folders and files that hold data: their permissions and their owners."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fluvial.dsl import Pipeline, SystemProblem, UsageError, count, tumbling
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.data_files import check_owner, make_folder, umask, write_file
+from fluvial.runtime.files import open_output
+from fluvial.runtime.spark.files import write as write_beside
+from fluvial.runtime.state import RocksStore
+from fluvial.runtime.systems import LogSystem
+from foreign import make_foreign
+from targets import write
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A folder where every user may write, as that for temporary files."""
+    place = tmp_path / "shared"
+    place.mkdir()
+    place.chmod(0o1777)
+    return place
+
+
+def modes(place: Path) -> set[tuple[str, int]]:
+    """The permissions of all folders and files there, but for what RocksDB makes within its folders."""
+    found = [place, *place.rglob("*")]
+    return {
+        ("folder" if path.is_dir() else "file", path.stat().st_mode & 0o777)
+        for path in found
+        if not (path.parent / "CURRENT").exists()
+    }
+
+
+def counted() -> Pipeline:
+    pipeline = Pipeline("counted")
+    keyed = pipeline.stream("words", key=str, value=str)
+    keyed.window(tumbling(timedelta(seconds=1)), count(), id="per-second").send_to("counts")
+    return pipeline
+
+
+@pytest.mark.parametrize(("told", "expected"), [("", (0o700, 0o600)), ("027", (0o750, 0o640)), ("0", (0o777, 0o666))])
+def test_a_run_leaves_nothing_that_others_may_read_unless_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, expected: tuple[int, int]
+) -> None:
+    before = os.umask(0)
+    try:
+        monkeypatch.setenv("FLUVIAL_UMASK", told)
+        system = LogSystem(tmp_path / "a" / "log", fsync=False)
+        write(system, {"words": [[(b"a", b"tea", 0, ()), (b"a", b"tea", 5000, ())]]})
+        run(counted(), system=system, settings=Settings(state_dir=str(tmp_path / "a" / "state")), until="end")
+        with open_output(str(tmp_path / "a" / "out.json")) as file:
+            file.write(b"{}")
+    finally:
+        os.umask(before)
+    assert modes(tmp_path / "a") == {("folder", expected[0]), ("file", expected[1])}
+
+
+def test_a_store_is_made_anew_for_its_user_alone(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "task")
+    store.write([(b"prefix", b"key", b"value")])
+    store.clear()
+    store.close()
+    assert (tmp_path / "task").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_exists_keeps_its_permissions(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log").chmod(0o750)
+    make_folder(tmp_path / "log" / "streams")
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("given", ["rw", "8", "07777", "-1", "7777"])
+def test_a_mask_that_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("FLUVIAL_UMASK", given)
+    with pytest.raises(UsageError, match="octal digits"):
+        umask()
+
+
+def test_a_file_is_never_written_through_a_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "link").symlink_to(victim)
+    with pytest.raises(OSError, match="link"):
+        write_file(tmp_path / "link", b"other")
+    assert victim.read_bytes() == b"precious"
+
+
+def test_what_another_user_has_put_there_is_refused(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shared / "log").mkdir()
+    make_foreign(shared / "log", monkeypatch)
+    with pytest.raises(SystemProblem, match="belongs to another user"):
+        LogSystem(shared / "log").admin()
+    with pytest.raises(SystemProblem, match="belongs to another user"):
+        RocksStore(shared / "log" / "deep" / "task", spare=True)
+    with pytest.raises(SystemProblem, match="belongs to another user"), open_output(str(shared / "log" / "out")):
+        pass
+    assert not list((shared / "log").iterdir())
+
+
+def test_links_in_a_folder_of_all_users_are_refused(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (shared / "log").symlink_to(tmp_path / "mine")
+    (shared / "out").symlink_to(tmp_path / "mine" / "file")
+    with pytest.raises(SystemProblem, match="is a link"):
+        LogSystem(shared / "log").admin()
+    with pytest.raises(SystemProblem, match="is a link"), open_output(str(shared / "out")):
+        pass
+    assert not list((tmp_path / "mine").iterdir())
+
+
+def test_a_folder_that_everyone_may_write_to_is_refused(shared: Path) -> None:
+    (shared / "log").mkdir()
+    (shared / "log").chmod(0o777)
+    with pytest.raises(SystemProblem, match="every user may write to"):
+        LogSystem(shared / "log").admin()
+
+
+def test_what_is_ones_own_is_taken(shared: Path, tmp_path: Path) -> None:
+    (shared / "mine").mkdir()
+    (tmp_path / "link").symlink_to(shared / "mine")
+    for place in (shared / "mine", shared / "new" / "deep", tmp_path / "link", tmp_path / "new"):
+        check_owner(place)
+        make_folder(place)
+        assert place.is_dir()
+
+
+def test_what_lies_beside_sparks_checkpoints_is_private(tmp_path: Path) -> None:
+    write_beside(tmp_path / "identity", b"name")
+    write_beside(tmp_path / "identity", b"name")
+    assert modes(tmp_path) == {("folder", 0o700), ("file", 0o600)}
