@@ -129,7 +129,7 @@ def summary(report: Report) -> str:
         head += f"\n  counts leave out what containers did before they were started again ({times})"
     elif report.resumed:
         head += "\n  went on from checkpoints: counts are of this process alone"
-    counts = {"read": report.read, "written": report.written, "late": report.late, "failed": report.failed}
+    counts = {kind: getattr(report, kind) for kind in ("read", "written", "late", "failed", "keyless")}
     rows = [(what, name, f"{count:,}") for what, by_name in counts.items() for name, count in by_name.items()]
     names = max((len(name) for _, name, _ in rows), default=0)
     digits = max((len(count) for _, _, count in rows), default=0)

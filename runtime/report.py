@@ -58,10 +58,11 @@ OnProgress = Callable[[Progress], None]
 
 class Report(Struct, frozen=True, kw_only=True):
     """What a run did. Counts are of messages, since the run started: `read` and `written` by stream; `late` are those
-    dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator. `checkpoints`
-    counts the commits of tasks, on Spark the batches. `restored` counts the records of changelogs that were read to
-    bring state up before it began, which took `restore_seconds`. `warnings` are what looked wrong about times of
-    messages, by what each is about: see the guide to windows.
+    dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator; `keyless` those
+    without a key, which a table cannot keep, by table. `checkpoints` counts the commits of tasks, on Spark the batches.
+    `restored` counts the records of changelogs that were read to bring state up before it began, which took
+    `restore_seconds`. `warnings` are what looked wrong about times of messages, by what each is about: see the guide to
+    windows.
 
     The counts are of this process alone, of several containers of their last processes. `resumed` says that it went on
     from checkpoints of earlier ones; `restarts` is how often a supervisor has started containers again.
@@ -82,6 +83,7 @@ class Report(Struct, frozen=True, kw_only=True):
     written: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
+    keyless: dict[str, int] = field(default_factory=dict)
     checkpoints: int = 0
     restored: int = 0
     restore_seconds: float = 0.0

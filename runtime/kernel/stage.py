@@ -77,6 +77,7 @@ class StageTask:
         self.failures = Failures(program.plan.pipeline)
         self.error: BaseException | None = None
         self.late: dict[str, int] = {}
+        self.keyless: dict[str, int] = {}
         self.fed = dict.fromkeys(program.shape.entries, 0)
         self.made = [0] * len(program.shape.operators)
         self.outputs: dict[str, list[Any]] = {}

@@ -18,7 +18,12 @@ def table_of(
 ) -> TableOperator:
     """A table of rows as they are sent to it."""
     tell = None if emit is None else task.emitter(emit)
-    return TableOperator(TableContext(operator.id, below, empty, value_serde(operator.value).decode, tell))
+    decode, keyless = value_serde(operator.value).decode, partial(_count, task.keyless, operator.id)
+    return TableOperator(TableContext(operator.id, below, empty, decode, tell, keyless=keyless))
+
+
+def _count(counts: dict[str, int], id: str) -> None:
+    counts[id] = counts.get(id, 0) + 1
 
 
 def join_tables(

@@ -18,7 +18,8 @@ class TableContext:
     """What a table is made with.
 
     `emit`, if anything follows the changes, hands one on: key bytes, value, timestamp, headers. `joined` gives the row
-    of a key, as bytes, of a table that is made of others, whatever it is given. For the rest see `windows.Context`.
+    of a key, as bytes, of a table that is made of others, whatever it is given. `keyless` is called for each message
+    without a key, which no table can keep. For the rest see `windows.Context`.
     """
 
     id: str
@@ -27,6 +28,7 @@ class TableContext:
     decode: Callable[[bytes], Any]
     emit: Callable[[bytes, Any, int, Headers], None] | None
     joined: Callable[[bytes], bytes | None] | None = None
+    keyless: Callable[[], None] | None = None
 
 
 class TableOperator:
@@ -44,6 +46,8 @@ class TableOperator:
         # Whether there is a row to delete is looked up only where the change would be told.
         if key is not None and (row is not None or self._context.emit is None or self._has(key)):
             self._set(key, row, timestamp, headers)
+        elif self._context.keyless is not None:
+            self._context.keyless()
 
     def _join(
         self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int

@@ -291,7 +291,7 @@ class Container:
 
     def report(self) -> Report:
         """What was done so far."""
-        totals: dict[str, dict[str, int]] = {"read": {}, "written": {}, "late": {}, "failed": {}}
+        totals: dict[str, dict[str, int]] = {"read": {}, "written": {}, "late": {}, "failed": {}, "keyless": {}}
         for task in self._tasks:
             for kind, counts in task.counts().items():
                 for name, number in counts.items():

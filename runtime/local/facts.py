@@ -16,7 +16,8 @@ def task_facts(plan: Plan, task: LocalTask, lags: Mapping[StreamPartition, int])
     yield Fact("messages_in_flight", len(task.work.cells), where)
     for id, pool in task.work.pools.items():
         yield Fact("calls_in_flight", pool.in_flight, (*where, id))
-    yield from operator_facts(plan, where, task.work.taken_in, task.work.late, task.work.failures.counts)
+    work = task.work
+    yield from operator_facts(plan, where, work.taken_in, work.late, work.failures.counts, work.keyless)
     for stream, number in task.written.items():
         yield Fact("messages_written", number, (*where, stream))
     yield Fact("commits", task.commits, where)

@@ -36,6 +36,7 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restar
         written=sums(part.written for part in parts),
         late=sums(part.late for part in parts),
         failed=sums(part.failed for part in parts),
+        keyless=sums(part.keyless for part in parts),
         checkpoints=sum(part.checkpoints for part in parts),
         restored=sum(part.restored for part in parts),
         restore_seconds=max((part.restore_seconds for part in parts), default=0.0),

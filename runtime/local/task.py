@@ -353,4 +353,4 @@ class LocalTask:
     def counts(self) -> dict[str, dict[str, Any]]:
         """What this task did: see `Report`."""
         found = {"read": self.read, "written": self.written}
-        return {**found, "late": self.work.late, "failed": self.work.failures.counts}
+        return {**found, "late": self.work.late, "failed": self.work.failures.counts, "keyless": self.work.keyless}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ...planner.plan import Plan
 from ..kernel.times import END, START
+from ..keyless import KeylessWarning
 from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress
 from ..suspicious_times import SuspiciousTimes
@@ -45,6 +46,7 @@ class Telling:
         self._phase: str | None = None
         self._restoring_since: float | None = None
         self._restored: tuple[Fact, ...] = ()
+        self._keyless = KeylessWarning(plan)
         self.restored = (0, 0.0)
         self.commit = Timing()
         self.rested = 0.0
@@ -73,6 +75,7 @@ class Telling:
         if self._is_due("running"):
             if self._times is not None:
                 self._times.look(*_times_of(tasks))
+            self._keyless.look(task.work.keyless for task in tasks)
             self._ends.ask(_streams(tasks))
             self._asking = True
         if self._asking and (self._ends.answered or begins or self._clock() >= self._patience):
@@ -83,6 +86,7 @@ class Telling:
         """Tell how it ended."""
         if self._times is not None:
             self._times.finish(*_times_of(tasks))
+        self._keyless.look(task.work.keyless for task in tasks)
         if self._progress is not None:
             self._ends.wait(PATIENCE_SECONDS)
             self._ends.ask(_streams(tasks))

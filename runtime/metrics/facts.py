@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ...dsl.operators import WindowBy
+from ...dsl.operators import TableOf, WindowBy
 from ...planner.plan import Plan
 from ..kernel.times import END, START
 from ..report import Fact
@@ -17,11 +17,12 @@ def operator_facts(
     given: Mapping[str, int],
     late: Mapping[str, int],
     failed: Mapping[str, int],
+    keyless: Mapping[str, int],
 ) -> Iterator[Fact]:
-    """What became of messages, by operator: how many each was given, how many came late or failed. `task` is (stage,
-    task), None where counts are those of all tasks."""
+    """What became of messages, by operator: how many each was given, how many came late, failed, or had no key for a
+    table. `task` is (stage, task), None where counts are those of all tasks."""
     action = plan.pipeline.on_error.action
-    for id in dict.fromkeys([*given, *late, *failed]):
+    for id in dict.fromkeys([*given, *late, *failed, *keyless]):
         labels = (*(task or (plan.operator(id).stage, "")), id)
         if id in given:
             yield Fact("operator_messages", given[id], labels)
@@ -30,6 +31,8 @@ def operator_facts(
             yield Fact("late_messages", late.get(id, 0), labels)
             if not isinstance(operator, WindowBy) or operator.late_to is None:
                 yield Fact("dropped_messages", late.get(id, 0), (*labels, "late"))
+        if isinstance(operator, TableOf):
+            yield Fact("dropped_messages", keyless.get(id, 0), (*labels, "keyless"))
         if action != "fail":
             yield Fact("failed_messages", failed.get(id, 0), labels)
         if action == "skip":

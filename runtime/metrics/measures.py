@@ -56,7 +56,9 @@ MEASURES: tuple[Measure, ...] = (
     Measure("late_messages", "counter", _OPERATOR, _BOTH, "Messages that came too late for a window or a join."),
     Measure("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
     Measure("dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were set aside."),
-    Measure("dropped_messages", "counter", _REASON, _BOTH, "Messages left out: late without late_to, or skipped."),
+    Measure(
+        "dropped_messages", "counter", _REASON, _BOTH, "Messages left out: late without late_to, skipped, or keyless."
+    ),
     # Time and commits.
     Measure("watermark_timestamp_seconds", "gauge", _PLACE, _BOTH, "Event time up to which an input has come."),
     Measure("committed_offset", "gauge", _PLACE, _BOTH, "Offset from which a restart would read an input."),

@@ -98,6 +98,7 @@ class Emitter:
             "given": given,
             "late": task.late,
             "failed": task.failures.counts,
+            "keyless": task.keyless,
         }
         if any(counts.values()):
             rows.append((OUTPUT, self._bucket, encode(Counts(Tally(counts, dict(watermarks or {}))))))

@@ -27,8 +27,8 @@ def source_facts(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -> 
 
 def count_facts(plan: Plan, counts: Mapping[str, Mapping[str, int]], watermarks: Mapping[str, int]) -> Iterator[Fact]:
     """What was counted since the start (see `Tally`)."""
-    read, written, given, late, failed = (
-        counts.get(kind, {}) for kind in ("read", "written", "given", "late", "failed")
+    read, written, given, late, failed, keyless = (
+        counts.get(kind, {}) for kind in ("read", "written", "given", "late", "failed", "keyless")
     )
     for stream in (stream for stage in plan.stages for stream in stage.inputs):
         yield Fact("messages_processed", read.get(stream, 0), (_reader(plan, stream), "", stream, ""))
@@ -38,7 +38,7 @@ def count_facts(plan: Plan, counts: Mapping[str, Mapping[str, int]], watermarks:
         stream, _, partition = name.rpartition("/")
         yield from watermark_facts(watermark, (_reader(plan, stream), "", stream, partition))
     all_given = {operator.id: given.get(operator.id, 0) for operator in plan.operators}
-    yield from operator_facts(plan, None, all_given, late, failed)
+    yield from operator_facts(plan, None, all_given, late, failed, keyless)
 
 
 def _reader(plan: Plan, stream: str) -> str:

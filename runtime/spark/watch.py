@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from ...dsl.operators import Source
 from ...planner.plan import Plan
+from ..keyless import KeylessWarning
 from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress, Report
 from ..streams import table_streams
@@ -39,6 +40,7 @@ class Watch:
         self._before, self._batches_before = self._tally(), self._batches()
         self._timing = Timing()
         self._times = SuspiciousTimes(plan)
+        self._keyless = KeylessWarning(plan)
         self._timed = {part.group: max(batches(part.checkpoint, DONE), default=-1) for part in parts}
         self._next, self._next_times = started + PROGRESS_SECONDS, started + TIMES_SECONDS
         self.stop = stop
@@ -46,9 +48,12 @@ class Watch:
     def tell(self) -> None:
         """Tell progress, if it is time to, and what looks wrong about times."""
         now = time.monotonic()
-        if self._progress is not None and now >= self._next:
+        if now >= self._next:
             self._next = now + PROGRESS_SECONDS
-            self._progress(self._look(now, "running"))
+            if self._progress is None:
+                self._warn(self._tally().since(self._before))
+            else:
+                self._progress(self._look(now, "running"))
         if now >= self._next_times:
             self._next_times = now + TIMES_SECONDS
             self._times.look(*self._times_of(self._tally()))
@@ -61,6 +66,7 @@ class Watch:
     def _look(self, now: float, phase: str) -> Progress:
         tally = self._tally()
         counts = tally.since(self._before)
+        self._warn(counts)
         ends = {name: self._admin.ends(name) for part in self._parts for name in part.sources}
         done, planned = (
             {name: offsets for part in self._parts for name, offsets in self._reached(part, kind).items()}
@@ -86,6 +92,9 @@ class Watch:
             ),
         )
 
+    def _warn(self, counts: dict[str, dict[str, int]]) -> None:
+        self._keyless.look([{table: number for table, number in counts.get("keyless", {}).items() if number}])
+
     def _told(self, tally: Tally) -> Iterator[int]:
         """The watermarks of all partitions but those that fill tables."""
         tables = table_streams(self._plan)
@@ -106,11 +115,12 @@ class Watch:
         tally = self._tally()
         self._times.finish(*self._times_of(tally))
         counts = tally.since(self._before)
+        self._warn(counts)
         names = [stream.name for stream in self._plan.streams] + [operator.id for operator in self._plan.operators]
         order = {name: index for index, name in reversed(list(enumerate(names)))}
-        read, written, late, failed = (
+        read, written, late, failed, keyless = (
             {name: found[name] for name in sorted(found, key=lambda name: order.get(name, len(order))) if found[name]}
-            for found in (counts.get(kind, {}) for kind in ("read", "written", "late", "failed"))
+            for found in (counts.get(kind, {}) for kind in ("read", "written", "late", "failed", "keyless"))
         )
         return Report(
             pipeline=self._plan.name,
@@ -120,6 +130,7 @@ class Watch:
             written=written,
             late=late,
             failed=failed,
+            keyless=keyless,
             checkpoints=self._batches() - self._batches_before,
             resumed=self._batches_before > 0,
             warnings=dict(self._times.warnings),

@@ -1,0 +1,30 @@
+"""Messages without a key that tables were given: the first of them is warned of."""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from ..dsl.checks import explain
+from ..planner.plan import Plan
+
+_log = logging.getLogger(__name__)
+
+
+class KeylessWarning:
+    """Warns of each table once in a run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._warned: set[str] = set()
+
+    def look(self, counts: Iterable[Mapping[str, int]]) -> None:
+        """Take in how many messages without a key each table was given by now, by task."""
+        found: dict[str, int] = {}
+        for part in counts:
+            for table, number in part.items():
+                found[table] = found.get(table, 0) + number
+        for table in found.keys() - self._warned:
+            self._warned.add(table)
+            wrong = f"table {table!r} was given messages without a key, {found[table]:,} by now, and does not keep them"
+            expected = "a key for each row: a table is the latest row of each key"
+            remedy = "write the keys, with --key-field for one; report and metrics go on to count them as keyless"
+            _log.warning(explain(wrong, expected, remedy, self._plan.pipeline.operator(table).origin))
