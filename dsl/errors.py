@@ -12,8 +12,11 @@ FluvialError
     NoProgressError        there is input, and nothing has moved for too long                      exit 6
     ContainerFailed        one of several containers has ended the run                             its exit code
 
-Each message says what was wrong, where in the user's file, what was expected and what to do.
+Each message says what was wrong, where in the user's file, what was expected and what to do. What it quotes may be
+anything, so escapes of terminals are shown in it and not obeyed.
 """
+
+from .text import visible
 
 
 class FluvialError(Exception):
@@ -27,6 +30,9 @@ class FluvialError(Exception):
     """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class PipelineError(FluvialError):

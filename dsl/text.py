@@ -1,0 +1,15 @@
+"""Text that may hold anything, as people can read it."""
+
+import re
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal obeys, but for tabs and ends of lines."""
+
+
+def visible(text: str) -> str:
+    r"""The text with its control characters shown, so that no terminal obeys them: what it quotes may be anybody's.
+
+    >>> print(visible("\x1b[2Jgone"))
+    \x1b[2Jgone
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

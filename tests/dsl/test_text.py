@@ -1,0 +1,24 @@
+"""Text that people read shows what it holds."""
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluvial.dsl import MessageError, UsageError
+from fluvial.dsl.text import visible
+
+
+@given(st.text())
+def test_no_terminal_obeys_what_is_visible(text: str) -> None:
+    assert not [one for one in visible(text) if unicodedata.category(one) == "Cc" and one not in "\t\n"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cc"]) | st.sampled_from("\t\n")))
+def test_all_else_stays_as_it_is(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_errors_show_what_they_quote() -> None:
+    assert str(UsageError("field '\x1b]0;title\x07'\r\n  at you")) == "field '\\x1b]0;title\\x07'\\r\n  at you"
+    assert str(MessageError("\x9b2J")) == "\\x9b2J"
