@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -25,6 +26,10 @@ class Serde(Generic[T]):
     `check(writes)` is what `fluvial check` asks, for a stream that is read or written: it looks whether what the serde
     needs is there, changes nothing, and says what it found, or raises. A serde that has it is not asked to encode then.
 
+    `from_json(document)` makes a value of what a document of JSON holds: dicts, lists, text, numbers, booleans, None. A
+    serde that has it is fed JSON lines by `fluvial run --input`; without it a line itself is what is decoded. Fields of
+    CSV are texts.
+
     >>> hexadecimal = Serde("hex", int, lambda n: b"%x" % n, lambda data: int(data, 16))
     >>> hexadecimal.decode(hexadecimal.encode(255))
     255
@@ -35,12 +40,14 @@ class Serde(Generic[T]):
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
     check: Callable[[bool], str] | None = None
+    from_json: Callable[[Any], T] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         function(f"Serde {self.name!r}: encode", self.encode)
         function(f"Serde {self.name!r}: decode", self.decode)
-        if self.check is not None:
-            function(f"Serde {self.name!r}: check", self.check)
+        for name, given in (("check", self.check), ("from_json", self.from_json)):
+            if given is not None:
+                function(f"Serde {self.name!r}: {name}", given)
 
 
 def _same(data: bytes) -> bytes:
@@ -101,7 +108,18 @@ def msgpack(kind: type[T]) -> Serde[T]:
     except (TypeError, NotImplementedError) as error:
         wrong = f"msgpack({type_name(kind)}): values of it cannot be decoded: {error}"
         raise PipelineError(explain(wrong, "a dataclass, Struct, TypedDict or builtin type")) from None
-    return Serde(f"msgpack:{type_name(kind)}", kind, msgspec.msgpack.Encoder().encode, decoder.decode)
+    encode, from_json = msgspec.msgpack.Encoder().encode, converter(kind)
+    return Serde(f"msgpack:{type_name(kind)}", kind, encode, decoder.decode, from_json=from_json)
+
+
+def converter(kind: Any) -> Callable[[Any], Any]:
+    """What makes values of a type of what JSON holds; it raises ValueError where that is none.
+
+    >>> converter(dict[str, float])({"celsius": "21.5"})
+    {'celsius': 21.5}
+    """
+    # Fields of CSV are texts, so a text may stand for a number.
+    return partial(msgspec.convert, type=kind, strict=False)
 
 
 _DOUBLE = struct.Struct(">d")
@@ -130,10 +148,10 @@ def _decode_float64(data: bytes) -> float:
     return value
 
 
-INT64: Serde[int] = Serde("int64", int, _encode_int64, _decode_int64)
+INT64: Serde[int] = Serde("int64", int, _encode_int64, _decode_int64, from_json=converter(int))
 """Whole numbers as 8 bytes, big-endian: what Kafka's `LongSerializer` writes, and what keys of type `int` are."""
 
-FLOAT64: Serde[float] = Serde("float64", float, _encode_float64, _decode_float64)
+FLOAT64: Serde[float] = Serde("float64", float, _encode_float64, _decode_float64, from_json=converter(float))
 """Numbers as 8 bytes, big-endian, after IEEE 754: what Kafka's `DoubleSerializer` writes."""
 
 
@@ -216,6 +234,23 @@ def _decode_int(data: bytes) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
+class WrongKey(ValueError):
+    """The key of a record is none of the type that its stream is declared to have."""
+
+
+_LEAST_TEXT = int.from_bytes(b"        ", "big")
+"""The least number whose eight bytes can be eight characters: 2,314,885,530,818,453,536."""
+
+
+def _decode_foreign_int(data: bytes) -> int:
+    number = int.from_bytes(data, "big", signed=True)
+    if len(data) != 8 or (number >= _LEAST_TEXT and data.isascii() and data.decode().isprintable()):
+        what = "text" if data.isascii() and data.decode().isprintable() else "bytes"
+        remedy = "key=str for text, or key=INT64 for numbers above 2.3e18" if len(data) == 8 else "key=str or key=bytes"
+        raise WrongKey(f"the key is {what} of length {len(data)}, not an int in eight bytes: declare {remedy}")
+    return number
+
+
 def key_serde(kind: Any) -> Serde[Any]:
     """The serde of a key type: str, bytes, int, or a tuple of them; a Serde is itself. Else TypeError."""
     if isinstance(kind, Serde):
@@ -228,3 +263,18 @@ def key_serde(kind: Any) -> Serde[Any]:
     if get_origin(kind) is tuple and parts and all(part in (str, bytes, int) for part in parts):
         return Serde(type_name(kind), kind, _KEYS[tuple], msgspec.msgpack.Decoder(kind).decode)
     raise TypeError(f"{type_name(kind)} is not a type of key")
+
+
+def source_key_serde(kind: Any) -> Serde[Any]:
+    """The serde of the keys of a stream that others write, where a key of type `int` must be one.
+
+    Eight characters are eight bytes, as an int is: a key of eight printable characters is refused. INT64 takes any
+    eight bytes. Raises WrongKey on decoding.
+
+    >>> source_key_serde(int).decode(encode_key(17)), source_key_serde(INT64).decode(b"customer")
+    (17, 7166761325952853362)
+    >>> source_key_serde(int).decode(b"customer")
+    Traceback (most recent call last):
+    fluvial.dsl.serde.WrongKey: the key is text of length 8, not an int in eight bytes: ...
+    """
+    return Serde("int", int, _int_key, _decode_foreign_int) if kind is int else key_serde(kind)

@@ -9,7 +9,7 @@ from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.errors import FluvialError, SystemProblem
 from ...dsl.pipeline import Pipeline
-from ...dsl.serde import Serde, type_name, value_serde
+from ...dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ...planner.names import checkpoints
 from ...planner.plan import Plan
 from ...planner.planner import plan
@@ -92,8 +92,10 @@ def _sources(made: Plan, system: System, existing: dict[str, int]) -> Iterator[F
 
 
 def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
-    """Whether the first record of a stream is of the type that the pipeline declares; nothing where it is empty."""
-    value = _first_value(source.stream, system)
+    """Whether the first record of a stream is of the types that the pipeline declares; nothing where it is empty."""
+    key, value = _first(source.stream, system)
+    if key is not None and source.key is not None:
+        yield _key(source, key)
     if value is None:
         return
     serde = value_serde(source.value)
@@ -116,13 +118,25 @@ def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
         )
 
 
+def _key(source: ops.Source, key: bytes) -> Finding:
+    try:
+        source_key_serde(source.key).decode(key)
+    except SystemProblem as error:
+        return Finding(f"key: {error}", OUT_OF_REACH)
+    except Exception as error:  # a Serde may be the user's, and raise anything
+        remedy = f"correct key= at {source.origin}, or see what is there: fluvial consume {source.stream} --limit 1"
+        return Finding(f"key: the first of {source.stream} is no {_name(source.key)}: {error}", WRONG, remedy)
+    return Finding(f"key: the first of {source.stream} is a {_name(source.key)}")
+
+
 def _comes_back(value: Any, serde: Serde[Any]) -> bool:
     data = serde.encode(value)
     again = serde.decode(data)
     return bool(again == value) or serde.encode(again) == data
 
 
-def _first_value(stream: str, system: System) -> bytes | None:
+def _first(stream: str, system: System) -> tuple[bytes | None, bytes | None]:
+    """Key and value of the first record, if there is one."""
     admin = system.admin()
     consumer = system.consumer(max_records=1)
     try:
@@ -132,9 +146,9 @@ def _first_value(stream: str, system: System) -> bytes | None:
             while start < end:
                 for batch in consumer.poll(1.0):
                     if batch.records:
-                        return batch.records[0][1]
+                        return batch.records[0][:2]
                     start = batch.next_offset
-        return None
+        return None, None
     finally:
         consumer.close()
 

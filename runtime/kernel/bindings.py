@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.message import Headers, Message
-from ...dsl.serde import Serde, encode_key, key_encoder, key_serde, untyped_serde, value_serde
+from ...dsl.serde import Serde, encode_key, key_encoder, key_serde, source_key_serde, untyped_serde, value_serde
 from ...dsl.windows import Hopping, Session, Tumbling, Unbounded
 from ...planner.types import plain
 from .by_clock import ByClock
@@ -96,7 +96,7 @@ def _bind_entries(task: "StageTask", env: dict[str, Any]) -> None:
     for number, entry in enumerate(task.program.shape.entries.values()):
         env[f"decode_{number}"] = value_serde(task.program.flows[entry.writer].value).decode
         if entry.source is not None and entry.source.key is not None:
-            env[f"key_of_{number}"] = key_serde(entry.source.key).decode
+            env[f"key_of_{number}"] = source_key_serde(entry.source.key).decode
         env[f"timestamp_{number}"] = entry.source.timestamp if entry.source else None
         env[f"failed_{number}"] = task.fail_message
         env[f"open_{number}"] = task.message_opener(entry.stream)

@@ -12,7 +12,7 @@ from ...dsl.operators import JoinTables, Operator, Source, TableOf
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.processing import Timer
-from ...dsl.serde import type_name
+from ...dsl.serde import WrongKey, type_name
 from ..exhausted import exhausted, remedy_for
 from .text import FILE_PREFIX, operator_at
 
@@ -89,6 +89,8 @@ class Failures:
         if isinstance(operator, Source) and isinstance(error, ValueError) and frame is None:  # it was not decoded
             expected = f"a value of type {type_name(operator.value)}"
             remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
+            if isinstance(error, WrongKey):
+                expected, remedy = f"a key of type {type_name(operator.key)}", "mend the key or key="
         remedy += ", or set Pipeline(on_error=skip()) or dead_letter()"
         return MessageError(explain(wrong, expected, remedy, operator.origin))
 

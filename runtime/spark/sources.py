@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ...dsl.message import Record
 from ...dsl.operators import Source
-from ...dsl.serde import key_serde, value_serde
+from ...dsl.serde import source_key_serde, value_serde
 from ...planner.names import dead_letters
 from ..kernel.failures import Failures, Where
 from ..kernel.program import Position
@@ -128,7 +128,7 @@ class _Forward:
         pipeline = cargo.plan.pipeline
         self._source = next(op for op in pipeline.operators if isinstance(op, Source) and op.stream == stream)
         self._decode = value_serde(self._source.value).decode
-        self._decode_key = key_serde(self._source.key).decode if self._source.key is not None else None
+        self._decode_key = source_key_serde(self._source.key).decode if self._source.key is not None else None
         self._failures = Failures(pipeline)
         self._high = START
         self._read = 0

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from explained import assert_explains, error_of
 from fluvial.dsl import FLOAT64, INT64, Pipeline, PipelineError, Serde, msgpack
 from fluvial.dsl.finite import may_hold_floats, spelled
-from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
+from fluvial.dsl.serde import (
+    WrongKey,
+    encode_key,
+    key_serde,
+    source_key_serde,
+    untyped_serde,
+    value_serde,
+)
 
 
 @dataclass(frozen=True)
@@ -174,3 +181,26 @@ def test_a_key_with_a_float_in_it_is_refused(number: float) -> None:
             encode(wrong)
     odd = (203, -53, "\u02cb", b"\xcb\x7f\xf8")
     assert encode_key(odd) == key_serde(tuple[int, int, str, bytes]).encode(odd)
+
+
+@given(st.integers(-(2**63), 2_314_885_530_818_453_535))
+def test_numbers_below_the_least_text_are_keys_of_streams(number: int) -> None:
+    assert source_key_serde(int).decode(encode_key(number) or b"") == number
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=8, max_size=8))
+def test_eight_characters_are_no_int(text: str) -> None:
+    with pytest.raises(WrongKey, match="declare key=str for text, or key=INT64"):
+        source_key_serde(int).decode(text.encode())
+    assert source_key_serde(INT64).decode(text.encode()) == int.from_bytes(text.encode(), "big")
+
+
+@given(st.binary().filter(lambda data: len(data) != 8))
+def test_other_than_eight_bytes_are_no_int(data: bytes) -> None:
+    with pytest.raises(WrongKey, match=f"of length {len(data)}, not an int in eight bytes"):
+        source_key_serde(int).decode(data)
+
+
+@pytest.mark.parametrize("kind", [str, bytes, tuple[str, int], INT64])
+def test_other_keys_of_streams_are_as_all_keys(kind: Any) -> None:
+    assert source_key_serde(kind).name == key_serde(kind).name

@@ -77,6 +77,25 @@ def test_records_of_another_type(fluvial: Fluvial, folder: Path) -> None:
     ) in ended.out
 
 
+def test_keys_of_another_type(fluvial: Fluvial, folder: Path) -> None:
+    program = (
+        "from fluvial.dsl import Pipeline\n\np = Pipeline('p')\np.stream('in', key=int, value=str).send_to('out')\n"
+    )
+    (folder / "keyed.py").write_text(program)
+    (folder / "in.jsonl").write_text('{"id":"customer"}\n')
+    fluvial("produce", "in", "in.jsonl", "--format", "json", "--key-field", "id")
+    ended = fluvial("check", "keyed.py", "--system", "log:.fluvial")
+    assert ended.code == 3
+    assert (
+        "✗ key: the first of in is no int: the key is text of length 8, not an int in eight bytes: declare key=str for "
+        "text, or key=INT64 for numbers above 2.3e18\n"
+        "  to do: correct key= at keyed.py:4, or see what is there: fluvial consume in --limit 1\n"
+    ) in ended.out
+    program = program.replace("key=int", "key=str")
+    (folder / "keyed.py").write_text(program)
+    assert "✓ key: the first of in is a str\n" in fluvial("check", "keyed.py", "--system", "log:.fluvial").out
+
+
 def test_a_serde_that_does_not_go_both_ways(fluvial: Fluvial, folder: Path) -> None:
     (folder / "odd.py").write_text(
         "from fluvial.dsl import Pipeline, Serde\n"

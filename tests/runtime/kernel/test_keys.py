@@ -1,11 +1,23 @@
 """Keys at a border are of the type that was declared, and of that Serde's making."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from fluvial.dsl import MessageError, Pipeline, Serde
+from fluvial.dsl import INT64, MessageError, Pipeline, Serde, count, fail, skip, tumbling
+from fluvial.dsl.serde import encode_key
+from fluvial.planner import plan
+from fluvial.runtime import run
+from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
+from spark_in_process import queries
+from targets import contents, write
+
+Run = Callable[..., int]
+"""Runs a pipeline over these records with keys of a type; how many of them a window has counted."""
 
 
 def through_a_border(key: Any, key_type: Any) -> list[tuple[Any, Any]]:
@@ -42,3 +54,41 @@ def test_a_serde_of_keys_encodes_and_decodes_them() -> None:
     hexadecimal = Serde("hex", int, lambda number: b"%x" % number, lambda data: int(data, 16))
     assert through_a_border(255, hexadecimal) == [(255, 7)]
     assert through_a_border(None, hexadecimal) == [(None, 7)]
+
+
+def test_a_text_of_eight_characters_is_no_int_that_a_stream_has(engine_run: Run) -> None:
+    """It would be 7166761325952853362, and a join or a window of it a group of its own."""
+    good = encode_key(17)
+    with pytest.raises(MessageError) as caught:
+        engine_run([(good, b"1", 0, ()), (b"customer", b"2", 0, ())], int)
+    text = str(caught.value)
+    assert "key 'customer'" in text
+    assert "the key is text of length 8, not an int in eight bytes: declare key=str" in text
+    assert "expected: a key of type int\n  to do: mend the key or key=, or set" in text
+
+
+def test_int64_takes_any_eight_bytes(engine_run: Run) -> None:
+    assert engine_run([(b"customer", b"2", 0, ())], INT64) == 1
+
+
+def test_a_text_that_is_refused_can_be_skipped(engine_run: Run) -> None:
+    assert engine_run([(b"customer", b"2", 0, ()), (encode_key(17), b"1", 0, ())], int, skip()) == 1
+
+
+@pytest.fixture(params=["local", "spark"])
+def engine_run(request: pytest.FixtureRequest) -> Run:
+    def go(records: list[Any], kind: Any, on_error: Any = fail()) -> int:  # noqa: B008 - frozen
+        pipeline = Pipeline("keys", on_error=on_error)
+        keyed = pipeline.stream("in", key=kind, value=int)
+        keyed.window(tumbling(timedelta(seconds=1)), count(), id="w").map(lambda pane: pane.value).send_to("out")
+        if request.param == "local":
+            system = MemorySystem()
+            write(system, {"in": [records]})
+            run(pipeline, system=system, until="end")
+            return sum(int(value or 0) for _, value, _, _ in contents(system, "out"))
+        (query,) = queries(plan(pipeline, partitions={"in": 1}))
+        query.batch([Batch("in", 0, range(len(records)), records)])
+        query.batch([], end=True)
+        return sum(int(message.value or 0) for message in query.written["out"])
+
+    return go
