@@ -16,7 +16,8 @@ from fastavro.schema import parse_schema
 
 from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
-from ...dsl.serde import Serde, type_name
+from ...dsl.serde import Serde, converter, type_name
+from .avro_documents import document_value
 from .registered import Keep, Read, registered
 from .schemas import Kind, Schema
 
@@ -89,7 +90,7 @@ def avro(
     format = AvroFormat(text, type)
     made = registered(f"avro {format.name}", format, registry, subject, register, normalize) or format
     check = getattr(made, "check", None)
-    return Serde(f"avro:{format.name}", format.type, made.encode, made.decode, check)
+    return Serde(f"avro:{format.name}", format.type, made.encode, made.decode, check, format.from_json)
 
 
 class AvroFormat:
@@ -100,7 +101,8 @@ class AvroFormat:
 
     def __init__(self, text: str, type: Any) -> None:
         self._told = (text, type)
-        self._schema = _checked(text)
+        self._named: dict[str, Any] = {}
+        self._schema = _checked(text, self._named)
         record = isinstance(self._schema, dict) and self._schema.get("type") in ("record", "error")
         self.name: str = self._schema["name"] if isinstance(self._schema, dict) and "name" in self._schema else "value"
         self.type: Any = type if type is not None else dict[str, Any] if record else Any
@@ -108,6 +110,7 @@ class AvroFormat:
             _check_fields(self.name, self._schema, type)
         self._native = _same if type is None else partial(msgspec.to_builtins, builtin_types=_NATIVE, str_keys=True)
         self._typed = _same if type is None else partial(msgspec.convert, type=type)
+        self._made = converter(type)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroFormat, self._told
@@ -122,6 +125,10 @@ class AvroFormat:
             return file.getvalue()
 
     encode = write
+
+    def from_json(self, document: Any) -> Any:
+        """The value that a document of JSON tells; raises ValueError for one that tells none."""
+        return document_value(self._schema, self._named, document) if self._told[1] is None else self._made(document)
 
     def decode(self, data: bytes) -> Any:
         """The value of a record that was written with this schema; raises ValueError for other bytes."""
@@ -202,9 +209,9 @@ def _native(kind: Any, value: Any) -> Any:
     return value if convert is None else convert(value, kind, None)
 
 
-def _checked(text: str) -> Any:
+def _checked(text: str, named: dict[str, Any]) -> Any:
     try:
-        return _parsed(text, {})
+        return _parsed(text, named)
     except Exception as error:  # as many kinds as there are mistakes
         wrong = f"avro: the schema is none: {_told(error)}"
         remedy = 'write such as {"type": "record", "name": "Click", "fields": [{"name": "url", "type": "string"}]}'

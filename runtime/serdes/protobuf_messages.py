@@ -5,7 +5,7 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from google.protobuf import descriptor_pool, message_factory
+from google.protobuf import descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError, EncodeError, Message
@@ -63,8 +63,8 @@ def protobuf(
     made = registered(f"protobuf {descriptor.full_name}", format, registry, subject, register, normalize)
     name = f"protobuf:{descriptor.full_name}"
     if made is None:
-        return Serde(name, message, format.encode, format.decode)
-    return Serde(name, message, made.encode, made.decode, made.check)
+        return Serde(name, message, format.encode, format.decode, from_json=format.from_json)
+    return Serde(name, message, made.encode, made.decode, made.check, format.from_json)
 
 
 class ProtobufFormat:
@@ -96,6 +96,13 @@ class ProtobufFormat:
             return self._message.FromString(data)
         except DecodeError as error:
             raise ValueError(f"the bytes are no message {self._descriptor.full_name}: {error}") from error
+
+    def from_json(self, document: Any) -> Any:
+        """The message that a document of JSON tells, by Protobuf's rules; raises ValueError for one that tells none."""
+        try:
+            return json_format.ParseDict(document, self._message())
+        except (json_format.ParseError, AttributeError, TypeError) as error:
+            raise ValueError(f"the document is no message {self._descriptor.full_name}: {error}") from error
 
     def write(self, value: Any) -> bytes:
         """A message, behind its path in the schema."""
