@@ -121,8 +121,8 @@ class Pipeline:
 
         It reads the stream `name`, which is to be compacted and partitioned by its key: all that the stream holds when
         a run starts comes before any message of other streams, and what comes later changes rows as it goes. A value
-        of None deletes a row; a message without key is counted and left out. If a stream of the pipeline is sent to the table, it
-        reads no stream, and has the rows that were sent. Its id is its name, with "-" in place of ".".
+        of None deletes a row; a message without key is counted and left out. If a stream of the pipeline is sent to
+        the table, it reads no stream, and has the rows that were sent. Its id is its name, with "-" in place of ".".
 
         >>> pipeline = Pipeline("greetings")
         >>> names = pipeline.table("names", key=str, value=str)

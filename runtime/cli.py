@@ -12,15 +12,17 @@ import typer
 from rich.console import Console
 
 from ..dsl.errors import FluvialError
+from ..dsl.text import visible
 from ..planner.settings import Guarantee, Settings
 from .cli_reset import reset_verb
 from .cli_state import state
-from .cli_words import KAFKA_CONF, URL, Json, KafkaConf, MaybeSystem, StateDir, Stream, SystemUrl, Target, print_json
+from .cli_streams import MAX_LINE, consume_verb, names_of, produce_verb
+from .cli_words import KAFKA_CONF, URL, Json, KafkaConf, MaybeSystem, StateDir, Target, print_json
 from .commands import checking, options, planning, streams, top
 from .commands.containers import MOST_RESTARTS
 from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
 from .display import showing, summary
-from .files import STANDARD, FormatName, Reading, ShownAs
+from .files import STANDARD, FormatName, Reading
 from .metrics.screen import screen
 from .metrics.serving import LOOPBACK, Address
 from .running import EngineName, Until
@@ -37,13 +39,11 @@ app = typer.Typer(
 )
 app.add_typer(state)
 app.command("reset")(reset_verb)
+app.command("produce")(produce_verb)
+app.command("consume")(consume_verb)
 
 _RUN, _INPUT, _OUTPUT, _METRICS = "The run", "Files to streams", "Streams to files", "Metrics"
 _CONTAINERS = "Containers"
-
-Format = Annotated[FormatName, typer.Option("--format", help="What a line of the file is.")]
-Delimiter = Annotated[str, typer.Option(help="What lies between the columns of CSV.")]
-SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Count lines not of the format, leave them out.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,11 +56,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FluvialError as error:
         print(error, file=sys.stderr)
         if debug:
-            traceback.print_exception(error)
+            _print_traceback(error)
         return error.exit_code
+    except Exception as error:
+        _print_traceback(error)
+        return 1
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0
+
+
+def _print_traceback(error: BaseException) -> None:
+    print(visible("".join(traceback.format_exception(error))), end="", file=sys.stderr)
 
 
 def _print_version(wanted: bool) -> None:
@@ -144,12 +151,34 @@ def run_verb(
         ),
     ] = None,
     input_format: Annotated[
-        FormatName,
+        FormatName | None,
         typer.Option(
-            help="What a line of the files is; by default the pipeline itself decodes lines.", rich_help_panel=_INPUT
+            help="What a line of the files is. Default: json where --key-field is given or a Serde takes JSON, such as "
+            "Avro's; else lines, which the pipeline itself decodes.",
+            rich_help_panel=_INPUT,
         ),
-    ] = "lines",
+    ] = None,
+    key_field: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[STREAM=]NAME",
+            help="The field with a record's key, encoded as the stream's key= says; repeat it for more streams.",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
     delimiter: Annotated[str, typer.Option(help="What lies between columns of CSV.", rich_help_panel=_INPUT)] = ",",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="The names of CSV's columns, of files whose first line has none.",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
+    max_line: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Most bytes of a line: 500kB, 64MB, 1GB.", rich_help_panel=_INPUT),
+    ] = MAX_LINE,
     skip_malformed: Annotated[
         bool, typer.Option("--skip-malformed", help="Leave out lines not of the format.", rich_help_panel=_INPUT)
     ] = False,
@@ -215,7 +244,14 @@ def run_verb(
         system=options.system(system, kafka_conf),
         inputs=options.pairs("--input", inputs or [], "STREAM=FILE", str),
         outputs=options.pairs("--output", outputs or [], "STREAM=FILE", str),
-        reading=Reading(input_format, delimiter=delimiter, skip_malformed=skip_malformed),
+        reading=Reading(
+            input_format,
+            delimiter=delimiter,
+            skip_malformed=skip_malformed,
+            columns=names_of(columns),
+            max_line=options.size("--max-line", max_line),
+        ),
+        key_fields=options.by_stream("--key-field", key_field or []),
         partitions=partitions,
         append=append,
         raw=raw,
@@ -243,7 +279,7 @@ def run_verb(
     if as_json:
         print_json(report)
     elif not quiet:
-        notes = [streams.told(file) for file in loaded if file.malformed]
+        notes = [visible(streams.told(file)) for file in loaded if file.malformed]
         print(*notes, summary(report), sep="\n", file=sys.stderr if to_stdout else sys.stdout)
 
 
@@ -310,64 +346,8 @@ def check_verb(
     if as_json:
         print_json(found)
     else:
-        print(*found, sep="\n")
+        print(*(visible(str(finding)) for finding in found), sep="\n")
     raise typer.Exit(max(finding.code for finding in found))
-
-
-@app.command("produce")
-def produce_verb(
-    stream: Stream,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file, plain or gzipped, - for standard input.")],
-    system: SystemUrl = DEFAULT_SYSTEM,
-    kafka_conf: KafkaConf = None,
-    format: Format = "lines",
-    partitions: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Partitions of the stream; 1 if it is new.")
-    ] = None,
-    key_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field with a record's key.")] = None,
-    timestamp_field: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The field with its time: ms since epoch, or ISO 8601. Default: now."),
-    ] = None,
-    delimiter: Delimiter = ",",
-    skip_malformed: SkipMalformed = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
-) -> None:
-    """Append a file to a stream, which is made if need be; a file is written whole or not at all."""
-    reading = Reading(format, key_field, timestamp_field, delimiter, skip_malformed)
-    loaded = streams.produce(stream, file, options.system(system, kafka_conf), reading, partitions)
-    if not quiet:
-        print(streams.told(loaded))
-
-
-@app.command("consume")
-def consume_verb(
-    stream: Stream,
-    system: SystemUrl = DEFAULT_SYSTEM,
-    kafka_conf: KafkaConf = None,
-    from_offset: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="The first offset of each partition. Default: the first there is."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Most records to print.")] = None,
-    until: Annotated[Until, typer.Option(help="Return at the end that there is now, or go on until stopped.")] = "end",
-    values: Annotated[bool, typer.Option("--values/--records", help="Print values alone, or whole records.")] = False,
-    format: Annotated[
-        ShownAs, typer.Option("--format", help="How to show values; auto: as JSON where they are, else text or base64.")
-    ] = "auto",
-) -> None:
-    """Print the records of a stream as lines of JSON."""
-    show: streams.Show = "values" if values else "records"
-    streams.consume(
-        stream,
-        options.system(system, kafka_conf),
-        sys.stdout.buffer,
-        from_offset=from_offset,
-        limit=limit,
-        until=until,
-        show=show,
-        shown_as=format,
-    )
 
 
 @app.command("top")

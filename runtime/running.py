@@ -169,8 +169,11 @@ def _engine(name: str) -> Callable[..., Report]:
 def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> None:
     for operator in plan.operators:
         if operator.reads is not None and operator.reads not in existing:
-            wrong = (
-                f"the stream {operator.reads!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
-            )
-            remedy = f"write it first: fluvial produce {operator.reads} --system {system.url} FILE"
-            raise PlanError(explain(wrong, "a stream that exists", remedy, Origin(operator.file, operator.line)))
+            raise missing_stream(operator.reads, existing, system, Origin(operator.file, operator.line))
+
+
+def missing_stream(stream: str, existing: Iterable[str], system: System, at: object) -> PlanError:
+    """There is no such stream to be read; `at` is where it is named."""
+    wrong = f"the stream {stream!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
+    remedy = f"write it first: fluvial produce {stream} --system {system.url} FILE"
+    return PlanError(explain(wrong, "a stream that exists", remedy, at))

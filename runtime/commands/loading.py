@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...dsl.message import Record
-from ..files import STANDARD, Malformed, Reading, open_records
+from ..files import STANDARD, Encoding, Malformed, Reading, open_records
 from ..systems.contract import System, Transaction
 from ..systems.partitioner import partition_for
 
@@ -19,16 +19,23 @@ class Loaded:
     first_malformed: Malformed | None
 
 
-def load(system: System, stream: str, path: str, reading: Reading, partitions: int | None) -> Loaded:
+def load(
+    system: System,
+    stream: str,
+    path: str,
+    reading: Reading,
+    partitions: int | None,
+    encoding: Encoding = Encoding(),  # noqa: B008 - frozen
+) -> Loaded:
     """Append the records of a file to a stream, which is made if need be: a file is seen whole or not at all, and
-    standard input, which may never end, batch by batch.
+    standard input, which may never end, batch by batch. `encoding` tells the stream's types, where they are known.
 
     A record goes where its key belongs; without a key, record i goes to partition i modulo their number. `partitions`
     is that number, None for as many as there are, one in a new stream.
     """
     admin, producer = system.admin(), system.producer()
     try:
-        with open_records(path, reading) as file:
+        with open_records(path, reading, encoding) as file:
             number = partitions or admin.partitions(stream) or 1
             admin.create(stream, number)
             records = 0

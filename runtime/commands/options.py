@@ -60,6 +60,35 @@ def duration(option: str, text: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: float(found[1])})
 
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|KiB|MiB|GiB)")
+_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def size(option: str, text: str) -> int:
+    """A number of bytes such as `64MB`, `500kB`, `1GiB`.
+
+    >>> size("--max-line", "64MB")
+    64000000
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise refused(option, text, "a number with a unit: B, kB, MB, GB, KiB, MiB or GiB", f"write {option} 64MB")
+    return int(float(found[1]) * _BYTES[found[2]])
+
+
+def by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
+    """The values of an option that is written `[STREAM=]VALUE` and may be repeated, by stream; "" is that of all.
+
+    >>> by_stream("--key-field", ["id", "orders=customer"])
+    {'': 'id', 'orders': 'customer'}
+    """
+    alone = [text for text in given if "=" not in text]
+    if len(alone) > 1 or "" in alone:
+        raise refused(option, alone[-1], "one name for all streams, and others as STREAM=NAME")
+    named = pairs(option, [text for text in given if "=" in text], "[STREAM=]NAME", str)
+    return {**{"": name for name in alone}, **named}
+
+
 @overload
 def system(url: str, kafka_conf: Path | None) -> System: ...
 @overload

@@ -24,6 +24,7 @@ from ..running import EngineName, Until, check_containers, run
 from ..systems import LogSystem, open_system
 from ..systems.contract import System
 from .containers import MOST_RESTARTS, run_containers
+from .feeding import EVERY_STREAM, encoding_of, reading_of
 from .loading import Loaded, load
 from .options import refused
 from .reading import read_to_ends
@@ -33,7 +34,7 @@ DEFAULT_SYSTEM = "log:.fluvial"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What a run may be told. `inputs` and `outputs` are files by stream; `system` None is a temporary log where there
+    """What a run may be told. `inputs` and `outputs` are files by stream, `key_fields` the fields with the keys; `system` None is a temporary log where there
     are inputs, else the default one; `until` None is "end" where there are inputs, else "stopped".
 
     With `containers` they are all run, as children that load `target` anew; with `container_id` too, that one is."""
@@ -43,6 +44,7 @@ class RunOptions:
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     reading: Reading = field(default_factory=Reading)
+    key_fields: Mapping[str, str] = field(default_factory=dict)
     partitions: int | None = None
     append: bool = False
     raw: bool = False
@@ -70,7 +72,7 @@ def run_pipeline(
     several = (options.containers or 1) > 1 and options.container_id is None
     with serving(None if several else options.metrics, say) as metrics, _system(options) as system:
         check_containers(options.engine, system, options.containers or 1)
-        loaded = _load_inputs(system, options)
+        loaded = _load_inputs(pipeline, system, options)
         before = _ends(system, options.outputs)
         until = options.until or ("end" if options.inputs else "stopped")
         report = _run(pipeline, system, options, until, progress, say, metrics)
@@ -144,6 +146,9 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
                 raise refused(
                     option, f"{name}={path}", f"a stream that {pipeline.name} {does}: {', '.join(streams) or 'none'}"
                 )
+    for name in options.key_fields:
+        if name != EVERY_STREAM and name not in options.inputs:
+            raise refused("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input")
     missing = [name for name in sources if name not in options.inputs]
     if options.inputs and options.system is None and missing:
         wrong = f"no --input for {', '.join(missing)}: without --system a run with --input has a new, temporary log"
@@ -171,14 +176,19 @@ def _system(options: RunOptions) -> Iterator[System]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _load_inputs(system: System, options: RunOptions) -> list[Loaded]:
+def _load_inputs(pipeline: Pipeline, system: System, options: RunOptions) -> list[Loaded]:
     admin = system.admin()
     for stream in options.inputs:
         if not options.append and any(admin.ends(stream) if admin.partitions(stream) else []):
             wrong = f"--input for {stream!r}, which holds records in {system.url}"
             remedy = "write --append to add to them, or leave out --input to read what is there"
             raise UsageError(explain(wrong, "an empty stream or a new one", remedy, "the command line"))
-    return [load(system, stream, path, options.reading, options.partitions) for stream, path in options.inputs.items()]
+    loaded = []
+    for stream, path in options.inputs.items():
+        reading = reading_of(pipeline, stream, options.reading, options.key_fields)
+        encoding = encoding_of(pipeline, stream, reading)
+        loaded.append(load(system, stream, path, reading, options.partitions, encoding))
+    return loaded
 
 
 def _ends(system: System, streams: Sequence[str] | Mapping[str, str]) -> dict[str, list[int]]:

@@ -10,8 +10,8 @@ from ...dsl.checks import explain
 from ...dsl.errors import UsageError
 from ...dsl.message import Record
 from ..display import plural
-from ..files import Reading, Render, ShownAs, json_of_bytes, shown
-from ..running import Until
+from ..files import Reading, Render, ShownAs, json_of_bytes, shown, unobeyed
+from ..running import Until, missing_stream
 from ..systems.contract import System
 from .loading import Loaded, load
 from .reading import follow, read_to_ends
@@ -50,7 +50,7 @@ def consume(
     line = line_of(stream, show, json_of_bytes(shown_as))
     found = _records(system, stream, from_offset, until)
     for partition, offset, record in islice(found, limit):
-        out.write(line(partition, offset, record) + b"\n")
+        out.write(unobeyed(line(partition, offset, record)) + b"\n")
         if until == "stopped":
             out.flush()
     out.flush()
@@ -58,6 +58,9 @@ def consume(
 
 def _records(system: System, stream: str, from_offset: int | None, until: Until) -> Iterator[tuple[int, int, Record]]:
     admin = system.admin()
+    existing = admin.streams()
+    if stream not in existing:
+        raise missing_stream(stream, existing, system, "the command line")
     ends = admin.ends(stream)
     starts = [min(max(from_offset or 0, start), end) for start, end in zip(admin.starts(stream), ends, strict=True)]
     for batch in read_to_ends(system, stream, starts, ends) if until == "end" else follow(system, stream, starts):

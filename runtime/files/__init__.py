@@ -2,13 +2,15 @@
 
 from .access_log import Request, parse_access_log
 from .formats import FORMATS, FormatName, Malformed
-from .lines import STANDARD, open_output
-from .output import Render, ShownAs, json_of_bytes, json_of_kind, shown
-from .records import Reading, RecordFile, open_records
+from .lines import MAX_LINE, STANDARD, open_output
+from .output import Render, ShownAs, json_of_bytes, json_of_kind, shown, unobeyed
+from .records import Encoding, Reading, RecordFile, open_records
 
 __all__ = [
     "FORMATS",
+    "MAX_LINE",
     "STANDARD",
+    "Encoding",
     "FormatName",
     "Malformed",
     "Reading",
@@ -22,4 +24,5 @@ __all__ = [
     "open_records",
     "parse_access_log",
     "shown",
+    "unobeyed",
 ]

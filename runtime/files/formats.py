@@ -1,7 +1,7 @@
 """What a line of a file is: plain text, JSON, a row of CSV, a request of an access log."""
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,15 +29,24 @@ Entry = tuple[bytes, Any]
 Parsed = Entry | Malformed | None
 """What a line gives; None for nothing."""
 
-FileFormat = Callable[[Lines, str], Iterator[Parsed]]
-"""Turns lines, with the delimiter of columns, into entries."""
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a file of CSV does not say: what lies between its columns, and their names where no first line has them."""
+
+    delimiter: str = ","
+    names: tuple[str, ...] | None = None
 
 
-def _text(lines: Lines, _: str) -> Iterator[Parsed]:
+FileFormat = Callable[[Lines, Columns], Iterator[Parsed]]
+"""Turns lines into entries."""
+
+
+def _text(lines: Lines, _: Columns) -> Iterator[Parsed]:
     return ((line, None) for line in lines)
 
 
-def _json(lines: Lines, _: str) -> Iterator[Parsed]:
+def _json(lines: Lines, _: Columns) -> Iterator[Parsed]:
     decode = msgspec.json.Decoder().decode
     for line in lines:
         if not line.strip():
@@ -51,10 +60,11 @@ def _json(lines: Lines, _: str) -> Iterator[Parsed]:
             yield line, document
 
 
-def _csv(lines: Lines, delimiter: str) -> Iterator[Parsed]:
+def _csv(lines: Lines, columns: Columns) -> Iterator[Parsed]:
     encode = msgspec.json.Encoder().encode
-    names: list[str] | None = None
-    for number, row in _rows(lines, delimiter):
+    names = None if columns.names is None else list(columns.names)
+    has = "the header has" if names is None else "--columns names"
+    for number, row in _rows(lines, columns.delimiter):
         if isinstance(row, Malformed):
             yield row
         elif not row:
@@ -63,7 +73,7 @@ def _csv(lines: Lines, delimiter: str) -> Iterator[Parsed]:
             names = _header(row, lines.name)
             yield None
         elif len(row) != len(names):
-            yield Malformed(number, f"{len(row)} columns, the header has {len(names)}")
+            yield Malformed(number, f"{len(row)} columns, {has} {len(names)}")
         else:
             fields = dict(zip(names, row, strict=True))
             try:
@@ -74,11 +84,21 @@ def _csv(lines: Lines, delimiter: str) -> Iterator[Parsed]:
 
 def _rows(lines: Lines, delimiter: str) -> Iterator[tuple[int, list[str] | Malformed]]:
     """Rows with the number of their last line. What is not UTF-8 becomes lone surrogates, for JSON to refuse."""
-    # A quoted field may span lines, so the reader must see their ends.
-    reader = csv.reader(
-        (line.decode("utf-8", "surrogateescape") + "\n" for line in lines), delimiter=delimiter, strict=True
-    )
+    begun = [0, 0]  # bytes of the row so far, and the line that it begins at
+
+    def texts() -> Iterator[str]:
+        for line in lines:
+            begun[0] += len(line)
+            if begun[0] > lines.max_line:
+                raise lines.too_long("the row", begun[1])
+            # A quoted field may span lines, so the reader must see their ends.
+            yield line.decode("utf-8", "surrogateescape") + "\n"
+
+    # The bound of a line is the one that holds; that of the module is 131,072 characters of a field.
+    csv.field_size_limit(max(csv.field_size_limit(), lines.max_line))
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
+        begun[:] = 0, lines.number + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
@@ -90,19 +110,21 @@ def _rows(lines: Lines, delimiter: str) -> Iterator[tuple[int, list[str] | Malfo
 
 
 def _header(row: list[str], name: str) -> list[str]:
-    names = [row[0].removeprefix("\ufeff"), *row[1:]]
+    if wrong := misnamed(row):
+        expected, remedy = "a first line with a name for each column", "correct the header, or name them with --columns"
+        raise UsageError(explain(f"the header {wrong}", expected, remedy, f"{name}:1"))
+    return row
+
+
+def misnamed(names: Sequence[str]) -> str:
+    """What is wrong with the names of columns; nothing where they are good."""
     twice = sorted({column for column in names if names.count(column) > 1})
-    if twice or "" in names:
-        wrong = (
-            f"the header names {', '.join(map(repr, twice))} twice"
-            if twice
-            else "the header has a column without a name"
-        )
-        raise UsageError(explain(wrong, "a first line with a name for each column", "correct the header", f"{name}:1"))
-    return names
+    if twice:
+        return f"names {', '.join(map(repr, twice))} twice"
+    return "has a column without a name" if "" in names else ""
 
 
-def _access_log(lines: Lines, _: str) -> Iterator[Parsed]:
+def _access_log(lines: Lines, _: Columns) -> Iterator[Parsed]:
     encode = msgspec.json.Encoder().encode
     for line in lines:
         if not line.strip():

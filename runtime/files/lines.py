@@ -18,7 +18,12 @@ from ..data_files import check_owner, umask
 STANDARD = "-"
 """The name that stands for standard input or output."""
 
+MAX_LINE = 64_000_000
+"""Most bytes of a line, unless told."""
+
 _CHUNK = 1 << 18
+_MARK = b"\xef\xbb\xbf"
+"""What some programs put before UTF-8: a byte order mark, which is no part of the first line."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -30,26 +35,37 @@ class Lines:
     """Iterates over lines without their ends, `\\n` or `\\r\\n`; a last line need not have one.
 
     `number` counts the lines given so far. `drained` says that the next line has to be waited for or read from disk:
-    a good moment to hand on what has been gathered. Raises UsageError if the file turns out to be damaged.
+    a good moment to hand on what has been gathered. Raises UsageError if the file turns out to be damaged, or a line to
+    be longer than `max_line` bytes, of which no more is held in memory.
     """
 
-    def __init__(self, name: str, file: _Chunked) -> None:
+    def __init__(self, name: str, file: _Chunked, max_line: int = MAX_LINE) -> None:
         self.name = "standard input" if name == STANDARD else name
         self.number = 0
         self.drained = False
+        self.max_line = max_line
         self._file = file
 
     def __iter__(self) -> Iterator[bytes]:
         begun: list[bytes] = []
+        size = 0
         while chunk := self._read():
             first, end, rest = chunk.partition(b"\n")
             begun.append(first)
+            size += len(first)
+            if size > self.max_line:
+                raise self.too_long("the line", self.number + 1)
             if end:
                 *lines, tail = rest.split(b"\n")
                 yield from self._give([b"".join(begun), *lines])
-                begun = [tail]
+                begun, size = [tail], len(tail)
         if last := b"".join(begun):
             yield from self._give([last])
+
+    def too_long(self, what: str, line: int) -> UsageError:
+        """More bytes than a line may have."""
+        wrong, remedy = f"{what} has more than {self.max_line:,} bytes", "give --max-line, such as --max-line 1GB"
+        return UsageError(explain(wrong, "lines that fit into memory", remedy, f"{self.name}:{line}"))
 
     def _read(self) -> bytes:
         try:
@@ -62,11 +78,15 @@ class Lines:
         for index, line in enumerate(lines, 1):
             self.number += 1
             self.drained = index == count
+            if self.number == 1:
+                line = line.removeprefix(_MARK)
+            if len(line) > self.max_line:
+                raise self.too_long("the line", self.number)
             yield line[:-1] if line.endswith(b"\r") else line
 
 
 @contextmanager
-def open_lines(path: str) -> Iterator[Lines]:
+def open_lines(path: str, max_line: int = MAX_LINE) -> Iterator[Lines]:
     """The lines of a file, `-` for standard input; gzip is known by its first bytes. UsageError if it can't be read."""
     with ExitStack() as opened:
         try:
@@ -77,7 +97,7 @@ def open_lines(path: str) -> Iterator[Lines]:
             packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
         except OSError as error:
             raise unreadable(path, error) from error
-        yield Lines(path, cast(_Chunked, gzip.GzipFile(fileobj=file)) if packed else file)
+        yield Lines(path, cast(_Chunked, gzip.GzipFile(fileobj=file)) if packed else file, max_line)
 
 
 def unreadable(path: str, error: Exception) -> UsageError:

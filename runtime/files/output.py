@@ -17,6 +17,7 @@ Render = Callable[[bytes | None], bytes]
 
 ShownAs = Literal["auto", "json", "text", "base64"]
 
+_UNSEEN = re.compile(rb"\x7f|\xc2[\x80-\x9f]")  # what JSON may hold in UTF-8, and a terminal obeys
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # what no text holds, and small integers as keys do
 
 
@@ -49,6 +50,15 @@ def json_of_kind(kind: Any, *, raw: bool = False) -> Render:
 def json_of_bytes(shown_as: ShownAs) -> Render:
     """How to show values of no known type: as JSON, as a text, as base64; `auto` is JSON, else `shown`."""
     return _or_null(_SHOWN[shown_as])
+
+
+def unobeyed(line: bytes) -> bytes:
+    """A line of JSON that no terminal takes for orders: the control characters that JSON allows in texts are escaped.
+
+    >>> unobeyed('"\x9b2J"'.encode())
+    b'"\\\\u009b2J"'
+    """
+    return _UNSEEN.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), line)
 
 
 def shown(data: bytes | None) -> str | dict[str, str] | None:
@@ -91,15 +101,18 @@ def _base64(value: bytes) -> bytes:
 
 
 def _document(value: bytes) -> bytes:
-    """JSON as it is, but on one line; raises msgspec.DecodeError for what is none."""
-    msgspec.json.decode(value)
-    return msgspec.json.format(value, indent=-1) if b"\n" in value else value
+    """JSON as it is, but on one line; raises ValueError for what is none, or is nested too deeply to tell."""
+    try:
+        msgspec.json.decode(value)
+        return msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _any(value: bytes) -> bytes:
     try:
         return _document(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except ValueError:
         pass
     return _encode(shown(value))
 

@@ -12,8 +12,8 @@ from ...dsl.errors import UsageError
 from ...dsl.message import Record
 from ...dsl.serde import encode_key
 from .access_log import Request
-from .formats import FORMATS, Entry, FormatName, Malformed
-from .lines import Lines, open_lines
+from .formats import FORMATS, Columns, Entry, FormatName, Malformed, misnamed
+from .lines import MAX_LINE, Lines, open_lines
 
 BATCH_RECORDS = 10_000
 
@@ -25,18 +25,22 @@ class Reading:
     """How a file becomes records.
 
     `key_field` and `timestamp_field` name fields of each value; without them records have no key, and the time at
-    which they are read. A malformed line is an error, unless `skip_malformed`.
+    which they are read. A malformed line is an error, unless `skip_malformed`; one of more than `max_line` bytes is
+    always. `columns` are the names of CSV's where no first line has them. A `format` that is None is "lines" until
+    something is known of the values.
     """
 
-    format: FormatName = "lines"
+    format: FormatName | None = "lines"
     key_field: str | None = None
     timestamp_field: str | None = None
     delimiter: str = ","
     skip_malformed: bool = False
+    columns: tuple[str, ...] | None = None
+    max_line: int = MAX_LINE
 
     def __post_init__(self) -> None:
         named = [name for name in (self.key_field, self.timestamp_field) if name is not None]
-        if self.format not in FORMATS:
+        if self.format is not None and self.format not in FORMATS:
             raise _refused(f"format {self.format!r}", f"one of {', '.join(FORMATS)}")
         if self.format == "lines" and named:
             expected = f"one of {', '.join(name for name in FORMATS if name != 'lines')}, which have fields"
@@ -47,6 +51,25 @@ class Reading:
                 raise _refused(f"a request of an access log has no field {name!r}", expected)
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
             raise _refused(f"delimiter {self.delimiter!r}", "one character, which is no quote")
+        if self.columns is not None and self.format != "csv":
+            raise _refused(f"--columns with the format {self.format or 'lines'}", "csv")
+        if self.columns is not None and (wrong := misnamed(self.columns)):
+            raise _refused(f"--columns {wrong}", "a name for each column")
+        if self.max_line < 1:
+            raise _refused(f"--max-line {self.max_line}", "a number of bytes, 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How what a file holds becomes the bytes of a stream whose types are known.
+
+    `value` makes a value's bytes of its fields, None where those are the line's own; `key` does so of the field with
+    the key. Both raise ValueError or TypeError for what they cannot encode. With `skips_blank` no line without
+    anything in it is a value."""
+
+    value: Callable[[Any], bytes] | None = None
+    key: Callable[[Any], bytes | None] = encode_key
+    skips_blank: bool = False
 
 
 def _refused(wrong: str, expected: str) -> UsageError:
@@ -56,22 +79,27 @@ def _refused(wrong: str, expected: str) -> UsageError:
 class RecordFile:
     """The records of one open file; `malformed` counts the lines that were skipped, the first of which is kept."""
 
-    def __init__(self, lines: Lines, reading: Reading, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, lines: Lines, reading: Reading, clock: Callable[[], float], encoding: Encoding = Encoding()
+    ) -> None:
         self._lines = lines
         self._reading = reading
+        self._encoding = encoding
         self._clock = clock
         self.malformed = 0
         self.first_malformed: Malformed | None = None
 
     def batches(self) -> Iterator[list[Record]]:
         """Batches of at most 10,000 records; one ends early where the next line would have to be waited for."""
-        record_of = _recorder(self._reading)
+        record_of = _recorder(self._reading, self._encoding)
+        skips_blank = self._encoding.skips_blank
+        columns = Columns(self._reading.delimiter, self._reading.columns)
         batch: list[Record] = []
         now = self._now()
-        for parsed in FORMATS[self._reading.format](self._lines, self._reading.delimiter):
+        for parsed in FORMATS[self._reading.format or "lines"](self._lines, columns):
             if isinstance(parsed, Malformed):
                 self._skip(parsed)
-            elif parsed is not None:
+            elif parsed is not None and not (skips_blank and not parsed[0].strip()):
                 try:
                     batch.append(record_of(parsed, now))
                 except (TypeError, ValueError) as error:
@@ -90,32 +118,35 @@ class RecordFile:
         if not self._reading.skip_malformed:
             remedy = "correct the line, or leave out such lines with --skip-malformed"
             where = f"{self._lines.name}:{line.line}"
-            raise UsageError(explain(line.why, f"the format {self._reading.format}", remedy, where))
+            raise UsageError(explain(line.why, f"the format {self._reading.format or 'lines'}", remedy, where))
         self.malformed += 1
         self.first_malformed = self.first_malformed or line
 
 
 @contextmanager
-def open_records(path: str, reading: Reading, *, clock: Callable[[], float] = time.time) -> Iterator[RecordFile]:
+def open_records(
+    path: str, reading: Reading, encoding: Encoding = Encoding(), *, clock: Callable[[], float] = time.time
+) -> Iterator[RecordFile]:
     """Open a file, `-` for standard input, as records. Raises UsageError if it cannot be read."""
-    with open_lines(path) as lines:
-        yield RecordFile(lines, reading, clock)
+    with open_lines(path, reading.max_line) as lines:
+        yield RecordFile(lines, reading, clock, encoding)
 
 
-def _recorder(reading: Reading) -> Callable[[Entry, int], Record]:
+def _recorder(reading: Reading, encoding: Encoding) -> Callable[[Entry, int], Record]:
     """What makes a record of an entry; it raises ValueError or TypeError where a field is not fit for it."""
     key_field, timestamp_field = reading.key_field, reading.timestamp_field
+    value_of, key_of = encoding.value, encoding.key
 
     def plain(entry: Entry, now: int) -> Record:
         return None, entry[0], now, ()
 
     def with_fields(entry: Entry, now: int) -> Record:
         value, document = entry
-        key = None if key_field is None else encode_key(_field(document, key_field))
+        key = None if key_field is None else key_of(_field(document, key_field))
         at = now if timestamp_field is None else _millis(timestamp_field, _field(document, timestamp_field))
-        return key, value, at, ()
+        return key, value if value_of is None else value_of(document), at, ()
 
-    return plain if key_field is None and timestamp_field is None else with_fields
+    return plain if key_field is None and timestamp_field is None and value_of is None else with_fields
 
 
 def _field(document: Any, name: str) -> Any:

@@ -15,6 +15,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
+from ...dsl.text import visible
 from ..exhausted import remedy_for
 from ..report import OnProgress, Progress, Report
 from ..suspicious_times import LOGGER
@@ -197,7 +198,9 @@ class _Supervisor:
         listening = [
             asyncio.create_task(_each_line(told, lambda line: self._hear(child, json.decode(line, type=Line)))),
             asyncio.create_task(
-                _each_line(process.stderr, lambda line: self._say(f"{child.name}: {line.decode(errors='replace')}"))
+                _each_line(
+                    process.stderr, lambda line: self._say(f"{child.name}: {visible(line.decode(errors='replace'))}")
+                )
             ),
         ]
         if self._stop.is_set():  # it was asked for while the process began

@@ -73,7 +73,8 @@ def test_a_table_whose_rows_have_keys_is_not_mentioned(caplog: pytest.LogCapture
 
 def test_a_table_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     warning = KeylessWarning(plan(named()))
-    for counts in ([{}], [{"names": 1}, {"names": 2}], [{"names": 7}]):
+    looks: list[list[dict[str, int]]] = [[{}], [{"names": 1}, {"names": 2}], [{"names": 7}]]
+    for counts in looks:
         warning.look(counts)
     assert [line.message.partition(",")[0] for line in caplog.records] == [
         "table 'names' was given messages without a key"

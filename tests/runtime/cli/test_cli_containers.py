@@ -39,6 +39,15 @@ def test_what_children_say_is_shown_with_their_number(fluvial: Fluvial, folder: 
     assert sorted(ended.err.splitlines()) == ["container 0: loaded", "container 1: loaded", "loaded"]
 
 
+def test_escapes_that_children_say_are_shown(fluvial: Fluvial, folder: Path) -> None:
+    program = folder / "letters.py"
+    program.write_text(program.read_text().replace("return word.text[0]", "raise ValueError('\\x1b[2Jgone')"))
+    ended = fluvial("run", "letters.py", *WORDS, "--containers", "2")
+    assert ended.code == 5
+    assert "ValueError: \\x1b[2Jgone" in ended.err
+    assert "\x1b" not in ended.err
+
+
 def test_idle_containers_are_told_of(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", *COUNTS, "--quiet", "--containers", "3")
     assert (ended.code, len(counts(folder))) == (0, 3)

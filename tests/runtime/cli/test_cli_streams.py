@@ -2,12 +2,21 @@
 
 import io
 import json
+import unicodedata
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from command_line import Fluvial
+from fluvial.runtime.commands.streams import line_of
+from fluvial.runtime.files import json_of_bytes, unobeyed
+from fluvial.runtime.systems import LogSystem
+from targets import write
 
 
 def documents(text: str) -> list[Any]:
@@ -117,11 +126,59 @@ def test_a_missing_file(fluvial: Fluvial) -> None:
 def test_a_missing_stream(fluvial: Fluvial) -> None:
     fluvial("produce", "words", "words.jsonl")
     ended = fluvial("consume", "word")
-    assert (ended.code, ended.out) == (4, "")
+    assert (ended.code, ended.out) == (3, "")
     assert ended.err == (
-        "There is no stream 'word' in log:.fluvial. Streams with a similar name: 'words'. "
-        "Correct the name, or create the stream first.\n"
+        "the stream 'word' does not exist in log:.fluvial; it has words\n  at the command line\n"
+        "  expected: a stream that exists\n"
+        "  to do: write it first: fluvial produce word --system log:.fluvial FILE\n"
     )
+
+
+def test_a_missing_stream_is_told_as_a_run_tells_it(fluvial: Fluvial) -> None:
+    fluvial("produce", "others", "words.jsonl")
+    consumed, run = fluvial("consume", "words"), fluvial("run", "letters.py", "--until", "end")
+    told = [line for line in consumed.err.splitlines() if not line.startswith("  at ")]
+    assert (consumed.code, told) == (run.code, [line for line in run.err.splitlines() if not line.startswith("  at ")])
+
+
+DEEP = b"[" * 5000 + b"]" * 5000
+
+
+@pytest.mark.parametrize("value", [DEEP, DEEP[:5000], DEEP[:5000] + b"\n", b"\x80\xff", b"\x1b[2J", b"", b'{"a":\r1}'])
+def test_any_bytes_are_shown_on_one_line(fluvial: Fluvial, folder: Path, value: bytes) -> None:
+    LogSystem(folder / "there", fsync=False).admin().create("words", 1)
+    write(LogSystem(folder / "there", fsync=False), {"words": [[(value, value, 0, (("name", value),))]]})
+    ended = fluvial("consume", "words", "--system", "log:there")
+    assert ended.code == 0
+    (found,) = documents(ended.out)
+    assert len(ended.out.splitlines()) == 1
+    assert found["value"] in ({"a": 1}, value.decode(errors="replace"), {"base64": b64encode(value).decode()})
+
+
+@given(st.binary() | st.text().map(str.encode) | st.recursive(st.none() | st.text(), st.lists).map(msgspec.json.encode))
+def test_what_is_shown_is_json_that_no_terminal_obeys(value: bytes) -> None:
+    line = unobeyed(line_of("words", "records", json_of_bytes("auto"))(0, 0, (value, value, 0, (("n", value),))))
+    json.loads(line)
+    assert not any(unicodedata.category(character) == "Cc" for character in line.decode())
+
+
+def test_json_that_is_too_deep_is_told(fluvial: Fluvial, folder: Path) -> None:
+    write(LogSystem(folder / "there", fsync=False), {"words": [[(None, DEEP, 0, ())]]})
+    ended = fluvial("consume", "words", "--system", "log:there", "--format", "json")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("the value is no JSON: it is nested too deeply\n")
+
+
+def test_escapes_of_terminals_are_shown_and_not_obeyed(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "bad.jsonl").write_bytes(b'{"\x7f\xc2\x9b2J":1}\n')
+    words = ("produce", "words", "bad.jsonl", "--format", "json", "--key-field", "k")
+    assert fluvial(*words).err.startswith("no field 'k' among \\x7f\\x9b2J\n")
+    assert "among \\x7f\\x9b2J" in fluvial(*words, "--skip-malformed").out
+    (folder / "loud.py").write_text("raise ValueError('\\x1b[2Jgone\\r')\n")
+    for debug in ((), ("--debug",)):
+        ended = fluvial("plan", "loud.py", *debug)
+        assert "\\x1b[2Jgone\\r" in ended.err
+        assert "\x1b" not in ended.err
 
 
 def test_a_system_that_is_none(fluvial: Fluvial) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fluvial.dsl import UsageError
-from fluvial.runtime.commands.options import count, duration, pairs, read_properties, system
+from fluvial.runtime.commands.options import by_stream, count, duration, pairs, read_properties, size, system
 from fluvial.runtime.systems import KafkaSystem
 
 
@@ -95,3 +95,31 @@ def test_settings_of_kafka_are_for_kafka(tmp_path: Path, url: str | None) -> Non
 def test_without_settings_a_system_is_opened_by_its_url() -> None:
     assert system(None, None) is None
     assert system("memory:", None).url == "memory:"
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"), [("1B", 1), ("500kB", 500_000), ("64 MB", 64_000_000), ("1.5GiB", 3 << 29), ("2KiB", 2048)]
+)
+def test_sizes(text: str, bytes: int) -> None:
+    assert size("--max-line", text) == bytes
+
+
+@pytest.mark.parametrize("text", ["64", "64mb", "-1MB", "MB", "1TB", ""])
+def test_a_size_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--max-line"):
+        size("--max-line", text)
+
+
+def test_values_by_stream() -> None:
+    assert by_stream("--key-field", []) == {}
+    assert by_stream("--key-field", ["id", "orders=customer", "names=a.b"]) == {
+        "": "id",
+        "orders": "customer",
+        "names": "a.b",
+    }
+
+
+@pytest.mark.parametrize("given", [["id", "of"], [""], ["orders=a", "orders=b"], ["=a"], ["orders="]])
+def test_values_by_stream_that_are_none(given: list[str]) -> None:
+    with pytest.raises(UsageError, match="--key-field"):
+        by_stream("--key-field", given)

@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,41 @@ def test_lines_are_numbered_and_say_when_the_next_must_be_waited_for() -> None:
         (b"c", 3, True),
         (b"d", 4, True),
     ]
+
+
+@pytest.mark.parametrize("pieces", [[b"\xef\xbb\xbfa\n\xef\xbb\xbfb"], [b"\xef", b"\xbb\xbf", b"a\n\xef\xbb\xbfb"]])
+def test_a_mark_before_the_first_line_is_none_of_it(pieces: list[bytes]) -> None:
+    assert list(Lines("pipe", Pieces(pieces))) == [b"a", b"\xef\xbb\xbfb"]
+
+
+@given(st.lists(st.text("ab\n", max_size=6).map(str.encode)), st.integers(1, 8))
+def test_no_line_is_longer_than_it_may_be(pieces: list[bytes], most: int) -> None:
+    expected = list(Lines("pipe", Pieces(pieces)))
+    lines = Lines("pipe", Pieces(pieces), most)
+    if all(len(line) <= most for line in expected):
+        assert list(lines) == expected
+        return
+    first = next(number for number, line in enumerate(expected, 1) if len(line) > most)
+    with pytest.raises(UsageError, match=f"the line has more than {most} bytes\n  at pipe:{first}\n"):
+        list(lines)
+
+
+def test_a_bomb_of_gzip_is_given_up_at_once(tmp_path: Path) -> None:
+    """Of a gigabyte without an end of line a few are unpacked."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    with (tmp_path / "f").open("wb") as file:
+        for _ in range(100):
+            file.write(packer.compress(bytes(10_000_000)))
+        file.write(packer.flush())
+    tracemalloc.start()
+    with (
+        pytest.raises(UsageError, match="the line has more than 5,000,000 bytes"),
+        open_lines(str(tmp_path / "f"), 5_000_000) as lines,
+    ):
+        list(lines)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20_000_000
 
 
 def test_an_empty_line_is_a_line(tmp_path: Path) -> None:

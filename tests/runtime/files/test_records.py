@@ -23,7 +23,8 @@ def clock() -> float:
 
 
 def read(content: bytes, reading: Reading) -> tuple[list[Record], RecordFile]:
-    file = RecordFile(Lines("file", io.BufferedReader(io.BytesIO(content))), reading, clock)
+    lines = Lines("file", io.BufferedReader(io.BytesIO(content)), reading.max_line)
+    file = RecordFile(lines, reading, clock)
     return [record for batch in file.batches() for record in batch], file
 
 
@@ -148,6 +149,28 @@ def test_a_field_that_gives_no_key_or_time(line: bytes, why: str) -> None:
     assert str(caught.value).startswith(why)
 
 
+def test_json_with_a_mark_and_blank_lines() -> None:
+    assert values(b'\xef\xbb\xbf\n{"a":1}\n\n \r\n{"a":2}\n\n', Reading("json")) == [{"a": 1}, {"a": 2}]
+
+
+def test_csv_without_a_header() -> None:
+    named = Reading("csv", columns=("a", "b"))
+    assert values(b"\xef\xbb\xbf1,2\n\n3,4\n", named) == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    with pytest.raises(UsageError, match="3 columns, --columns names 2\n  at file:2"):
+        records(b"1,2\n3,4,5\n", named)
+
+
+def test_a_field_of_csv_may_be_as_long_as_a_line() -> None:
+    (value,) = values(b'a,b\n"' + b"x\n" * 200_000 + b'",1\n', Reading("csv"))
+    assert len(value["a"]) == 400_000
+
+
+def test_a_row_of_csv_over_many_lines_is_bounded_too() -> None:
+    quoted = b'a,b\n1,2\n"' + b"xxxxxxxxx\n" * 20
+    with pytest.raises(UsageError, match="the row has more than 100 bytes\n  at file:3\n"):
+        records(quoted, Reading("csv", max_line=100))
+
+
 def test_malformed_lines_can_be_counted() -> None:
     found, file = read(b'a,b\n1,2\n3\n"4"x,5\n6,7\n', Reading("csv", skip_malformed=True))
     assert [value for _, value, _, _ in found] == [b'{"a":"1","b":"2"}', b'{"a":"6","b":"7"}']
@@ -173,6 +196,10 @@ def test_headers_of_csv(header: bytes, why: str) -> None:
         ({"key_field": "k"}, "lines of plain text have no field 'k'"),
         ({"format": "access-log", "key_field": "ip"}, "a request of an access log has no field 'ip'"),
         ({"format": "csv", "delimiter": "::"}, "delimiter '::'"),
+        ({"format": "json", "columns": ("a",)}, "--columns with the format json"),
+        ({"format": "csv", "columns": ("a", "a")}, "--columns names 'a' twice"),
+        ({"format": "csv", "columns": ("a", "")}, "--columns has a column without a name"),
+        ({"max_line": 0}, "--max-line 0"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, Any], why: str) -> None:
