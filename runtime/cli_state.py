@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from ..dsl.text import visible
 from ..planner.planner import plan
 from ..planner.settings import Settings
 from .cli_words import Json, KafkaConf, StateDir, SystemUrl, Target, print_json
@@ -40,7 +41,7 @@ def get_verb(
     if as_json:
         print_json(row)
     else:
-        print(looking.text_of(row.value))
+        print(visible(looking.text_of(row.value)))
 
 
 @state.command("scan")
@@ -63,4 +64,4 @@ def scan_verb(
         print_json(list(found))
         return
     for row in found:
-        print(f"{looking.text_of(row.key)}\t{looking.text_of(row.value)}")
+        print(visible(f"{looking.text_of(row.key)}\t{looking.text_of(row.value)}"))

@@ -6,6 +6,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from .files import unobeyed
+
 URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which is gone at the end."
 KAFKA_CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
 
@@ -22,4 +24,4 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def print_json(value: object) -> None:
     """Print a value as JSON that people can read."""
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    print(unobeyed(msgspec.json.format(msgspec.json.encode(value), indent=2)).decode())

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, build_opener
 
 import msgspec
@@ -19,6 +19,8 @@ from ..metrics.screen import screen
 from ..report import Progress
 
 ANSWER_SECONDS = 5.0
+WHY_BYTES = 500
+"""Of what a server says that does not answer."""
 _ADDRESS = re.compile(r"(?:http://)?(?:(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):)?(?P<port>\d{1,5})(?:/|/metrics)?")
 # What is asked is near: no proxy can know it.
 _open = build_opener(ProxyHandler({})).open
@@ -58,7 +60,7 @@ def ask(urls: Sequence[str]) -> list[Progress]:
             with _open(f"{url}/progress.json", timeout=ANSWER_SECONDS) as answer:
                 found.append(msgspec.json.decode(answer.read(), type=Progress))
         except (OSError, msgspec.DecodeError) as error:
-            problems.append(f"{url}: {error.reason if isinstance(error, URLError) else error}")
+            problems.append(f"{url}: {_reason(error)}")
     if not found:
         wrong = f"no run answers at {'; '.join(problems)}"
         raise SystemProblem(explain(wrong, "a run with --metrics-port", "look whether it runs", "the command line"))
@@ -67,6 +69,13 @@ def ask(urls: Sequence[str]) -> list[Progress]:
         wrong = f"these serve more than one pipeline: {', '.join(others)}"
         raise UsageError(explain(wrong, "the addresses of one", "", "the command line"))
     return sorted(found, key=lambda progress: (len(progress.container), progress.container))
+
+
+def _reason(error: Exception) -> object:
+    if isinstance(error, HTTPError):  # the server says why
+        with error:
+            return error.read(WHY_BYTES).decode(errors="replace").strip()
+    return error.reason if isinstance(error, URLError) else error
 
 
 def looks(words: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]:

@@ -24,6 +24,9 @@ Answer = tuple[int, str, Body]
 Address = tuple[str, int]
 """A host and a port, 0 for any that is free."""
 
+NOT_THIS_HOST = (
+    b"the request names another host than this one: use its address, or serve that name with --metrics-alias\n"
+)
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 REST_SECONDS = 0.05
 """Time between two looks at the deadlines, and after a connection that could not be taken in."""
@@ -165,7 +168,7 @@ def serve_at(
             hosts = self.headers.get_all("Host", [])
             if all(is_own_name(host, names) for host in hosts) and len(hosts) < 2:
                 return answer(self.path, self.headers.get("Accept", ""))
-            return 421, TEXT, b"This is not the host that was asked: use its address, or serve it under that name.\n"
+            return 421, TEXT, NOT_THIS_HOST
 
         def log_message(self, format: str, *args: object) -> None:
             """Nothing is said of requests."""

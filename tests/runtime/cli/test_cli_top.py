@@ -181,3 +181,9 @@ def until_read(fluvial: Fluvial, words: int, containers: int) -> dict[str, Any]:
         processed = {row["stream"]: row["processed"] for row in seen["inputs"]}
         if processed == {"words": words, "letters-by-letter": words - 1} and len(seen["containers"]) == containers:
             return seen
+
+
+def test_why_a_run_does_not_answer_is_told(fluvial: Fluvial, metrics: Metrics) -> None:
+    ended = fluvial("top", port_of(metrics))
+    assert ended.code == 4
+    assert ended.err.startswith(f"no run answers at {metrics.url}: the run has not begun\n")
