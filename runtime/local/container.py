@@ -308,5 +308,6 @@ class Container:
             written=totals["written"],
             late=totals["late"],
             failed=totals["failed"],
+            keyless=totals["keyless"],
             warnings=self._telling.warnings,
         )
