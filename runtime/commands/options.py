@@ -86,7 +86,7 @@ def by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
     if len(alone) > 1 or "" in alone:
         raise refused(option, alone[-1], "one name for all streams, and others as STREAM=NAME")
     named = pairs(option, [text for text in given if "=" in text], "[STREAM=]NAME", str)
-    return {**{"": name for name in alone}, **named}
+    return {"": alone[0], **named} if alone else named
 
 
 @overload

@@ -34,8 +34,10 @@ DEFAULT_SYSTEM = "log:.fluvial"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What a run may be told. `inputs` and `outputs` are files by stream, `key_fields` the fields with the keys; `system` None is a temporary log where there
-    are inputs, else the default one; `until` None is "end" where there are inputs, else "stopped".
+    """What a run may be told. `inputs` and `outputs` are files by stream, `key_fields` the fields with the keys.
+
+    `system` None is a temporary log where there are inputs, else the default one; `until` None is "end" where there
+    are inputs, else "stopped".
 
     With `containers` they are all run, as children that load `target` anew; with `container_id` too, that one is."""
 
