@@ -1,31 +1,107 @@
-"""Signals as a wish to stop."""
+"""Signals as a wish to stop, which is heeded in time wherever a run is."""
 
+import os
 import signal
+import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
+
+DRAIN_SECONDS = 3.0
+"""Time after a wish to stop in which calls that are under way may end."""
+COMMIT_SECONDS = 5.0
+"""Time after SIGTERM in which a run may commit; then it is stopped where it is."""
+EXIT_SECONDS = 7.5
+"""Time after SIGTERM in which a process gives back what it holds; then it ends."""
+ENDED = 128 + signal.SIGTERM
+"""The exit code of a process that had to be ended so."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A run was asked to stop, and stops where it is: without a last commit."""
+
+
+class StopRequest:
+    """Whether a run is to stop. Call it to know; a run that does so calls `begin` first.
+
+    Until then, SIGTERM raises `Stopped` in the main thread at once, and SIGINT KeyboardInterrupt.
+    """
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.overdue = False
+        self._asked = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def begin(self) -> None:
+        """From now on, one signal is only a wish, which the run looks at."""
+        self.begun = True
+
+    def hear(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal."""
+        if self.overdue or (number == signal.SIGTERM and not self.begun):
+            raise Stopped
+        if self._asked or not self.begun:
+            raise KeyboardInterrupt
+        self._asked = True
 
 
 @contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
+def stop_signals() -> Iterator[StopRequest]:
     """Take SIGINT and SIGTERM as a wish to stop after a commit; a second one stops at once.
 
-    Gives a function that says whether to stop. Outside of the main thread signals cannot be heard.
+    `COMMIT_SECONDS` after SIGTERM the main thread is interrupted with `Stopped`, and after `EXIT_SECONDS` the process
+    ends with exit code 143. A thread sees to that, for the main thread may be in a call that does not return.
+    Outside of the main thread signals cannot be heard.
     """
-    asked: list[int] = []
+    request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield request
         return
+    with _watched(request):
+        before = {number: signal.signal(number, request.hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield request
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
-    def ask(number: int, _: Any) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+@contextmanager
+def _watched(request: StopRequest) -> Iterator[None]:
+    """Let a thread hear of signals as they come, whatever the main thread does."""
+    hearing, telling = socket.socketpair()
+    telling.setblocking(False)
+    over = threading.Event()
+    arguments = (request, hearing, over)
+    watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
+    before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
+    watcher.start()
     try:
-        yield lambda: bool(asked)
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+        over.set()
+        telling.close()
+        watcher.join()
+        hearing.close()
+
+
+def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event) -> None:
+    while numbers := hearing.recv(64):
+        if signal.SIGTERM in numbers:
+            break
+    else:
+        return
+    if over.wait(COMMIT_SECONDS):
+        return
+    request.overdue = True
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGTERM)
+    if not over.wait(EXIT_SECONDS - COMMIT_SECONDS):
+        os.write(2, b"The run was asked to stop and did not: the process is ended. It goes on from its last commit.\n")
+        os._exit(ENDED)

@@ -13,6 +13,7 @@ from ..local.supervisor import supervise
 from ..metrics.serving import Address
 from ..report import OnProgress, Report
 from ..running import Until, checked_plan
+from ..signals import Stopped, stop_signals
 from ..systems.contract import System
 from ..systems.opening import opening
 
@@ -38,8 +39,11 @@ def run_containers(
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
-    with exhaustion_explained():
-        run = begin_run(plan, system, containers, until)
+    try:
+        with exhaustion_explained(), stop_signals():
+            run = begin_run(plan, system, containers, until)
+    except Stopped:
+        return Report(pipeline=plan.name, engine="local", seconds=0.0)
     orders = [
         Order(
             target=target,

@@ -1,6 +1,7 @@
 """The container: one process, one event loop, and the tasks that it runs in turn."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 
@@ -9,6 +10,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..clock import wall_clock
 from ..report import Report
+from ..signals import DRAIN_SECONDS
 from ..systems.contract import Batch, Consumer, StreamPartition
 from .apart import Steps, apart, at_once
 from .checkpoint import Checkpoint
@@ -28,6 +30,9 @@ LOOK_SECONDS = 1.0
 """Time between two looks whether another process has this place."""
 TRIM_SECONDS = 60.0
 """Time between two looks for what intermediate streams need no longer keep."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class Container:
@@ -84,10 +89,13 @@ class Container:
                 moved = await apart(self._turn(patience), self._calling)
                 patience = await self._pause(moved)
             await self._finish()
+            done = self.finished
         finally:
             for task in self._tasks:
                 task.close()
         self._telling.done(self._tasks)
+        if done and self._place is not None:
+            self._place.tell("done")
         return self.report()
 
     def start(self) -> None:
@@ -242,11 +250,17 @@ class Container:
         return 0.0
 
     async def _finish(self) -> None:
-        """Drain what is under way, and commit."""
+        """Drain what is under way, and commit. A run that is to stop waits for calls for a bounded time: what it gives
+        up comes again."""
+        until = self._clock() + DRAIN_SECONDS
         while any(task.busy for task in self._tasks):
             for task in self._tasks:
                 task.work.check()
                 task.pass_on()
+            if self._stop() and self._clock() > until:
+                _log.warning("calls that were under way for %g s after the wish to stop are given up", DRAIN_SECONDS)
+                self.commit_ready()
+                return
             await asyncio.sleep(0)
         at_once(self._commit(self._tasks))
 

@@ -1,6 +1,8 @@
 """The local engine: makes the streams a plan needs, its tasks, and a container that runs them."""
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from datetime import timedelta
@@ -20,7 +22,7 @@ from ..kernel.calls import run_loop
 from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
-from ..signals import stop_signals
+from ..signals import Stopped, stop_signals
 from ..state_compatibility import refuse_changed
 from ..streams import make_changelogs, make_streams, table_streams
 from ..suspicious_times import SuspiciousTimes
@@ -36,6 +38,8 @@ from .stores import store_for
 from .stream_ends import Ends
 from .task import LocalTask, Run
 from .telling import Telling
+
+_log = logging.getLogger(__name__)
 
 Offsets = Callable[[str], list[int]]
 """Offsets of a stream, by partition."""
@@ -55,34 +59,55 @@ def run(
     Signals are heeded if this is the main thread; `spark` is not for this engine.
     """
     del spark
-    with exhaustion_explained(), ExitStack() as stack:
-        admin = system.admin()
-        refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)))
-        make_streams(plan, admin)
-        opened = _open_early(system, settings, stack)
-        place = stack.enter_context(join(plan, system, seat or Seat(), until))
-        member = place.membership
-        if member.done:
-            return Report(pipeline=plan.name, engine="local", seconds=0.0, resumed=True)
-        ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
-        times = SuspiciousTimes(plan)
-        telling = Telling(plan, ends, progress, container=str(member.container), times=times)
-        commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring, opened)
-        shared = Run(
-            member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
-        )
-        tasks = make_tasks(shared, system, admin, stack, member.tasks)
-        consumer = system.consumer()
-        stack.callback(consumer.close)
-        open_sinks(plan, stack)
-        stop = stack.enter_context(stop_signals())
-        container = Container(plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place)
-        place.tell("running")
-        stack.enter_context(collecting_seldom())
-        report = run_loop(container.run)
-        if container.finished:
-            place.tell("done")
-        return report
+    began = time.monotonic()
+    container: Container | None = None
+    with exhaustion_explained(), stop_signals() as stop:
+        try:
+            with ExitStack() as stack:
+                container = _prepare(plan, system, settings, until, progress, seat or Seat(), stop, stack)
+                if container is not None:
+                    stop.begin()
+                    return run_loop(container.run)
+        except Stopped:
+            _log.warning("pipeline %r is stopped without a last commit; it goes on from the one before", plan.name)
+    if container is None:
+        return Report(pipeline=plan.name, engine="local", seconds=time.monotonic() - began, resumed=True)
+    return container.report()
+
+
+def _prepare(
+    plan: Plan,
+    system: System,
+    settings: Settings,
+    until: str,
+    progress: OnProgress | None,
+    seat: Seat,
+    stop: Callable[[], bool],
+    stack: ExitStack,
+) -> Container | None:
+    """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
+    admin = system.admin()
+    refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)))
+    make_streams(plan, admin)
+    opened = _open_early(system, settings, stack)
+    place = stack.enter_context(join(plan, system, seat, until))
+    member = place.membership
+    if member.done:
+        return None
+    ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
+    telling = Telling(plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan))
+    commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring, opened)
+    shared = Run(
+        member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
+    )
+    tasks = make_tasks(shared, system, admin, stack, member.tasks)
+    consumer = system.consumer()
+    stack.callback(consumer.close)
+    open_sinks(plan, stack)
+    container = Container(plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place)
+    place.tell("running")
+    stack.enter_context(collecting_seldom())
+    return container
 
 
 def _open_early(system: System, settings: Settings, stack: ExitStack) -> Sender | None:

@@ -102,6 +102,8 @@ class SentCommits:
         beyond: list[Span] = []
         for home in stateful:
             own = self._own(home, _origin(home, logs), found[home.name])
+            # What gives its state a meaning a store knows, too.
+            found[home.name] = replace(found[home.name], states={**own.states, **found[home.name].states})
             for operator, stream in home.changelogs.items():
                 span = _behind(home, operator, logs[stream], own, found[home.name])
                 behind.append(span)

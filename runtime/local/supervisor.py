@@ -18,6 +18,7 @@ from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ...dsl.text import visible
 from ..exhausted import remedy_for
 from ..report import OnProgress, Progress, Report
+from ..signals import ENDED
 from ..suspicious_times import LOGGER
 from .child import Line, Order
 from .merging import merged_progress, merged_report
@@ -25,6 +26,8 @@ from .restarts import Restarts
 
 RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 """Exit codes after which a restart may help."""
+KILL_SECONDS = 8.0
+"""How long containers may take to stop: they end themselves before, if they can."""
 PROGRESS_SECONDS = 1.0
 _LONGEST_LINE = 1 << 24
 _LAST_WORDS_SECONDS = 2.0
@@ -57,6 +60,7 @@ class _Child:
         self.reports: list[Report] = []
         self.taken_over = False
         self.before = (0, 0)
+        self.overdue = False
         self.restarted = 0
 
     def title(self, pipeline: str) -> str:
@@ -147,7 +151,8 @@ class _Supervisor:
         if code == 0 and (child.order.until == "end" or self._stop.is_set()):
             return True
         if self._stop.is_set():
-            if self._failure is None and code != -signal.SIGTERM:  # that one had not begun
+            # One that had not begun, one that ended itself, and one that had to be killed.
+            if self._failure is None and code not in (-signal.SIGTERM, ENDED) and not child.overdue:
                 self._fail(child, code, _ended(code) + " as it was stopped")
             return True
         if child.taken_over or not (code <= 0 or code in RESTARTED):
@@ -235,10 +240,20 @@ class _Supervisor:
         self._ask_to_stop(signal.SIGTERM if self._asked < 3 else signal.SIGKILL)
 
     def _ask_to_stop(self, number: signal.Signals) -> None:
+        if not self._stop.is_set():
+            asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill_overdue)
         self._stop.set()
         for child in self._children:
             if child.alive and child.process is not None:
                 child.process.send_signal(number)
+
+    def _kill_overdue(self) -> None:
+        """Kill the containers that did not stop in time: they stand still, or the machine is too busy."""
+        for child in self._children:
+            if child.alive and child.process is not None:
+                self._say(f"{child.name} did not stop within {KILL_SECONDS:g} s, and is killed")
+                child.overdue = True
+                child.process.kill()
 
     async def _bring_down(self) -> None:
         """Leave no container behind, whatever happened to this process."""

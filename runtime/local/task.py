@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -331,7 +332,8 @@ class LocalTask:
 
     def close(self) -> None:
         """Give up what is under way."""
-        self.work.cancel()
+        with suppress(RuntimeError):  # the loop is closed: a call that would not end was stopped with it
+            self.work.cancel()
 
     @property
     def read(self) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..gaps import gaps
 from ..report import OnProgress, Report
-from ..signals import stop_signals
+from ..signals import Stopped, stop_signals
 from ..streams import make_streams
 from ..systems.contract import System
 from ..systems.kafka import KafkaSystem
@@ -36,7 +37,14 @@ def run(
     connection = connect(plan, system)
     _refuse(plan, system)
     root = Path(settings.state_dir or connection.folder)
-    with connection.claim(plan.name, root), session_for(spark, settings) as session, stop_signals() as stop:
+    watch: Watch | None = None
+    # Whoever is stopped before the end of a batch goes on from the one before.
+    with (
+        stop_signals() as stop,
+        suppress(Stopped),
+        connection.claim(plan.name, root),
+        session_for(spark, settings) as session,
+    ):
         connection.prepare(session)
         admin = system.admin()
         make_streams(plan, admin, without="intermediate")  # messages between stages stay within a query
@@ -44,9 +52,10 @@ def run(
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
         watch = Watch(plan, parts, connection, started, progress, stop)
         begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
+        stop.begin()
         run_queries(parts, begin, connection, watch, settings.spark_patience)
         watch.done()
-        return watch.report()
+    return Report(pipeline=plan.name, engine="spark", seconds=0.0) if watch is None else watch.report()
 
 
 _CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = (

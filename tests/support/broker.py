@@ -111,6 +111,11 @@ class Broker:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 
+    def wait_for_answer(self) -> None:
+        """Return when it answers, which it may need time for once it goes on."""
+        if self._process is not None:
+            self._wait_for_answer(self._process)
+
     def watch(self) -> None:
         """Wait for as long as it runs; that it ended by itself is a problem."""
         if self._process is not None:

@@ -189,6 +189,7 @@ _ROWS: tuple[tuple[str, Any, str, str, str], ...] = (
     ("processing", KafkaSender, "send", "before after", ALL),
     ("commit", KafkaSender, "flush", "before after", ALL),
     ("commit", KafkaSender, "commit", "before after", ALL),
+    ("commit", KafkaSender, "ends", "before", STATEFUL),
     ("commit", SentCommits, "_log", "before after", STATEFUL),
     ("commit", SentCommits, "_send_checkpoints", "before after", ALL),
     ("commit", LocalTask, "committed", "after", ALL),

@@ -1,0 +1,130 @@
+"""A run that comes to a place where it would stay, and says `here` there; run as `python stoppable.py PLACE LOG`."""
+
+import asyncio
+import hashlib
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from unittest.mock import patch
+
+from fluvial.dsl import Message, Pipeline
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.local.coordinator import Coordinator
+from fluvial.runtime.systems import LogSystem
+
+STUCK = "stuck"
+"""The message that a function does not return from."""
+
+
+def here() -> None:
+    print("here", flush=True)
+
+
+def sleep(word: str) -> str:
+    if word == STUCK:
+        here()
+        time.sleep(3600)
+    return word
+
+
+def spin(word: str) -> str:
+    if word == STUCK:
+        here()
+        while True:
+            pass
+    return word
+
+
+def compute(word: str) -> str:
+    """In a function in C, which knows of no signal."""
+    if word == STUCK:
+        here()
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+    return word
+
+
+async def wait(word: str) -> list[str]:
+    if word == STUCK:
+        here()
+        await asyncio.Event().wait()
+    return [word]
+
+
+async def insist(word: str) -> list[str]:
+    if word == STUCK:
+        here()
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+    return [word]
+
+
+class Opening:
+    """A sink that never opens, or never closes."""
+
+    def __init__(self, stays: str) -> None:
+        self._stays = stays
+
+    def open(self) -> None:
+        self._stay("open")
+
+    def write(self, messages: Sequence[Message[str]]) -> None:
+        del messages
+
+    def flush(self) -> None:
+        self._stay("flush")
+
+    def close(self) -> None:
+        return
+
+    def _stay(self, where: str) -> None:
+        if where == self._stays:
+            here()
+            time.sleep(3600)
+
+
+FUNCTIONS: dict[str, Callable[[str], str]] = {"sleep": sleep, "spin": spin, "compute": compute}
+CALLS: dict[str, Callable[[str], Awaitable[Iterable[str]]]] = {"wait": wait, "insist": insist}
+PLACES = (*FUNCTIONS, *CALLS, "open", "flush", "place")
+
+
+def pipeline_of(place: str) -> Pipeline:
+    pipeline = Pipeline("p")
+    words = pipeline.stream("in", value=str)
+    if place in CALLS:
+        words = words.async_flat_map(CALLS[place], id="call", order="none")
+    elif place in FUNCTIONS:
+        words = words.map(FUNCTIONS[place])
+    if place in ("open", "flush"):
+        words.sink(Opening(place), id="sink")
+    else:
+        words.send_to("out", value=str)
+    return pipeline
+
+
+@contextmanager
+def saying_when_it_waits() -> Iterator[None]:
+    """Say so when the coordinator waits for its turn."""
+    claimed = Coordinator._claimed
+
+    def waiting(coordinator: Coordinator, name: str, patience: float) -> object:
+        here()
+        return claimed(coordinator, name, patience)
+
+    with patch.object(Coordinator, "_claimed", waiting):
+        yield
+
+
+if __name__ == "__main__":
+    with saying_when_it_waits():
+        run(
+            pipeline_of(sys.argv[1]),
+            system=LogSystem(sys.argv[2], fsync=False),
+            settings=Settings(commit_interval=timedelta(milliseconds=1)),
+            containers=2 if sys.argv[1] == "place" else 1,
+        )
