@@ -55,26 +55,31 @@ def test_messages_that_never_come_are_a_stall_of_a_run_without_end(monkeypatch: 
         run(pipeline, system=system, settings=impatient)
 
 
-def test_what_another_container_is_to_end_is_not_waited_for_in_vain(tmp_path: Path) -> None:
-    """Container 1 has nothing to do before container 0, which begins long after the patience of both is over."""
+def test_what_a_container_that_has_started_is_to_end_is_waited_for(tmp_path: Path) -> None:
+    """Container 1 has nothing to do before container 0, which goes on long after the patience of both is over."""
     pipeline, log = Pipeline("p"), LogSystem(tmp_path, fsync=False)
     pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str).send_to("out")
     write(log, {"in": [[(None, b"a", 0, ())]]})
     impatient = Settings(stall_timeout=timedelta(milliseconds=1))
-    waited = Event()
+    started, waited = Event(), Event()
+
+    def holds(_: Progress) -> None:
+        started.set()
+        assert waited.wait(60)
 
     def waits(progress: Progress) -> None:
         if progress.seconds > 0.1:
             waited.set()
 
-    def container(number: int, progress: OnProgress | None = None) -> Report:
+    def container(number: int, progress: OnProgress) -> Report:
         words: dict[str, Any] = {"system": log, "until": "end", "settings": impatient, "containers": 2}
         return run(pipeline, progress=progress, container_id=number, **words)
 
-    with at_each_turn(), ThreadPoolExecutor(1) as pool:
+    with at_each_turn(), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(container, 0, holds)
+        assert started.wait(60)
         second = pool.submit(container, 1, waits)
-        assert waited.wait(60)
-        assert container(0).written == {"p-by": 1}
+        assert first.result().written == {"p-by": 1}
         assert second.result().written == {"out": 1}
 
 

@@ -10,7 +10,7 @@ import pytest
 from explained import assert_explains, error_of
 from fluvial.dsl import KeyedStream, Pipeline, PipelineError, SystemProblem, aggregate, count, skip, tumbling
 from fluvial.runtime.kernel.state import KeyedState
-from fluvial.runtime.state import MemoryStore, RocksStore
+from fluvial.runtime.state import MemoryStore, RocksStore, StoreLocked
 from fluvial.runtime.testing import PipelineDriver
 
 
@@ -82,7 +82,7 @@ def test_an_accumulator_that_cannot_be_encoded_names_its_window() -> None:
 def test_a_store_that_is_open_elsewhere_is_not_taken_for_damaged(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "store", spare=True)
     store.write([(b"k", b"1", b"kept")])
-    error = error_of(lambda: RocksStore(tmp_path / "store", spare=True), SystemProblem)
+    error = error_of(lambda: RocksStore(tmp_path / "store", spare=True), StoreLocked)
     assert_explains(error, "cannot be opened: IO error: lock hold", None, "no other process has open", "stop the other")
     assert store.get(b"k", b"1") == b"kept"
 
