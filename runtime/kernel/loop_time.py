@@ -54,6 +54,7 @@ class LoopTime:
         self.loop = loop
         self.alarms = 0
         self._pulse: float = getattr(loop, "pulse", PULSE_SECONDS)
+        self.virtual = self._pulse == float("inf")
         self._stood = 0.0
         self._next = float("inf")
 
@@ -69,7 +70,7 @@ class LoopTime:
 
     def call_at(self, when: float, call: Callable[[], None]) -> Alarm:
         """Call a function at a time."""
-        if self._next == float("inf") != self._pulse:
+        if self._next == float("inf") and not self.virtual:
             self._beat()
         return Alarm(self, when, call)
 

@@ -67,13 +67,14 @@ class Deadlines:
         self._clock: LoopTime | None = None
 
     def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        if self._clock is None:
-            self._clock = loop_time(worker.get_loop())
-        call.deadline = self._clock.time() + self._timeout
+        clock = self._clock
+        if clock is None:
+            clock = self._clock = loop_time(worker.get_loop())
+        call.deadline = clock.time() + self._timeout
         call.tries += 1
         self._running[call] = worker
         if self._alarm is None:
-            self._alarm = self._clock.call_at(call.deadline, self._ring)
+            self._alarm = clock.call_at(call.deadline, self._ring)
 
     def end(self, call: Call, worker: "asyncio.Task[Any]") -> bool:
         """The call has ended, in whatever way; whether it had not been given up."""
@@ -86,22 +87,24 @@ class Deadlines:
             worker.uncancel()
             return True
         del running[call]
-        if not running and self._alarm is not None:
+        # On another loop the alarm stays for the calls to come: to set one for each takes longer than a short call.
+        if not running and self._alarm is not None and self._clock is not None and self._clock.virtual:
             self._alarm.cancel()
             self._alarm = None
         return True
 
     def _ring(self) -> None:
         self._alarm = None
-        while self._running and self._clock is not None:
+        clock = self._clock
+        while self._running and clock is not None:
             call, worker = next(iter(self._running.items()))
-            if self._clock.until(call.deadline):
-                self._alarm = self._clock.call_at(call.deadline, self._ring)
+            if clock.until(call.deadline):
+                self._alarm = clock.call_at(call.deadline, self._ring)
                 return
             del self._running[call]
             call.expired = True
             worker.cancel()
-            self._expired[worker] = self._clock.call_later(GRACE_SECONDS, partial(self._abandon, call, worker))
+            self._expired[worker] = clock.call_later(GRACE_SECONDS, partial(self._abandon, call, worker))
 
     def _abandon(self, call: Call, worker: "asyncio.Task[Any]") -> None:
         del self._expired[worker]

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import json
 from msgspec.structs import replace
@@ -23,8 +23,6 @@ from .commits import CHECKPOINT, META, Home
 
 if TYPE_CHECKING:
     from .task import LocalTask
-
-T = TypeVar("T")
 
 _ORIGIN, _USED = b"origin", b"used"
 STALE_MS = 5 * 24 * 3600 * 1000
@@ -182,14 +180,14 @@ class SentCommits:
     def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> Steps[None]:
         changes = {task.name: list(task.work.changes()) for task, _ in ready if task.stateful}
         if not self.together:
-            yield self._alone(self._outputs.flush)
+            yield self._flush_outputs
             self._sender.begin()
         places = [place for task, _ in ready for place in self._log(task, changes.get(task.name, []))]
-        yield self._alone(self._sender.flush)
-        ends = (yield self._alone(lambda: self._sender.ends(places))) if places else {}
+        yield self._sender.flush
+        ends = (yield lambda: self._sender.ends(places)) if places else {}
         done = [(task, replace(_with_ends(now, task, ends), atomic=True)) for task, now in ready]
         data = self._send_checkpoints({task.name: now for task, now in done})
-        yield self._alone(self._sender.commit)
+        yield self._sender.commit
         self._keep([task for task, _ in done], data, changes)
         if self.together:
             self._sender.begin()
@@ -198,15 +196,10 @@ class SentCommits:
         if self._group_offsets:
             self._note(done)
 
-    def _alone(self, act: Callable[[], T]) -> Callable[[], T]:
-        """Something that takes long, for another thread: a firing may send meanwhile, and a sender is for one at a
-        time."""
-
-        def locked() -> T:
-            with self._lock:
-                return act()
-
-        return locked
+    def _flush_outputs(self) -> None:
+        # In another thread perhaps: a firing may send meanwhile, and a sender is for one at a time.
+        with self._lock:
+            self._outputs.flush()
 
     def _note(self, done: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
         """Tell how far inputs have been read; where several stages read one, the last of them counts."""
