@@ -29,7 +29,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     offset_default           where to read a stream that has no checkpoint: "earliest" or "latest"
     state_dir                folder of stores and of Spark's checkpoints; None: beside the log, on Kafka in .fluvial
     max_staged_bytes         a task commits early once it has staged this many bytes of output
-    cached_entries           entries a store keeps decoded in memory; a task commits early once it changed as many
+    cached_entries           entries a task keeps decoded in memory; it commits early once it changed as many
+    cached_bytes             bytes of these entries, as they are encoded, 128 each at least; decoded they need several
+                             times as much
     group_offsets            on Kafka, note the offsets of each commit as those of a consumer group that is named as the
                              pipeline, for tools that watch lag; nothing else depends on them
     stall_timeout            give up with exit code 6 after this long without progress while there is input
@@ -49,6 +51,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     state_dir: str | None = None
     max_staged_bytes: int = 32 << 20
     cached_entries: int = 200_000
+    cached_bytes: int = 128 << 20
     group_offsets: bool = True
     stall_timeout: timedelta = timedelta(minutes=5)
     spark_buckets: int = 8
@@ -82,7 +85,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("guarantee",), lambda value: value in get_args(Guarantee), "'at_least_once' or 'exactly_once'"),
     (("offset_default",), lambda value: value in get_args(Offset), "'earliest' or 'latest'"),
     (
-        ("max_staged_bytes", "cached_entries", "spark_buckets", "spark_batch_records"),
+        ("max_staged_bytes", "cached_entries", "cached_bytes", "spark_buckets", "spark_batch_records"),
         _counts,
         "a whole number, 1 or more",
     ),

@@ -1,9 +1,9 @@
 """Alarms: timers whose times may lie near or far, in slots that fit how far."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from .state import Bytes, Change
+from .state import Bytes, Change, Layer
 from .timers import Timers
 from .times import END
 
@@ -55,8 +55,9 @@ class Alarms:
     def changes(self) -> Iterator[Change]:
         return chain.from_iterable(tier.changes() for tier in self._tiers)
 
-    def settle(self, room: int) -> int:
-        kept = 0
+    def settle(self) -> None:
         for tier in self._tiers:
-            kept += tier.settle(room - kept)
-        return kept
+            tier.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain.from_iterable(tier.layers() for tier in self._tiers)

@@ -21,7 +21,7 @@ class ByClock:
         self._add = inner.add
         self.advance = inner.advance
         self.changes: Callable[[], Iterator[Change]] = inner.changes
-        self.settle = inner.settle
+        self.settle, self.layers = inner.settle, inner.layers
         self.due = inner.wake
         """The time of the clock at which there is next something to do."""
 

@@ -1,6 +1,6 @@
 """Entries of a processor's states: in which form values are kept, for how long, and how changes are taken back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from struct import Struct as Layout
@@ -153,7 +153,9 @@ class Entries(Protocol):
 
     def changes(self) -> Iterator[Change]: ...
 
-    def settle(self, room: int) -> int: ...
+    def settle(self) -> None: ...
+
+    def layers(self) -> Iterable[Layer]: ...
 
 
 class Lasting:
@@ -178,6 +180,9 @@ class Lasting:
         """An entry is about to change, which may have to be taken back."""
         assert self._turn.journal is not None
         self._turn.journal.append(self._layer.undo(key, _as_it_is))
+
+    def layers(self) -> Iterable[Layer]:
+        return (self._layer,)
 
     @property
     def changed(self) -> int:
@@ -234,9 +239,12 @@ class Ageing:
     def changes(self) -> Iterator[Change]:
         return chain(self._entries.changes(), self._alarms.changes())
 
-    def settle(self, room: int) -> int:
-        kept = self._entries.settle(room)
-        return kept + self._alarms.settle(room - kept)
+    def settle(self) -> None:
+        self._entries.settle()
+        self._alarms.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain(self._entries.layers(), self._alarms.layers())
 
 
 @dataclass(frozen=True, slots=True)

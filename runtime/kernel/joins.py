@@ -4,7 +4,7 @@ Rows are kept as bytes: what a function is given is its own.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -131,8 +131,8 @@ class JoinOperator:
                 if layer is None:
                     continue
                 # As `layer.fresh[key]`, which is a call where there is nothing yet: most often, that is.
-                kept = layer.fresh.get(key) or layer.clean.get(key)
-                if kept is None and not layer.complete:
+                kept = layer.fresh.get(key)
+                if kept is None and (key in layer.clean or not layer.complete):
                     kept = layer.fetch(key)
                 if kept is None:
                     continue
@@ -237,9 +237,12 @@ class JoinOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._rows.changes(), self._timers.changes())
 
-    def settle(self, room: int) -> int:
-        kept = self._rows.settle(room)
-        return kept + self._timers.settle(room - kept)
+    def settle(self) -> None:
+        self._rows.settle()
+        self._timers.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain(self._rows.layers(), self._timers.layers())
 
 
 class LatestJoinOperator:
@@ -312,9 +315,12 @@ class LatestJoinOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._keys.changes(), self._timers.changes())
 
-    def settle(self, room: int) -> int:
-        kept = self._keys.settle(room)
-        return kept + self._timers.settle(room - kept)
+    def settle(self) -> None:
+        self._keys.settle()
+        self._timers.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain(self._keys.layers(), self._timers.layers())
 
 
 def _none() -> None:

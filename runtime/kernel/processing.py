@@ -12,7 +12,7 @@ from ...dsl.processing import KeyedProcessor, Tagged, Timer, clock_of, states_of
 from ...dsl.states import outside, put_to_work
 from .entries import Lasting, Shelf, Turn, parts, under
 from .kept import StateAtWork, at_work
-from .state import Bytes, Change, Codec
+from .state import Bytes, Change, Codec, Layer
 from .stateful import keyless
 from .times import EARLIEST, END, LATEST, START
 
@@ -324,8 +324,9 @@ class ProcessOperator:
     def changes(self) -> Iterator[Change]:
         return chain.from_iterable(kept.changes() for kept in self._kept)
 
-    def settle(self, room: int) -> int:
-        held = 0
+    def settle(self) -> None:
         for kept in self._kept:
-            held += kept.settle(room - held)
-        return held
+            kept.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain.from_iterable(kept.layers() for kept in self._kept)

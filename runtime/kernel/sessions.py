@@ -4,7 +4,7 @@ Two accepted messages are in one session iff a chain of gaps of at most `gap` jo
 unless the session of one had been forgotten by then.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from ...dsl.message import Headers, PaneKind, Window
-from .state import Change, KeyedState, TimedState
+from .state import Change, KeyedState, Layer, TimedState
 from .stateful import keyless
 from .timers import Timers
 from .times import END
@@ -241,10 +241,13 @@ class SessionOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._keys.changes(), self._timers.changes(), self._forgotten.changes())
 
-    def settle(self, room: int) -> int:
-        kept = self._keys.settle(room)
-        kept += self._timers.settle(room - kept)
-        return kept + self._forgotten.settle(room - kept)
+    def settle(self) -> None:
+        self._keys.settle()
+        self._timers.settle()
+        self._forgotten.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain(self._keys.layers(), self._timers.layers(), self._forgotten.layers())
 
 
 def _first(span: Span[Any]) -> int:

@@ -1,9 +1,11 @@
 """A stage at work: compiled code bound to the state, the outputs and the timeline of one task."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ...dsl.checks import explain
@@ -18,13 +20,16 @@ from .lateness import Lateness
 from .pool import Gate, Pool, Sleep
 from .program import Position, Program
 from .stamps import unstamped
-from .state import Bytes, Change
+from .state import Bytes, Change, CountedReads, Size, evict
 from .stateful import StatefulOperator
 from .timeline import Timeline
 from .times import START
 
 MUCH = 1000
 """Results that are taken before more are made."""
+
+EIGHTH = 8
+"""What part of the entries that may be in memory may be read before the oldest are looked for."""
 
 DEAD_LETTERS = "dead-letters"
 """Stands for an operator where `take` gives dead letters."""
@@ -93,7 +98,8 @@ class StageTask:
         self._relief = relief
         self.run = run
         self.lateness = Lateness(position)
-        self._reads = bind(self, below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
+        self._below = CountedReads(below)
+        self._reads = bind(self, self._below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
 
     def _follow(self) -> None:
         """Let time follow a message that has landed; what raises is kept for `check`: workers have no caller."""
@@ -220,10 +226,22 @@ class StageTask:
         origin = operator.origin
         return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
 
-    def settle(self, room: int) -> None:
-        """The changes are kept; hold at most about `room` entries in memory."""
+    def settle(self, entries: int, size: int = sys.maxsize) -> None:
+        """The changes are kept; hold at most so many entries in memory, of so many bytes: see `Size`."""
         for operator in self.stateful.values():
-            operator.settle(room)
+            operator.settle()
+        self._evict(Size(entries, size))
+
+    def evict(self, most: Size) -> None:
+        """Hold at most `most` entries in memory besides those that have changed, or an EIGHTH more: to be called now
+        and then, for what is looked up is held too."""
+        read = self._below.size
+        if read.entries * EIGHTH >= most.entries or read.bytes * EIGHTH >= most.bytes:
+            self._evict(most)
+
+    def _evict(self, most: Size) -> None:
+        self._below.begin()
+        evict(chain.from_iterable(operator.layers() for operator in self.stateful.values()), most)
 
     # Failures and landing; called from compiled code.
 

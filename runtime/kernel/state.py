@@ -6,16 +6,16 @@ a dictionary, or Spark's state. Changes stay in memory until `changes` hands the
 """
 
 import struct
-from collections.abc import Callable, Iterator
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from struct import Struct as Layout
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
+from .ownership import own_copy
 
 Change = tuple[bytes, bytes | None, bytes | None]
 """A key of a task's state, as the prefix of its kind and the rest, and its new value; None deletes it. Without a key
@@ -27,6 +27,23 @@ PREFIX_SIZE = _TIME.size + 1
 """Bytes that a time adds to a prefix."""
 
 _BIAS = 2**63
+
+LIGHT = 128
+"""Bytes that a value in memory is taken to need at least, with its key; up to this size it is not weighed."""
+
+
+class Size(NamedTuple):
+    """How much there is in memory: entries, and the bytes of their keys and encoded values, LIGHT each at least."""
+
+    entries: int
+    bytes: int
+
+
+class Share(NamedTuple):
+    """Parts of a size that are kept, from 0 to 1."""
+
+    entries: float
+    bytes: float
 
 
 class Bytes(Protocol):
@@ -79,10 +96,11 @@ class Layer:
     """Values under one prefix: `fresh` ones, `clean` ones that the bytes below hold too, and the rest below.
 
     `fresh[key]` gives a value, or what `absent()` makes where there is none; `fresh[key] = value` changes it.
+    `clean` values are in the order of their last use, so that the oldest are evicted first.
     `complete` says that every value is in memory, so that a miss needs no read.
     """
 
-    __slots__ = ("_below", "_codec", "_gone", "absent", "clean", "complete", "fresh", "prefix")
+    __slots__ = ("_below", "_codec", "_gone", "_heavy", "_weight", "absent", "clean", "complete", "fresh", "prefix")
 
     def __init__(self, prefix: bytes, below: Bytes, codec: Coding, absent: Callable[[], Any], complete: bool) -> None:
         self.prefix = prefix
@@ -93,16 +111,32 @@ class Layer:
         self._codec = codec
         self.absent = absent
         self._gone: set[bytes] = set()
+        self._heavy: dict[bytes, int] = {}  # the sizes of encoded values above LIGHT
+        self._weight = 0  # their sum
 
     def fetch(self, key: bytes) -> Any:
         """A value that is not among the fresh ones."""
-        found = self.clean.get(key, _MISSING)
-        if found is not _MISSING:
-            return found
+        clean = self.clean
+        value = clean.pop(key, _MISSING)
+        if value is not _MISSING:
+            clean[key] = value  # used last
+            return value
         if self.complete or key in self._gone:
             return self.absent()
         data = self._below.get(self.prefix, key)
-        return self.absent() if data is None else self._decoded(data)
+        if data is None:
+            return self.absent()
+        value = clean[key] = self._decoded(data)
+        self._weigh(key, len(key) + len(data))
+        return value
+
+    def _weigh(self, key: bytes, size: int) -> None:
+        """Take down the size of a key and its encoded value."""
+        if size > LIGHT:
+            self._weight += size - self._heavy.get(key, 0)
+            self._heavy[key] = size
+        elif self._heavy:
+            self._weight -= self._heavy.pop(key, 0)
 
     def _decoded(self, data: bytes) -> Any:
         try:
@@ -113,18 +147,20 @@ class Layer:
     def delete(self, key: bytes) -> None:
         self.fresh.pop(key, None)
         written = self.clean.pop(key, _MISSING) is not _MISSING
+        self._weigh(key, 0)
         if written or not self.complete:
             self._gone.add(key)
 
-    def undo(self, key: bytes, copied: Callable[[Any], Any] = deepcopy) -> Callable[[], None]:
+    def undo(self, key: bytes, copied: Callable[[Any], Any] = own_copy) -> Callable[[], None]:
         """What takes back all changes to a value from now on, changes of the value itself included, as far as it is
         `copied`."""
-        fresh, gone = self.fresh, self._gone
-        kept = [(place, copied(place[key])) for place in (fresh, self.clean) if key in place]
+        fresh, clean, gone = self.fresh, self.clean, self._gone
+        kept = [(place, copied(place[key])) for place in (fresh, clean) if key in place]
         was_gone = key in gone
 
         def take_back() -> None:
             fresh.pop(key, None)
+            clean.pop(key, None)  # where it was read from below, it may have been changed in place
             if not was_gone:
                 gone.discard(key)
             for place, value in kept:
@@ -167,20 +203,85 @@ class Layer:
         for key in self._gone:
             if key not in self.fresh:
                 yield self.prefix, key, None
-        encode = self._codec.encode
+        encode, prefix, heavy, weigh = self._codec.encode, self.prefix, self._heavy, self._weigh
         for key, value in self.fresh.items():
-            yield self.prefix, key, encode(value)
+            data = encode(value)
+            size = len(key) + len(data)
+            if size > LIGHT or heavy:
+                weigh(key, size)
+            yield prefix, key, data
 
-    def settle(self, room: int) -> int:
-        """Take what was changed as written; keep at most `room` values in memory. Returns how many it keeps."""
-        if len(self.fresh) + len(self.clean) > room:
-            self.clean = {}
-            self.complete = False
-        else:
-            self.clean.update(self.fresh)
+    def settle(self) -> None:
+        """Take what was changed as written."""
+        self.clean.update(self.fresh)
         self.fresh.clear()
         self._gone.clear()
-        return len(self.clean)
+
+    @property
+    def held(self) -> Size:
+        """What the clean values take."""
+        return Size(len(self.clean), len(self.clean) * LIGHT + self._weight)
+
+    def evict(self, share: Share) -> None:
+        """Keep this share of the clean values in memory: those that were used last."""
+        clean, size = self.clean, self.held.bytes
+        most, largest = int(len(clean) * share.entries), int(size * share.bytes)
+        left, heavy = len(clean), self._heavy
+        gone: list[bytes] = []
+        for key in clean:
+            if left <= most and size <= largest:
+                break
+            gone.append(key)
+            left -= 1
+            size -= LIGHT + heavy.get(key, 0)
+        for key in gone:
+            del clean[key]
+            if heavy:
+                self._weigh(key, 0)
+        self.complete = self.complete and not gone
+
+
+def evict(layers: Iterable[Layer], most: Size) -> None:
+    """Keep no more than `most` clean values in memory. All layers give up the same share of theirs, the oldest."""
+    layers = list(layers)
+    held = [layer.held for layer in layers]
+    entries, size = sum(one.entries for one in held), sum(one.bytes for one in held)
+    share = Share(min(1.0, most.entries / max(1, entries)), min(1.0, most.bytes / max(1, size)))
+    if share < (1.0, 1.0):
+        for layer in layers:
+            layer.evict(share)
+
+
+class CountedReads:
+    """The bytes below, and how much was read of them since it was last told to `begin`."""
+
+    __slots__ = ("_below", "_bytes", "_entries")
+
+    def __init__(self, below: Bytes) -> None:
+        self._below = below
+        self._entries = self._bytes = 0
+
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        data = self._below.get(prefix, key)
+        if data is not None:
+            self._entries += 1
+            self._bytes += len(data)
+        return data
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self._below.scan(prefix)
+
+    def prefixes(self, start: bytes) -> Iterator[bytes]:
+        return self._below.prefixes(start)
+
+    @property
+    def size(self) -> Size:
+        """What was read, but for keys."""
+        return Size(self._entries, self._bytes + self._entries * LIGHT)
+
+    def begin(self) -> None:
+        """Count from here on."""
+        self._entries = self._bytes = 0
 
 
 def unreadable(operator: str, error: Exception) -> SystemProblem:
@@ -213,8 +314,11 @@ class KeyedState:
     def changes(self) -> Iterator[Change]:
         return self.layer.changes()
 
-    def settle(self, room: int) -> int:
-        return self.layer.settle(room)
+    def settle(self) -> None:
+        self.layer.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return (self.layer,)
 
 
 class TimedState:
@@ -299,9 +403,10 @@ class TimedState:
         for layer in self.at.values():
             yield from layer.changes()
 
-    def settle(self, room: int) -> int:
+    def settle(self) -> None:
         self._dropped.clear()
-        kept = 0
         for layer in self.at.values():
-            kept += layer.settle(room - kept)
-        return kept
+            layer.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return self.at.values()

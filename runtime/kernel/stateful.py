@@ -1,9 +1,9 @@
 """What a task's stateful operators have in common: windows and joins."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from .state import Change
+from .state import Change, Layer
 
 
 class StatefulOperator(Protocol):
@@ -34,7 +34,13 @@ class StatefulOperator(Protocol):
 
     def changes(self) -> Iterator[Change]: ...
 
-    def settle(self, room: int) -> int: ...
+    def settle(self) -> None:
+        """The changes are written."""
+        ...
+
+    def layers(self) -> Iterable[Layer]:
+        """What it holds in memory."""
+        ...
 
 
 def keyless() -> TypeError:

@@ -1,12 +1,12 @@
 """Tables: the latest row of each key, kept as bytes and decoded for whoever looks it up."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ...dsl.message import Headers
 from ...dsl.operators import How
-from .state import Bytes, Change, Codec, KeyedState
+from .state import Bytes, Change, Codec, KeyedState, Layer
 from .times import END
 
 FindRow = Callable[[bytes | None], Any]
@@ -96,8 +96,11 @@ class TableOperator:
     def changes(self) -> Iterator[Change]:
         return self._rows.changes()
 
-    def settle(self, room: int) -> int:
-        return self._rows.settle(room)
+    def settle(self) -> None:
+        self._rows.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return self._rows.layers()
 
 
 def prefix_of(table: str) -> bytes:

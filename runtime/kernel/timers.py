@@ -1,9 +1,9 @@
 """Timers by key: kept with the state in slots of time, and in memory in their order once their slot has come."""
 
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from .state import Bytes, Change, TimedState
+from .state import Bytes, Change, Layer, TimedState
 from .times import END
 
 
@@ -118,8 +118,11 @@ class Timers:
     def changes(self) -> Iterator[Change]:
         return self._state.changes()
 
-    def settle(self, room: int) -> int:
-        return self._state.settle(room)
+    def settle(self) -> None:
+        self._state.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return self._state.layers()
 
 
 def _never() -> int:

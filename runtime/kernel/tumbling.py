@@ -1,11 +1,11 @@
 """Tumbling windows: an accumulator per window end and key; the ends are the timers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
 from ...dsl.message import Headers, PaneKind, Window
-from .state import Change, TimedState
+from .state import Change, Layer, TimedState
 from .stateful import keyless
 from .times import END
 from .windows import Context
@@ -98,5 +98,8 @@ class TumblingOperator:
     def changes(self) -> Iterator[Change]:
         return self._state.changes()
 
-    def settle(self, room: int) -> int:
-        return self._state.settle(room)
+    def settle(self) -> None:
+        self._state.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return self._state.layers()

@@ -1,6 +1,6 @@
 """Windows aligned to the epoch that may overlap or never end, and fire when triggers say so too."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from heapq import heappop, heappush
 from itertools import chain
@@ -13,7 +13,7 @@ from ...dsl.message import Headers, PaneKind
 from ...dsl.triggers import Trigger
 from ...dsl.windows import Unbounded
 from .aligned import Aligned, ends_of, window_of
-from .state import Change, TimedState
+from .state import Change, Layer, TimedState
 from .stateful import keyless
 from .timers import Timers
 from .times import END, START
@@ -213,6 +213,9 @@ class WatchedOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._state.changes(), self._timers.changes())
 
-    def settle(self, room: int) -> int:
-        kept = self._state.settle(room)
-        return kept + self._timers.settle(room - kept)
+    def settle(self) -> None:
+        self._state.settle()
+        self._timers.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain(self._state.layers(), self._timers.layers())

@@ -15,7 +15,7 @@ from ..kernel.pool import Gate, Sleep
 from ..kernel.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.stamps import Control, control_record
-from ..kernel.state import Change
+from ..kernel.state import Change, Size
 from ..kernel.times import END, START
 from ..systems.contract import Batch, StreamPartition
 from .checkpoint import Checkpoint
@@ -86,6 +86,7 @@ class LocalTask:
             gate=run.gate,
         )
         self.new = found.blank
+        self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
         self._router = Router(run.plan, stage.id, number)
         self.outbox: Outbox = run.commits.outbox()
         self._last = found
@@ -176,6 +177,7 @@ class LocalTask:
         for stream, queue in self._queues.items():
             if queue.batches:
                 moved |= self._process(stream, queue)
+        self.work.evict(self._cache)
         self.pass_on()
         return moved
 
@@ -296,7 +298,7 @@ class LocalTask:
     def keep(self, changes: Iterable[Change], more: Iterable[Change]) -> None:
         """Write the changes of state since the last commit, which `changes` are, and `more` with them at one stroke."""
         self.store.write([*changes, *more])
-        self.work.settle(self._run.settings.cached_entries)
+        self.work.settle(*self._cache)
 
     def committed(self, checkpoint: Checkpoint, outbox: Outbox) -> None:
         """What was ready has been committed; from now on outputs go to this outbox."""

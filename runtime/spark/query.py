@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
+from ..kernel.state import Size
 from ..streams import table_streams
 from ..systems.contract import System
 from .connection import Connection, Offsets
@@ -30,7 +31,8 @@ def prepare(plan: Plan, stages: list[PlannedStage], connection: Connection, sett
     fingerprint = plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
     kept = find_query(plan, wanted_record(plan, stages, found, settings), fingerprint, root)
     folder, record = kept.folder, kept.record
-    packed = pack(Cargo(plan, found, settings.spark_buckets, {} if record is None else record.resets))
+    cache = Size(settings.cached_entries, settings.cached_bytes)
+    packed = pack(Cargo(plan, found, settings.spark_buckets, cache, {} if record is None else record.resets))
     shipment = laid_down(packed, folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")

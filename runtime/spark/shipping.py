@@ -18,6 +18,7 @@ from ...dsl.pipeline import Pipeline
 from ...planner.plan import Plan
 from ..kernel.program import Program, Remotes, compile_stage
 from ..kernel.shape import Clock
+from ..kernel.state import Size
 from ..modules import installed_folders, is_hidden, own_paths
 from . import structs
 from .files import write
@@ -37,12 +38,13 @@ class Shipment:
 
 @dataclass(frozen=True, slots=True)
 class Cargo:
-    """What is in a shipment. `resets` says how often the state of an operator was removed: buckets whose count is
-    less remove theirs."""
+    """What is in a shipment. `cache` is what a bucket may hold decoded besides what has changed. `resets` says how
+    often the state of an operator was removed: buckets whose count is less remove theirs."""
 
     plan: Plan
     levels: Levels
     buckets: int
+    cache: Size
     resets: Mapping[str, int] = field(default_factory=dict)
 
     def program(self, stage: str, remotes: Remotes | None = None) -> Program:

@@ -150,7 +150,7 @@ class _StageAtWork:
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
-        self._levels = cargo.levels
+        self._levels, self._cache = cargo.levels, cargo.cache
         self._clock = max(clock, now) if cargo.levels.clocked else START
         self._first = bootstrap_streams(cargo.plan)
 
@@ -165,6 +165,7 @@ class _StageAtWork:
                     if stream not in self._levels.forwarded:
                         read[stream] = read.get(stream, 0) + len(found.positions)
                     self._emitter.take(self.task, made)
+                    self.task.evict(self._cache)
         feeder.run(self.task, lambda: self._tell(inbox))
         if inbox.ended:
             feeder.run(self.task, self._end)

@@ -275,8 +275,8 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(
             TableOperator,
             "settle",
-            "self._rows.settle(room)",
-            "self._rows.settle(room) and len(self._rows.layer.clean.clear() or '')",
+            "self._rows.settle()",
+            "(self._rows.settle(), self._rows.layer.clean.clear())",
         ),
     ],
     ("processors", STRAIGHT): [
@@ -304,7 +304,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(StageTask, "changes", "self.stateful.items()", "[*self.stateful.items()][1:]"),
         Mutant(SessionOperator, "changes", "self._timers.changes()", "()"),
         Mutant(TimedState, "changes", "yield from layer.changes()", "yield from [*layer.changes()][1:]"),
-        Mutant(Layer, "settle", "self.complete = False", "pass"),
+        Mutant(Layer, "evict", "self.complete = self.complete and not gone", "pass"),
     ],
     ("late", RESTARTING): [Mutant(Inputs, "_known", " - entry.source.out_of_order", "")],
     ("two streams", RESTARTING): [

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from eviction import settle
 from fluvial.dsl import ListState, MapState, ValueState
 from fluvial.runtime.kernel import kept
 from fluvial.runtime.kernel.entries import Shelf, Turn
@@ -120,7 +121,7 @@ class StateMachine(RuleBasedStateMachine):
         found = [entries for state in self.states for entries in state.entries]
         self.store.write([change for entries in found for change in entries.changes()])
         for entries in found:
-            entries.settle(room)
+            settle(entries, room)
         self.committed = copy.deepcopy(self.models)
 
     @rule()

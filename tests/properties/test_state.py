@@ -8,13 +8,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fluvial.dsl.message import Record
-from fluvial.runtime.kernel.state import KeyedState, TimedState
+from fluvial.runtime.kernel.state import KeyedState, Size, TimedState, evict
 from fluvial.runtime.local.changelog import logged
+from fluvial.runtime.spark import pages
 from fluvial.runtime.state import MemoryStore
 from how_many import examples
+from spark_in_process import Blobs
 
 KEYS = st.sampled_from([b"", b"a", b"b", b"\xff"])
+SIZES = st.sampled_from([0, 128, 200, 500, 1 << 30])
 TIMES = st.sampled_from([-(2**40), -1, 0, 7, 2**41])
+
+
+LONG = (1, 150)
+"""Numbers that are added together: values are small, and large."""
 
 
 class StateMachine(RuleBasedStateMachine):
@@ -22,12 +29,16 @@ class StateMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = MemoryStore()
+        self.store: Any = self.make_store()
         self.changelog: list[Record] = []
         self.keyed_model: dict[bytes, list[int]] = {}
         self.timed_model: dict[int, dict[bytes, list[int]]] = {}
         self.kept: Any = ({}, {})
         self.load(complete=True)
+
+    def make_store(self) -> Any:
+        """What is below."""
+        return MemoryStore()
 
     def load(self, complete: bool = False) -> None:
         self.keyed = KeyedState("op", self.store, list[int], list, complete)
@@ -37,9 +48,9 @@ class StateMachine(RuleBasedStateMachine):
     def add(self, key: bytes, number: int) -> None:
         fresh = self.keyed.layer.fresh
         value = fresh[key]
-        value.append(number)
+        value += [number] * LONG[number % 2]
         fresh[key] = value
-        self.keyed_model.setdefault(key, []).append(number)
+        self.keyed_model.setdefault(key, []).extend([number] * LONG[number % 2])
 
     @rule(key=KEYS)
     def delete(self, key: bytes) -> None:
@@ -72,15 +83,38 @@ class StateMachine(RuleBasedStateMachine):
             self.timed.drop(time)
             del self.timed_model[time]
 
-    @rule(room=st.integers(0, 6))
-    def commit(self, room: int) -> None:
+    @rule(key=KEYS)
+    def get(self, key: bytes) -> None:
+        assert self.keyed.layer.fresh[key] == self.keyed_model.get(key, [])
+
+    @rule(time=TIMES, key=KEYS)
+    def get_at(self, time: int, key: bytes) -> None:
+        if time in self.timed.at:
+            assert self.timed.at[time].fresh[key] == self.timed_model[time].get(key, [])
+
+    @rule(key=KEYS, number=st.integers(0, 9))
+    def put(self, key: bytes, number: int) -> None:
+        self.keyed.layer.fresh[key] = [number]
+        self.keyed_model[key] = [number]
+
+    @rule(entries=st.integers(0, 6), size=SIZES)
+    def evict(self, entries: int, size: int) -> None:
+        layers = [*self.keyed.layers(), *self.timed.layers()]
+        evict(layers, Size(entries, size))
+        assert sum(layer.held.entries for layer in layers) <= entries
+        assert sum(layer.held.bytes for layer in layers) <= size
+        assert sum(layer.held.bytes for layer in layers) >= 128 * sum(layer.held.entries for layer in layers)
+
+    @rule(entries=st.integers(0, 6), size=SIZES)
+    def commit(self, entries: int, size: int) -> None:
         changes = [*self.keyed.changes(), *self.timed.changes()]
         for operator, records in logged(changes, self.store, 0):
             assert operator == "op"
             self.changelog.extend(records)
         self.store.write(changes)
-        self.keyed.settle(room)
-        self.timed.settle(room)
+        self.keyed.settle()
+        self.timed.settle()
+        self.evict(entries, size)
         self.kept = copy.deepcopy((self.keyed_model, self.timed_model))
 
     @rule()
@@ -101,5 +135,31 @@ class StateMachine(RuleBasedStateMachine):
         assert list(replayed.scan(b"op\0")) == list(self.store.scan(b"op\0"))
 
 
+class PagesMachine(StateMachine):
+    """The same over pages, as on Spark, with few entries each."""
+
+    def __init__(self) -> None:
+        self._full, pages.FULL = pages.FULL, 2
+        self.blobs = Blobs()
+        super().__init__()
+
+    def teardown(self) -> None:
+        pages.FULL = self._full
+
+    def make_store(self) -> Any:
+        return pages.Pages(self.blobs)
+
+    def load(self, complete: bool = False) -> None:
+        self.store = self.make_store()
+        super().load(complete)
+
+    @invariant()
+    def the_changelog_gives_the_store(self) -> None:
+        """On Spark there is none."""
+
+
 TestState = StateMachine.TestCase
 TestState.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)
+
+TestStateInPages = PagesMachine.TestCase
+TestStateInPages.settings = TestState.settings

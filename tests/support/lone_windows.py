@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from eviction import settle
 from fluvial.dsl import aggregate
 from fluvial.dsl.message import Headers, Pane, PaneKind
 from fluvial.runtime.kernel.aligned import EVERYTHING
@@ -112,7 +113,7 @@ class LoneWindow:
     def restarted(self) -> "LoneWindow":
         """Commit, keeping nothing in memory, and begin again from what was written."""
         self.below.write([*self.operator.changes()])
-        self.operator.settle(0)
+        settle(self.operator, 0)
         again = LoneWindow(self._make, below=self.below, watermark=self.watermark, **self._options)
         again.panes, again.times, again.late = self.panes, self.times, self.late
         return again

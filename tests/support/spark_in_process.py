@@ -14,6 +14,7 @@ from building import build
 from cases import Case
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, plan
+from fluvial.runtime.kernel.state import Size
 from fluvial.runtime.spark.lowering import components, has_loop, levels
 from fluvial.runtime.spark.rows import (
     OUTPUT,
@@ -105,7 +106,7 @@ def queries(made: Plan) -> list[Query]:
     for stages in components(made):
         told = levels(made, stages, BUCKETS)
         names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
-        found.append(Query(made, _packed(Cargo(made, told, BUCKETS)), told.count, names))
+        found.append(Query(made, _packed(Cargo(made, told, BUCKETS, Size(2, 1 << 20))), told.count, names))
     return found
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eviction import settle
 from fluvial.dsl.message import Headers
 from fluvial.runtime.kernel.joins import LEFT, RIGHT, JoinContext, JoinOperator, LatestJoinOperator
 from fluvial.runtime.kernel.stateful import StatefulOperator
@@ -89,7 +90,7 @@ class LoneJoin:
     def restarted(self) -> "LoneJoin":
         """Commit, keeping nothing in memory, and begin again from what was written."""
         self.below.write([*self.operator.changes()])
-        self.operator.settle(0)
+        settle(self.operator, 0)
         again = LoneJoin(*self._made, below=self.below, watermark=self.watermark)
         again.joined, again.late = self.joined, self.late
         return again

@@ -5,12 +5,14 @@ What state holds over changes, commits and restarts, `tests/properties/test_stat
 
 import gc
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 from weakref import ref
 
 import pytest
 
-from fluvial.runtime.kernel.state import Codec, KeyedState, Layer, TimedState
+from eviction import settle
+from fluvial.runtime.kernel.state import Codec, KeyedState, Layer, Size, TimedState, evict
 from fluvial.runtime.state import MemoryStore
 
 
@@ -39,7 +41,8 @@ def commit(one: Layer, below: MemoryStore, room: int) -> list[bytes]:
     """Write the changes; the keys that changed."""
     changes = list(one.changes())
     below.write(changes)
-    one.settle(room)
+    one.settle()
+    evict([one], Size(room, 1 << 60))
     return sorted(key for _, key, _ in changes if key is not None)
 
 
@@ -64,16 +67,106 @@ def test_a_layer_that_is_complete_reads_nothing_below() -> None:
     assert below.asked == []
 
 
-@pytest.mark.parametrize(("room", "kept"), [(3, 3), (2, 0)])
-def test_more_than_there_is_room_for_is_kept_below_alone(room: int, kept: int) -> None:
+@pytest.mark.parametrize("room", [3, 2, 0])
+def test_more_than_there_is_room_for_is_kept_below_alone(room: int) -> None:
     below = Counted()
     state = layer(below, complete=True)
     for key in (b"a", b"b", b"c"):
         state.fresh[key] = [1]
-    below.write(state.changes())
-    assert state.settle(room) == len(state.clean) == kept
+    commit(state, below, room)
+    assert len(state.clean) == room
     assert dict(state.items()) == {b"a": [1], b"b": [1], b"c": [1]}
-    assert below.asked == ([] if kept else ["scan"])
+    assert below.asked == ([] if room == 3 else ["scan"])
+
+
+def test_a_key_that_changes_again_counts_once() -> None:
+    below = Counted()
+    state = layer(below, complete=True)
+    for _ in range(3):
+        for number in range(10):
+            state.fresh[b"%d" % number] = [number]
+        commit(state, below, room=10)
+    assert len(state.clean) == 10
+    assert state.complete
+
+
+def test_what_was_used_last_stays_in_memory() -> None:
+    below = Counted()
+    state = layer(below, complete=True)
+    for number in range(10):
+        state.fresh[b"%d" % number] = [number]
+    commit(state, below, room=10)
+    assert state.fresh[b"0"] == [0]
+    state.fresh[b"1"] = [*state.fresh[b"1"], 1]
+    state.fresh[b"new"] = [1]
+    commit(state, below, room=3)
+    assert {*state.clean} == {b"0", b"1", b"new"}
+
+
+def test_what_is_looked_up_stays_in_memory() -> None:
+    below = Counted(a=b"\x91\x01")
+    state = layer(below)
+    for _ in range(3):
+        assert state.fresh[b"a"] == [1]
+    assert below.asked == [b"a"]
+    assert list(state.changes()) == []
+
+
+def test_little_more_than_there_is_room_for_costs_little_reading() -> None:
+    below = Counted()
+    state = layer(below, complete=True)
+    keys = [b"%d" % number for number in range(110)]
+    for key in keys:
+        state.fresh[key] = [1]
+    commit(state, below, room=100)
+    chosen = Random(1)
+    for _ in range(20):
+        for key in chosen.choices(keys, k=50):
+            state.fresh[key] = [*state.fresh[key], 1][:5]
+        commit(state, below, room=100)
+    assert len(below.asked) < 150  # of 1,000: one key in eleven is not in memory
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_large_values_are_kept_in_memory_up_to_a_number_of_bytes(read: bool) -> None:
+    below = Counted()
+    state = layer(below, complete=not read)
+    for number in range(10):
+        value = [300] * 1000  # three bytes each
+        below.write([(b"p", b"%d" % number, Codec(list[int]).encode(value))])
+        if read:
+            assert state.fresh[b"%d" % number] == value
+        else:
+            state.fresh[b"%d" % number] = value
+    below.write(state.changes())
+    state.settle()
+    assert 30_000 < state.held.bytes < 33_000
+    evict([state], Size(1000, 16_000))
+    assert [*state.clean] == [b"6", b"7", b"8", b"9"] or len(state.clean) == 5
+    assert state.held.bytes <= 16_000
+    for number in range(10):
+        state.delete(b"%d" % number)
+    assert state.held == Size(0, 0)
+
+
+def test_all_layers_share_the_room() -> None:
+    below = MemoryStore()
+    layers = [Layer(b"%d" % number, below, Codec(int), int, complete=True) for number in range(3)]
+    for one, size in zip(layers, (100, 10, 50), strict=True):
+        for number in range(size):
+            one.fresh[b"%d" % number] = number
+        below.write(one.changes())
+        one.settle()
+    evict(layers, Size(80, 1 << 60))
+    assert [len(one.clean) for one in layers] == [50, 5, 25]
+
+
+def test_a_change_of_what_is_read_from_below_is_taken_back() -> None:
+    state = layer(Counted(a=b"\x91\x01"))
+    take_back = state.undo(b"a")
+    state.fresh[b"a"].append(2)  # and then it fails
+    take_back()
+    assert state.fresh[b"a"] == [1]
 
 
 def test_what_was_deleted_is_not_found_below_before_the_commit_or_after() -> None:
@@ -134,7 +227,7 @@ def test_a_time_used_again_after_it_was_dropped_holds_nothing() -> None:
     state = timed(below, heard)
     state.fresh(5)[b"k"] = [1]
     below.write(state.changes())
-    state.settle(0)
+    settle(state, 0)
     state.drop(5)
     assert state.fresh(5)[b"k"] == []
     state.fresh(5)[b"other"] = [2]
@@ -173,7 +266,7 @@ def test_what_a_time_held_is_gone_with_it(commits: int) -> None:
     seen = ref(value)
     del value
     for _ in range(commits):
-        state.settle(10)
+        settle(state, 10)
     gc.disable()
     try:
         state.drop(5)

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="plans are pickled by what Spark brings")
 
 from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import plan
+from fluvial.runtime.kernel.state import Size
 from fluvial.runtime.spark.lowering import levels
 from fluvial.runtime.spark.shipping import Cargo, Shipment, laid_down, pack, unpack
 from fluvial.runtime.target import load_pipeline
@@ -22,7 +23,7 @@ def shipment(folder: Path) -> Shipment:
     pipeline = Pipeline("copy")
     pipeline.stream("in", value=str).send_to(folder.name)
     made = plan(pipeline)
-    return laid_down(pack(Cargo(made, levels(made, list(made.stages), 1), 1)), folder)
+    return laid_down(pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))), folder)
 
 
 def test_a_plan_is_read_from_where_it_was_laid_down(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_what_protoc_has_generated_goes_along(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "sent.py").write_text(SENT)
     made = plan(load_pipeline(str(tmp_path / "sent.py")))
     assert import_module("sent_pb2").Sent.DESCRIPTOR.full_name == "shop.Sent"
-    data = pack(Cargo(made, levels(made, list(made.stages), 1), 1)).data
+    data = pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))).data
     path = os.pathsep.join(entry for entry in sys.path if entry != str(tmp_path))
     command = [sys.executable, "-c", RECEIVED]
     done = subprocess.run(
@@ -112,13 +113,14 @@ def test_modules_of_the_user_s_may_be_named_like_python_s(tmp_path: Path) -> Non
     send = """
 import os, pickle, subprocess, sys
 from fluvial.planner import plan
+from fluvial.runtime.kernel.state import Size
 from fluvial.runtime.spark import session
 from fluvial.runtime.spark.lowering import levels
 from fluvial.runtime.spark.shipping import Cargo, pack
 from fluvial.runtime.target import load_pipeline
 
 made = plan(load_pipeline("queue.py"))
-data = pickle.dumps(pack(Cargo(made, levels(made, list(made.stages), 1), 1)))
+data = pickle.dumps(pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))))
 session.look_where_this_process_does()
 worker = subprocess.run([sys.executable, "-m", "worker_of_spark"], input=data, capture_output=True)
 print(worker.stdout.decode(), worker.stderr.decode())

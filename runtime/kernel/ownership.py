@@ -1,0 +1,98 @@
+"""Copies of values, so that what a user's function is given and what state keeps are not the same object."""
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import fields
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+UNCHANGING: frozenset[type] = frozenset((int, float, str, bytes, bool, type(None)))
+"""Types whose values nobody can change."""
+
+_MORE_UNCHANGING: tuple[type, ...] = (*UNCHANGING, complex, date, datetime, time, timedelta, timezone, Decimal, UUID)
+
+
+def own_copy(value: Any) -> Any:
+    """A copy that shares nothing that can be changed with `value`; the value itself if nothing of it can be changed.
+
+    >>> own_copy([1, [2]]), own_copy("tea")
+    ([1, [2]], 'tea')
+    """
+    kind = type(value)
+    copy = _COPIES.get(kind)
+    if copy is None:
+        if len(_COPIES) >= _MOST_KINDS:
+            return deepcopy(value)
+        copy = _COPIES[kind] = _copy_function(kind)
+    return copy(value)
+
+
+def _copy_function(kind: type) -> Callable[[Any], Any]:
+    """What copies values of a class that is not one of the builtin collections."""
+    if issubclass(kind, Enum):
+        return _same
+    names = _frozen_fields(kind)
+    if names is None:
+        return deepcopy
+    if not names:
+        return _same
+    held = attrgetter(names[0], *names)  # of several it makes a tuple
+
+    def copy(value: Any) -> Any:
+        parts = held(value)
+        return value if _unchanging(parts) or all(own_copy(part) is part for part in parts) else deepcopy(value)
+
+    return copy
+
+
+def _frozen_fields(kind: type) -> list[str] | None:
+    """The fields of a class whose values cannot be given others; None for any other class."""
+    if "__dataclass_params__" in vars(kind) and vars(kind)["__dataclass_params__"].frozen:
+        return [field.name for field in fields(kind)]
+    config = getattr(kind, "__struct_config__", None)
+    return [field.name for field in structs.fields(kind)] if config is not None and config.frozen else None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unchanging(values: Iterable[Any]) -> bool:
+    return UNCHANGING.issuperset(map(type, values))
+
+
+def _list(value: list[Any]) -> list[Any]:
+    return value.copy() if _unchanging(value) else [own_copy(item) for item in value]
+
+
+def _tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    if _unchanging(value):
+        return value
+    copied = tuple([own_copy(item) for item in value])
+    same = all(one is other for one, other in zip(copied, value, strict=True))
+    return value if same else copied
+
+
+def _dict(value: dict[Any, Any]) -> dict[Any, Any]:
+    if _unchanging(value.values()):
+        return value.copy()
+    return {key: own_copy(item) for key, item in value.items()}
+
+
+_COPIES: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys(_MORE_UNCHANGING, _same),
+    list: _list,
+    tuple: _tuple,
+    dict: _dict,
+    set: set.copy,
+    frozenset: _same,
+    bytearray: bytearray.copy,
+}
+_MOST_KINDS = 1000
+"""Classes that are remembered: more than pipelines have, but a bound."""
