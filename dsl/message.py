@@ -50,6 +50,8 @@ class Pane(Struct, Generic[K_co, A_co], frozen=True):
 
     `kind` is "on_time" for the firing by the watermark (or by the end of input), "early" and "late" for what is shown
     before and after that. `replaces` lists the windows of earlier panes that this pane's session takes the place of.
+    A pane owns its value: a function that changes it in place changes no state. Several operators that read the panes
+    of one window are given the same pane, as with every stream: see `MessageStream`.
 
     >>> pane = Pane("ann", Window(0, 60_000), 3)
     >>> f"{pane.key}: {pane.value} in {pane.window.end - pane.window.start} ms, {pane.kind}"

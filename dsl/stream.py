@@ -35,6 +35,10 @@ class MessageStream(Generic[V]):
     Made by `Pipeline.stream`; `map`, `filter`, `flat_map` keep a message's key, timestamp and headers. A method that is
     given a wrong argument raises `PipelineError` at once.
 
+    Several operators may read one stream. All of them are given the same values, not copies, and a window that reads it
+    too keeps them: so functions return new values, and do not change those that they are given in place. Only where one
+    function alone reads a stream are its values that function's own.
+
     >>> words = Pipeline("p").stream("words", value=str)
     >>> words.filter(str.isalpha).map(len)
     MessageStream(map-3)

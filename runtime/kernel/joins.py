@@ -290,6 +290,7 @@ class LatestJoinOperator:
     def _leave(self, key: bytes, time: int) -> None:
         """Rows of a key are joined no more, if that is their time."""
         kept: list[Row | None] = self._keys.layer.fresh[key]
+        before = kept.copy()
         for side, row in sorted(enumerate(kept), key=_time_of_side):
             if row is None:
                 continue
@@ -302,7 +303,7 @@ class LatestJoinOperator:
                 self._timers.set(over, key)
         if kept == [None, None]:
             self._keys.delete(key)
-        else:
+        elif kept != before:
             self._keys.layer.fresh[key] = kept
 
     def wake(self) -> int:

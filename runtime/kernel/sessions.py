@@ -5,13 +5,13 @@ unless the session of one had been forgotten by then.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
 from ...dsl.message import Headers, PaneKind, Window
+from .ownership import own_copy
 from .state import Change, KeyedState, Layer, TimedState
 from .stateful import keyless
 from .timers import Timers
@@ -58,6 +58,7 @@ class SessionOperator:
         self._slot = max(1, gap // SLOTS)
         self._kept = context.lateness + gap  # after its end, once it has fired
         self._fired = context.watermark
+        self._ended = False  # whether the end of input is about to let all sessions fire and be forgotten
         self._pane = context.panes()
         kind: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
         id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
@@ -143,8 +144,9 @@ class SessionOperator:
         """One span of those that the message joins, and the message itself; nothing changes if a function raises."""
         aggregate = self._context.aggregate
         merge: Any = aggregate.merge
-        # What was emitted may still be on its way, and must not change.
-        held = [deepcopy(span.accumulator) if span.fired else span.accumulator for span in joined if span.held]
+        held = [span.accumulator for span in joined if span.held]
+        if len(held) > 1:  # `merge` may change what it is given, and `add` raise after it
+            held = [own_copy(accumulator) for accumulator in held]
         accumulator = held[0] if held else aggregate.init()
         for other in held[1:]:
             accumulator = merge(accumulator, other)
@@ -171,17 +173,20 @@ class SessionOperator:
         end = span.last + self._gap + 1
         standing, span.standing = span.standing, [(span.first, end)]
         replaces = tuple(sorted(Window(*past) for past in standing if past != (span.first, end))) if standing else ()
-        self._pane(key, Window(span.first, end), span.accumulator, kind, replaces)
+        kept = self._context.accumulate and not self._ended
+        self._pane(key, Window(span.first, end), span.accumulator, kind, replaces, kept=kept)
         if not self._context.accumulate:
             span.accumulator, span.held = None, False
 
     def advance(self, watermark: int) -> None:
+        self._ended = watermark == END
         for time, key in self._timers.ring(watermark):
             self._ring(key, time)
         if watermark < END:
             self._fired = max(self._fired, watermark)
         while (slot := self._forgotten.first()) is not None and slot <= watermark:
             self._forget(slot, watermark)
+        self._ended = False
 
     def _move_to(self, time: int) -> None:
         """What is due at a time is about to fire."""

@@ -165,6 +165,8 @@ class Layer:
                 gone.discard(key)
             for place, value in kept:
                 place[key] = value
+            if key not in clean:
+                self._weigh(key, 0)
 
         return take_back
 

@@ -1,17 +1,13 @@
 """Tumbling windows: an accumulator per window end and key; the ends are the timers."""
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
 from typing import Any
 
-from ...dsl.message import Headers, PaneKind, Window
+from ...dsl.message import Headers, Window
 from .state import Change, Layer, TimedState
 from .stateful import keyless
 from .times import END
 from .windows import Context
-
-UNCHANGING = frozenset((int, float, str, bytes, bool, type(None)))
-"""Types whose values nobody can change."""
 
 
 class TumblingOperator:
@@ -45,33 +41,29 @@ class TumblingOperator:
                 late(key, value, timestamp, headers)
                 return
             fresh = layer.fresh if layer is not None else state.fresh(end)
-            if end > watermark:
-                fresh[key] = fold(fresh[key], value)
-            else:
-                # What was emitted may still be on its way, and must not change.
-                kept = fresh[key]
-                fresh[key] = fold(kept if type(kept) in UNCHANGING else deepcopy(kept), value)
-                # A window whose own firing is still to come, since a message before this one is under way, takes it
-                # along.
-                if end <= self._fired:
-                    fire(end, key, fresh[key], "late")
+            fresh[key] = fold(fresh[key], value)
+            # A window whose own firing is still to come, since a message before this one is under way, takes it along.
+            if end <= watermark and end <= self._fired:
+                fire(end, key, fresh[key])
 
         return add
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
         return self._state.undo(timestamp - timestamp % self._size + self._size, key or b"")
 
-    def _fire(self, end: int, key: bytes, accumulator: Any, kind: PaneKind) -> None:
-        self._pane(key, Window(end - self._size, end), accumulator, kind)
-        if not self._context.accumulate:
+    def _fire(self, end: int, key: bytes, accumulator: Any) -> None:
+        """Show a late pane."""
+        kept = self._context.accumulate
+        self._pane(key, Window(end - self._size, end), accumulator, "late", kept=kept)
+        if not kept:
             self._state.at[end].delete(key)
 
-    def _fire_all(self, end: int) -> None:
-        """Show the panes on time of all keys."""
-        window = Window(end - self._size, end)
+    def _fire_all(self, end: int, kept: bool) -> None:
+        """Show the panes on time of all keys, which are forgotten unless they are `kept`."""
+        window, pane = Window(end - self._size, end), self._pane
         for key, accumulator in self._context.in_pieces(self._state.at[end].items()):
-            self._pane(key, window, accumulator, "on_time")
-        if not self._context.accumulate:
+            pane(key, window, accumulator, "on_time", kept=kept)
+        if not kept:
             self._state.drop(end)
 
     def advance(self, watermark: int) -> None:
@@ -82,7 +74,7 @@ class TumblingOperator:
             if self._fired < end <= watermark:
                 self._context.firing(end)
                 self._fired = end
-                self._fire_all(end)
+                self._fire_all(end, self._context.accumulate and end + self._lateness > watermark)
             if end + self._lateness <= watermark and end in self._state.at:
                 self._state.drop(end)
         if watermark < END:

@@ -1,7 +1,6 @@
 """Windows aligned to the epoch that may overlap or never end, and fire when triggers say so too."""
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
 from heapq import heappop, heappush
 from itertools import chain
 from struct import Struct as Layout
@@ -13,12 +12,12 @@ from ...dsl.message import Headers, PaneKind
 from ...dsl.triggers import Trigger
 from ...dsl.windows import Unbounded
 from .aligned import Aligned, ends_of, window_of
+from .ownership import UNCHANGING, own_copy
 from .state import Change, Layer, TimedState
 from .stateful import keyless
 from .timers import Timers
 from .times import END, START
 from .triggers import begin, due, has_fired, see, slot_of
-from .tumbling import UNCHANGING
 from .windows import Context
 
 A = TypeVar("A")
@@ -31,7 +30,9 @@ class Held(Struct, Generic[A], array_like=True, gc=False):
     """What a window of a key holds: the accumulator, if `held` says that there are messages in it.
 
     `shown` says that nothing has come since its last pane, `open` that something has since its last pane on time.
-    `latest` is the time of its latest message. The rest is what the trigger has seen.
+    `latest` is the time of its latest message. `over` says that it was written after its window had fired at its end;
+    if it was not, that firing has left it shown and closed, which nobody has written down. Older versions did, and left
+    `over` None. The rest is what the trigger has seen.
     """
 
     accumulator: A | None = None
@@ -42,6 +43,7 @@ class Held(Struct, Generic[A], array_like=True, gc=False):
     seen: int = 0
     due_first: int = END
     due_last: int = END
+    over: bool | None = None
 
 
 class WatchedOperator:
@@ -79,23 +81,25 @@ class WatchedOperator:
             return
         # All of them first: what raises must leave none of them changed. Accumulators may take the value in as it is.
         shared = type(value) in UNCHANGING
-        values = [value, *(value if shared else deepcopy(value) for _ in ends[1:])]
+        values = [value, *(value if shared else own_copy(value) for _ in ends[1:])]
         added = [(end, *self._added(end, key, own)) for end, own in zip(ends, values, strict=True)]
         for end, held, accumulator in added:
             held.accumulator, held.held, held.shown, held.open = accumulator, True, False, True
-            held.latest = max(held.latest, timestamp)
+            held.latest, held.over = max(held.latest, timestamp), end <= self._fired
             self._state.at[end].fresh[key] = held
             self._look(end, key, held, max(timestamp, watermark))
 
     def _added(self, end: int, key: bytes, value: Any) -> tuple[Held[Any], Any]:
-        held: Held[Any] = self._state.fresh(end)[key]
-        aggregate, kept = self._context.aggregate, held.accumulator
-        if not held.held:
-            kept = aggregate.init()
-        elif held.shown and type(kept) not in UNCHANGING:
-            # What was emitted may still be on its way, and must not change.
-            kept = deepcopy(kept)
-        return held, aggregate.add(kept, value)
+        held = self._now(end, self._state.fresh(end)[key])
+        aggregate = self._context.aggregate
+        return held, aggregate.add(held.accumulator if held.held else aggregate.init(), value)
+
+    def _now(self, end: int, held: Held[Any]) -> Held[Any]:
+        """What is held as the firing at the window's end has left it, if that has been."""
+        if held.over is False and end <= self._fired:
+            begin(held)
+            held.shown, held.open, held.over = True, False, True
+        return held
 
     def _look(self, end: int, key: bytes, held: Held[Any], time: int) -> None:
         """A message has come: let the trigger fire, or wait for its time."""
@@ -119,8 +123,8 @@ class WatchedOperator:
         return take_back
 
     def _show(self, end: int, key: bytes, held: Held[Any], kind: PaneKind) -> None:
-        self._emit(end, key, held, kind)
-        held.shown = True
+        self._emit(end, key, held, kind, kept=self._context.accumulate)
+        held.shown, held.over = True, end <= self._fired
         held.open = held.open and kind != "on_time"
         layer = self._state.at[end]
         if self._context.accumulate:
@@ -132,16 +136,16 @@ class WatchedOperator:
         else:
             layer.fresh[key] = held
 
-    def _emit(self, end: int, key: bytes, held: Held[Any], kind: PaneKind) -> None:
+    def _emit(self, end: int, key: bytes, held: Held[Any], kind: PaneKind, *, kept: bool) -> None:
         timestamp = held.latest if self._for_ever else end - 1
-        self._pane(key, self._window(end), held.accumulator, kind, (), timestamp)
+        self._pane(key, self._window(end), held.accumulator, kind, (), timestamp, kept)
 
     def advance(self, watermark: int) -> None:
         if watermark >= self.wake():
             while (time := self._next_turn()) <= watermark:
                 self._ring(time - 1, watermark)
                 if time > self._fired and time in self._state.at:
-                    self._fire(time)
+                    self._fire(time, watermark)
                 if time == END:
                     break
                 if time - self._context.lateness in self._state.at:
@@ -150,31 +154,41 @@ class WatchedOperator:
         if watermark < END:
             self._fired = max(self._fired, watermark)
 
-    def _fire(self, end: int) -> None:
+    def _fire(self, end: int, watermark: int) -> None:
         self._context.firing(end)
         if end < END:
             self._fired = end
-        layer = self._state.at[end]
-        items = self._context.in_pieces(layer.items())
-        if not self._for_ever and self._context.lateness == 0:
-            for key, held in items:  # nothing of it is needed any more, so nothing is written either
+        items = self._context.in_pieces(self._state.at[end].items())
+        if self._for_ever:
+            for key, held in items:
                 if held.held and held.open:
-                    self._emit(end, key, held, "on_time")
-            self._state.drop(end)
+                    self._show(end, key, held, "on_time")
             return
+        kept = self._context.accumulate and end + self._context.lateness > watermark
         for key, held in items:
-            if not self._for_ever:
-                begin(held)
-            if held.held and held.open:
-                self._show(end, key, held, "on_time")
-            elif not self._for_ever:
-                layer.delete(key)
+            shows = held.held and held.open
+            if shows:
+                self._emit(end, key, held, "on_time", kept=kept)
+            if kept:
+                self._keep(end, key, held, shows=shows)
+        if not kept:  # nothing of it is needed any more, so nothing is written either
+            self._state.drop(end)
+
+    def _keep(self, end: int, key: bytes, held: Held[Any], *, shows: bool) -> None:
+        """Keep what has fired at its window's end, which is not written down: see `_now`."""
+        layer = self._state.at[end]
+        if not shows:
+            layer.delete(key)
+        elif held.over is None:
+            held.over = False
+            layer.fresh[key] = held
 
     def _drop(self, end: int) -> None:
         """Forget a window; what the trigger for late panes has left is shown now."""
-        for key, held in self._context.in_pieces(self._state.at[end].items()):
+        for key, kept in self._context.in_pieces(self._state.at[end].items()):
+            held = self._now(end, kept)
             if held.held and not held.shown:
-                self._emit(end, key, held, "late")
+                self._emit(end, key, held, "late", kept=False)
         self._state.drop(end)
 
     def _ring(self, time: int, watermark: int) -> None:
@@ -184,7 +198,7 @@ class WatchedOperator:
             layer = self._state.at.get(end)
             if layer is None or watermark == END:
                 continue
-            held: Held[Any] = layer.fresh[key]
+            held = self._now(end, layer.fresh[key])
             over = end <= self._fired
             trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
             if now < due(held) < limit:

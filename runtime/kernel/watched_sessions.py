@@ -1,7 +1,6 @@
 """Session windows that fire when triggers say so too."""
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ...dsl.message import Headers
@@ -10,7 +9,6 @@ from .sessions import SessionOperator, Span
 from .stateful import keyless
 from .times import END, START
 from .triggers import begin, due, has_fired, see, unite
-from .tumbling import UNCHANGING
 from .windows import Context
 
 A = TypeVar("A")
@@ -79,9 +77,6 @@ class WatchedSessionOperator(SessionOperator):
         has_fired(self._early, span)
         if span.held:
             self._show(key, span, "early")
-            if type(span.accumulator) not in UNCHANGING:
-                # What was emitted may still be on its way, and must not change.
-                span.accumulator = deepcopy(span.accumulator)
 
     def advance(self, watermark: int) -> None:
         self._watermark = watermark
@@ -91,6 +86,7 @@ class WatchedSessionOperator(SessionOperator):
         self._move_to(time)
         fresh = self._keys.layer.fresh
         spans: list[Any] = fresh[key]
+        changed = False
         for span in spans:
             if span.fired:
                 continue
@@ -99,9 +95,12 @@ class WatchedSessionOperator(SessionOperator):
                 kind = "late" if span.pending else "on_time"
                 begin(span)
                 self._fire(key, span, kind)  # type: ignore[arg-type]
+                changed = True
             elif due(span) <= time and limit > self._watermark:
                 self._trigger(key, span)
+                changed = True
             if not span.fired:
                 limit = self._limit(span)
                 self._timers.set(min(due(span), limit) if due(span) > time else limit, key)
+        if changed:
             fresh[key] = spans

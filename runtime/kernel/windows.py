@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ...dsl.aggregates import Aggregate
 from ...dsl.message import Headers, Pane, PaneKind, Window
+from .ownership import UNCHANGING, own_copy
 from .state import Bytes
 from .times import START
 
@@ -18,8 +19,9 @@ PIECE = 1000
 """Panes of a window that are made before those who take them have their turn."""
 
 Panes = Callable[..., None]
-"""Makes a pane and hands it on: key bytes, window, accumulator, kind, windows that it takes the place of, and its
-timestamp, where it is not the last one in the window."""
+"""Makes a pane and hands it on: key bytes, window, accumulator, kind, windows that it takes the place of, its
+timestamp, where it is not the last one in the window, and whether state keeps the accumulator: a pane owns its value,
+so it is given a copy then."""
 
 
 @dataclass(slots=True)
@@ -68,11 +70,13 @@ class Context:
             kind: PaneKind,
             replaces: tuple[Window, ...] = (),
             timestamp: int | None = None,
+            kept: bool = False,
         ) -> None:
             name = decode_key(key)
             at = window.end - 1 if timestamp is None else timestamp
             try:
-                found = result(value)
+                # The copy is what `result` is given: it is a user's function, too.
+                found = result(own_copy(value) if kept and type(value) not in UNCHANGING else value)
             except Exception as error:
                 # It is the pane's failure, also where a message has let it fire: that one is in the window.
                 fail(key, Pane(name, window, None, kind, replaces), at, error)
