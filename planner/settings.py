@@ -32,6 +32,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     cached_entries           entries a task keeps decoded in memory; it commits early once it changed as many
     cached_bytes             bytes of these entries, as they are encoded, 128 each at least; decoded they need several
                              times as much
+    rocksdb_buffer_bytes     bytes of a write buffer of RocksDB, 64 KiB or more; each task with state has up to two
+    rocksdb_cache_bytes      bytes of blocks that RocksDB keeps in memory, for all tasks of a container together
     group_offsets            on Kafka, note the offsets of each commit as those of a consumer group that is named as the
                              pipeline, for tools that watch lag; nothing else depends on them
     stall_timeout            give up with exit code 6 after this long without progress while there is input
@@ -52,6 +54,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_staged_bytes: int = 32 << 20
     cached_entries: int = 200_000
     cached_bytes: int = 128 << 20
+    rocksdb_buffer_bytes: int = 32 << 20
+    rocksdb_cache_bytes: int = 128 << 20
     group_offsets: bool = True
     stall_timeout: timedelta = timedelta(minutes=5)
     spark_buckets: int = 8
@@ -85,9 +89,21 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("guarantee",), lambda value: value in get_args(Guarantee), "'at_least_once' or 'exactly_once'"),
     (("offset_default",), lambda value: value in get_args(Offset), "'earliest' or 'latest'"),
     (
-        ("max_staged_bytes", "cached_entries", "cached_bytes", "spark_buckets", "spark_batch_records"),
+        (
+            "max_staged_bytes",
+            "cached_entries",
+            "cached_bytes",
+            "rocksdb_cache_bytes",
+            "spark_buckets",
+            "spark_batch_records",
+        ),
         _counts,
         "a whole number, 1 or more",
+    ),
+    (
+        ("rocksdb_buffer_bytes",),
+        lambda value: _counts(value) and value >= 64 << 10,
+        "a whole number of bytes, 65536 or more",
     ),
     (
         ("intermediate_partitions", "output_partitions", "spark_shuffle_partitions"),

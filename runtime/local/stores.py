@@ -31,8 +31,13 @@ def store_for(
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
     if isinstance(system, SendingSystem):
-        return _spare_store(folder, _name(task))
-    return RocksStore(folder / _name(task))
+        return _spare_store(folder, _name(task), settings)
+    return _open(folder / _name(task), settings)
+
+
+def _open(folder: Path, settings: Settings, *, spare: bool = False) -> RocksStore:
+    buffer_bytes, cache_bytes = settings.rocksdb_buffer_bytes, settings.rocksdb_cache_bytes
+    return RocksStore(folder, spare=spare, buffer_bytes=buffer_bytes, cache_bytes=cache_bytes)
 
 
 OpenStore = Callable[[], TaskStore]
@@ -64,7 +69,7 @@ def _name(task: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", task)
 
 
-def _spare_store(home: Path, name: str) -> RocksStore:
+def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
     """The store of a task whose state has changelogs: the one that was written last and that no process has open.
 
     A process that stands still may have the first folder open after another has taken its place (ADR 0018): then the
@@ -76,13 +81,13 @@ def _spare_store(home: Path, name: str) -> RocksStore:
     unlocked: list[RocksStore] = []
     for folder in existing:
         with suppress(StoreLocked):
-            unlocked.append(RocksStore(folder, spare=True))
+            unlocked.append(_open(folder, settings, spare=True))
     for older in unlocked[1:]:
         older.remove()
     if unlocked:
         return unlocked[0]
     unused = [folder for folder in folders if folder not in existing]
-    return RocksStore((unused or folders)[0], spare=True)
+    return _open((unused or folders)[0], settings, spare=True)
 
 
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:

@@ -7,18 +7,22 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from rocksdict import BlockBasedOptions, Options, Rdict, WriteBatch
+from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
 from ..data_files import make_folder, write_file
 from ..exhausted import remedy_for
 from ..kernel.state import PREFIX_SIZE, Change
 
-_BUFFER_BYTES = 32 << 20
+BUFFER_BYTES = 32 << 20
+"""A write buffer: RocksDB writes it to a file when it is full, and fills another meanwhile."""
+CACHE_BYTES = 128 << 20
+"""Blocks of files that were read, of all stores of a process together."""
 _FEW = 10_000
 _FILTER_BITS = 10
 """For each key, in files; one key in a hundred is looked for in vain."""
@@ -37,11 +41,22 @@ class RocksStore:
 
     With `spare` a copy of the entries is elsewhere: a damaged folder is given up, and the store begins empty.
 
+    In memory it has up to two write buffers of `buffer_bytes` each, and its part of the `cache_bytes` that the stores
+    of a process share; besides, filters and indexes of its files, about two bytes a key.
+
     Raises StoreLocked where another process has the folder open, SystemProblem where the folder cannot be used.
     """
 
-    def __init__(self, folder: Path, *, spare: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        spare: bool = False,
+        buffer_bytes: int = BUFFER_BYTES,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
         self._folder = folder
+        self._buffer_bytes, self._cache_bytes = buffer_bytes, cache_bytes
         self._spare = spare
         self._damaged = folder.parent / f"{folder.name}.damaged"
         try:
@@ -63,11 +78,12 @@ class RocksStore:
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_max_background_jobs(2)
-        options.set_write_buffer_size(_BUFFER_BYTES)
+        options.set_write_buffer_size(self._buffer_bytes)
         options.set_keep_log_file_num(2)
         # Many keys that are asked for are new in their window, which filters know without a search: 2 us for 16.
         blocks = BlockBasedOptions()
         blocks.set_bloom_filter(_FILTER_BITS, block_based=False)
+        blocks.set_block_cache(block_cache(self._cache_bytes))
         options.set_block_based_table_factory(blocks)
         options.set_memtable_whole_key_filtering(True)
         options.set_memtable_prefix_bloom_ratio(_FILTER_SHARE)
@@ -182,6 +198,12 @@ class RocksStore:
             self._db.close()
         except Exception as error:
             _log.warning("the store in %s could not be closed: %s", self._folder, error)
+
+
+@lru_cache(maxsize=1)
+def block_cache(size: int) -> Cache:
+    """The blocks that the stores of this process hold in memory, of so many bytes together."""
+    return Cache(size)
 
 
 def _add(batch: WriteBatch, prefix: bytes, last: dict[bytes, bytes | None]) -> None:

@@ -9,8 +9,12 @@ import pytest
 
 from explained import assert_explains, error_of
 from fluvial.dsl import KeyedStream, Pipeline, PipelineError, SystemProblem, aggregate, count, skip, tumbling
+from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime.kernel.state import KeyedState
+from fluvial.runtime.local.stores import store_for
 from fluvial.runtime.state import MemoryStore, RocksStore, StoreLocked
+from fluvial.runtime.state.rocks import block_cache
+from fluvial.runtime.systems import open_system
 from fluvial.runtime.testing import PipelineDriver
 
 
@@ -100,3 +104,35 @@ def test_a_store_with_a_damaged_block_is_given_up_where_there_is_a_copy(tmp_path
     else:
         error = error_of(lambda: RocksStore(tmp_path / "store"), SystemProblem)
         assert_explains(error, "cannot be opened: Corruption", None, "a store that is whole", "check the disk")
+
+
+@pytest.mark.parametrize(("buffer_bytes", "flushes"), [(64 << 10, True), (32 << 20, False)])
+def test_a_write_buffer_holds_as_many_bytes_as_the_settings_say(
+    tmp_path: Path, buffer_bytes: int, flushes: bool
+) -> None:
+    settings = Settings(rocksdb_buffer_bytes=buffer_bytes, state_dir=str(tmp_path))
+    store = store_for(made(), "task", True, open_system(f"log:{tmp_path}/log"), settings)
+    for number in range(20):
+        store.write([(b"k", b"%d" % number, bytes(100_000))])
+    # Even if the files of the small buffers have not been merged yet, there are some; a large one is not full.
+    assert bool([*tmp_path.rglob("*.sst")]) == flushes
+    store.close()
+
+
+def test_the_stores_of_a_process_share_a_cache_of_bounded_size(tmp_path: Path) -> None:
+    settings = Settings(rocksdb_buffer_bytes=64 << 10, rocksdb_cache_bytes=1 << 20, state_dir=str(tmp_path))
+    for task in ("one", "other"):
+        store = store_for(made(), task, True, open_system(f"log:{tmp_path}/log"), settings)
+        for number in range(30):
+            store.write([(b"k", b"%d" % number, bytes(range(256)) * 400)])
+        assert all(store.get(b"k", b"%d" % number) is not None for number in range(30))
+        assert 0 < block_cache(1 << 20).get_usage() <= 1 << 20
+        store.close()
+    assert block_cache(1 << 20) is block_cache(1 << 20)
+
+
+def made() -> Plan:
+    pipeline = Pipeline("p")
+    stream = pipeline.stream("in", value=str, key=str)
+    stream.window(tumbling(timedelta(days=1)), count(), id="w").send_to("out")
+    return plan(pipeline, partitions={"in": 1})
