@@ -147,9 +147,15 @@ def flat(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
     return one
 
 
+def put(one: list[list[int]], value: list[int]) -> list[list[int]]:
+    """The same for one value."""
+    one.append(value)
+    return one
+
+
 AGGREGATES: dict[str, Callable[[], Any]] = {
     "collect": collect,
-    "aggregate": lambda: aggregate(list, lambda acc, value: flat(acc, [value]), merge=flat, type=list[list[int]]),
+    "aggregate": lambda: aggregate(list[list[int]], put, merge=flat),
 }
 EVENTS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from("ab"), st.sampled_from(["", "", "commit", "restart"])))
 
