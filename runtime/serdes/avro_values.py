@@ -18,6 +18,8 @@ from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde, converter, type_name
 from .avro_documents import document_value
+from .avro_reader import compiled_reader
+from .avro_writer import compiled_writer
 from .registered import Keep, Read, registered
 from .schemas import Kind, Schema
 
@@ -108,6 +110,8 @@ class AvroFormat:
         self.type: Any = type if type is not None else dict[str, Any] if record else Any
         if type is not None and record:
             _check_fields(self.name, self._schema, type)
+        self._write = compiled_writer(self._schema, type, self.write_by_library)
+        self._decode = compiled_reader(self._schema, type, self.read_by_library)
         self._native = _same if type is None else partial(msgspec.to_builtins, builtin_types=_NATIVE, str_keys=True)
         self._typed = _same if type is None else partial(msgspec.convert, type=type)
         self._made = converter(type)
@@ -117,6 +121,16 @@ class AvroFormat:
 
     def write(self, value: Any) -> bytes:
         """A value as a record; raises ValueError for one that the schema does not describe."""
+        return self._write(value)
+
+    encode = write
+
+    def decode(self, data: bytes) -> Any:
+        """The value of a record that was written with this schema; raises ValueError for other bytes."""
+        return self._decode(data)
+
+    def write_by_library(self, value: Any) -> bytes:
+        """The same as `write`, for all that Avro has: several times as slow as functions made for one schema."""
         with io.BytesIO() as file:
             try:
                 fastavro.schemaless_writer(file, self._schema, self._native(value), strict_allow_default=True)
@@ -124,14 +138,12 @@ class AvroFormat:
                 raise ValueError(f"the value is none of Avro's {self.name}: {_told(error)}") from error
             return file.getvalue()
 
-    encode = write
-
     def from_json(self, document: Any) -> Any:
         """The value that a document of JSON tells; raises ValueError for one that tells none."""
         return document_value(self._schema, self._named, document) if self._told[1] is None else self._made(document)
 
-    def decode(self, data: bytes) -> Any:
-        """The value of a record that was written with this schema; raises ValueError for other bytes."""
+    def read_by_library(self, data: bytes) -> Any:
+        """The same as `decode`, for all that Avro has."""
         return self._read(self._schema, None, data)
 
     def schema(self, keep: Keep) -> Schema:

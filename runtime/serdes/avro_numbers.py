@@ -1,0 +1,66 @@
+"""Numbers as Avro writes them: seven bits a byte. Tables and memories save most of the work."""
+
+from functools import lru_cache
+
+from .avro_types import Unfit
+
+
+def varint(number: int) -> bytes:
+    """A number in seven bits a byte, the lowest first; its sign is the lowest of all."""
+    bits = (number << 1) ^ (number >> 63)
+    if bits > 16383:
+        return _LOWEST[bits & 16383] + _upper(bits >> 14)
+    return bytes((bits & 127 | 128, bits >> 7)) if bits > 127 else bytes((bits,))
+
+
+@lru_cache(maxsize=4096)
+def _upper(above: int) -> bytes:
+    """A number without its 14 lowest bits: times that are near to each other have the rest in common."""
+    if above >> 50:
+        raise Unfit
+    made = bytearray()
+    while above > 127:
+        made.append(above & 127 | 128)
+        above >>= 7
+    made.append(above)
+    return bytes(made)
+
+
+_LOWEST = tuple(bytes((bits & 127 | 128, bits >> 7 | 128)) for bits in range(16384))
+"""The 14 lowest bits of longer numbers."""
+SMALL = tuple(varint(number) for number in (*range(8192), *range(-8192, 0)))
+"""The numbers from -8192 to 8191, by themselves: those of one or two bytes."""
+NUMBERS = tuple(None if byte > 127 else (byte >> 1) ^ -(byte & 1) for byte in range(256))
+"""What first bytes stand for, None where more follow."""
+SIZES = tuple(None if number is None or number < 0 else number for number in NUMBERS)
+"""The same for what is not to be negative."""
+_MOST_UPPER = 4096
+UPPER: dict[bytes, int] = {}
+"""What the last four bytes of numbers of six stand for, less what marks the first two as not the last. So many have the
+times of messages, in ms, and times that are near to each other have these in common."""
+
+
+def read_number(data: bytes, start: int) -> tuple[int, int]:
+    """A number and where it ends."""
+    at, bits, shift = start, 0, 0
+    while (byte := data[at]) > 127:
+        bits |= (byte & 127) << shift
+        shift += 7
+        at += 1
+    bits |= byte << shift
+    if bits >> 64:
+        raise Unfit
+    at += 1
+    if at - start == 6:
+        if len(UPPER) >= _MOST_UPPER:
+            UPPER.clear()
+        UPPER[data[start + 2 : at]] = (bits >> 14 << 14) - (128 + (128 << 7))
+    return (bits >> 1) ^ -(bits & 1), at
+
+
+def read_size(data: bytes, start: int) -> tuple[int, int]:
+    """The same for one that is not to be negative."""
+    number, at = read_number(data, start)
+    if number < 0:
+        raise Unfit
+    return number, at

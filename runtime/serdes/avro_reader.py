@@ -1,0 +1,243 @@
+"""Functions made for one schema and type, that read Avro without a walk through the schema for each value: see
+`avro_writer`."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from fastavro.read import LOGICAL_READERS
+from msgspec import NODEFAULT
+from msgspec import inspect as types
+
+from .avro_code import Code
+from .avro_numbers import NUMBERS, SIZES, UPPER, read_number, read_size
+from .avro_types import LOGICAL, TYPES, Unfit, class_of, described, fitting, identifier, open_twin, optional
+
+Read = Callable[[bytes], Any]
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_TOOLS = {"NUMBERS": NUMBERS, "SIZES": SIZES, "number": read_number, "size": read_size, "six": UPPER.get}
+
+
+def compiled_reader(schema: Any, type: Any, library: Read) -> Read:
+    """A function that reads what was written with the schema, or gives it to the library."""
+    try:
+        code = Code()
+        code.line("i = 0")
+        found = read(code, schema, described(type))
+        code.line("if i != len(data):")
+        code.line("    raise Unfit")
+        code.line(f"return {found}")
+        made: Read = code.function("data", _TOOLS, library)
+    except Unfit:
+        return library
+    return made
+
+
+def read(code: Code, schema: Any, type: Any) -> str:
+    """Add what reads a value and moves `i` behind it; returns its expression. So do those for each kind."""
+    kind, schema = code.resolved(schema)
+    if kind == "union":
+        return _read_union(code, schema, type)
+    if kind in ("record", "error"):
+        return _read_record(code, schema, type)
+    logical = f"{kind}-{schema.get('logicalType')}"
+    if logical in LOGICAL_READERS:
+        fitting(type, LOGICAL.get(logical))
+        found = read(code, {**schema, "logicalType": None}, types.AnyType())
+        return f"{code.name(LOGICAL_READERS[logical])}({found}, {code.name(schema)}, None)"
+    inner = fitting(type, TYPES.get(kind))
+    return _READERS[kind](code, schema, inner)
+
+
+def _read_union(code: Code, schema: Any, type: Any) -> str:
+    null, other, rest = optional(schema["branches"], type)
+    made, branch = code.name(), code.name()
+    code.line(f"{branch} = data[i]; i += 1")
+    code.line(f"if {branch} == {2 * null}:")
+    code.line(f"    {made} = None")
+    code.line(f"elif {branch} == {2 - 2 * null}:")
+    code.depth += 1
+    code.line(f"{made} = {read(code, other, rest)}")
+    code.depth -= 1
+    code.line("else:")
+    code.line("    raise Unfit")
+    return made
+
+
+def _read_record(code: Code, schema: Any, type: Any) -> str:
+    fields = code.fields(schema, type)
+    code.open.append(schema["name"])
+    found: dict[str, str] = {}
+    for one, known in fields:
+        made = code.name()
+        code.line(f"{made} = {read(code, one['type'], known.type if known else types.AnyType())}")
+        if known is not None:
+            found[known.name] = made
+        elif isinstance(type, types.AnyType):
+            found[one["name"]] = made
+    code.open.pop()
+    return _built(code, type, found)
+
+
+def _built(code: Code, type: Any, found: dict[str, str]) -> str:
+    """A record of a type, made of its parts as msgspec does."""
+    if isinstance(type, types.AnyType | types.TypedDictType):
+        return f"{{{', '.join(f'{name!r}: {part}' for name, part in found.items())}}}"
+    kind = class_of(type)
+    if isinstance(type, types.StructType):
+        by_place = [found.get(name) for name in kind.__match_args__]
+        parts = by_place if len(found) == len(by_place) and None not in by_place else None
+        parts = parts or [f"{identifier(name)}={part}" for name, part in found.items()]
+        return f"{code.name(kind)}({', '.join(map(str, parts))})"
+    made = code.name()
+    code.line(f"{made} = {code.name(open_twin(kind))}()")
+    for one in type.fields:
+        code.line(f"{made}.{identifier(one.name)} = {found.get(one.name) or _default(code, one)}")
+    code.line(f"{made}.__class__ = {code.name(kind)}")
+    return made
+
+
+def _default(code: Code, one: types.Field) -> str:
+    if one.default_factory is not NODEFAULT:
+        return f"{code.name(one.default_factory)}()"
+    return "None" if one.default is None else code.name(one.default)
+
+
+def _read_null(_: Code, __: Any, ___: Any) -> str:
+    return "None"
+
+
+def _read_boolean(code: Code, _: Any, __: Any) -> str:
+    made = code.name()
+    code.line(f"{made} = {code.name((False, True))}[data[i]]; i += 1")
+    return made
+
+
+def _read_long(code: Code, _: Any, __: Any) -> str:
+    made = code.name()
+    first, second, upper = code.name(), code.name(), code.name()
+    code.line(f"{made} = NUMBERS[{first} := data[i]]")
+    code.line(f"if {made} is not None:")
+    code.line("    i += 1")
+    code.line(f"elif ({second} := data[i + 1]) < 128:")
+    code.line(f"    {first} += ({second} << 7) - 128; i += 2")
+    code.line(f"    {made} = ({first} >> 1) ^ -({first} & 1)")
+    code.line(f"elif ({upper} := six(data[i + 2:i + 6])) is not None:")
+    code.line(f"    {first} += ({second} << 7) + {upper}; i += 6")
+    code.line(f"    {made} = ({first} >> 1) ^ -({first} & 1)")
+    code.line("else:")
+    code.line(f"    {made}, i = number(data, i)")
+    return made
+
+
+def _length(code: Code) -> str:
+    """Read a number that is not negative."""
+    made = code.name()
+    code.line(f"{made} = SIZES[data[i]]; i += 1")
+    code.line(f"if {made} is None:")
+    code.line(f"    {made}, i = size(data, i - 1)")
+    return made
+
+
+def _read_float(code: Code, schema: Any, _: Any) -> str:
+    del schema
+    return _unpacked(code, _FLOAT)
+
+
+def _read_double(code: Code, _: Any, __: Any) -> str:
+    return _unpacked(code, _DOUBLE)
+
+
+def _unpacked(code: Code, layout: struct.Struct) -> str:
+    made = code.name()
+    code.line(f"({made},) = {code.name(layout.unpack_from)}(data, i); i += {layout.size}")
+    return made
+
+
+def _read_bytes(code: Code, _: Any, __: Any) -> str:
+    length, made = _length(code), code.name()
+    code.line(f"{length} += i")
+    code.line(f"{made} = data[i:{length}]; i = {length}")
+    return made
+
+
+def _read_fixed(code: Code, schema: Any, _: Any) -> str:
+    made = code.name()
+    code.line(f"{made} = data[i:i + {schema['size']}]; i += {schema['size']}")
+    return made
+
+
+def _read_string(code: Code, _: Any, __: Any) -> str:
+    length, made = _length(code), code.name()
+    code.line(f"{length} += i")
+    code.line(f"{made} = data[i:{length}].decode(); i = {length}")
+    return made
+
+
+def _read_enum(code: Code, schema: Any, _: Any) -> str:
+    length, made = _length(code), code.name()
+    code.line(f"{made} = {code.name(tuple(schema['symbols']))}[{length}]")
+    return made
+
+
+def _read_array(code: Code, schema: Any, type: Any) -> str:
+    made = code.name()
+    code.line(f"{made} = []")
+    _items(code, lambda: f"{made}.append({_item(code, schema['items'], getattr(type, 'item_type', types.AnyType()))})")
+    return made
+
+
+def _read_map(code: Code, schema: Any, type: Any) -> str:
+    made = code.name()
+
+    def put() -> str:
+        key = code.name()
+        code.line(f"{key} = {_read_string(code, None, None)}")
+        return f"{made}[{key}] = {read(code, schema['values'], getattr(type, 'value_type', types.AnyType()))}"
+
+    code.line(f"{made} = {{}}")
+    _items(code, put)
+    return made
+
+
+def _item(code: Code, schema: Any, type: Any) -> str:
+    """Read an item of an array, which needs a byte at least: else nothing would bound their number."""
+    kind, inner = code.resolved(schema)
+    if kind == "null" or (kind == "fixed" and inner["size"] == 0) or kind in ("record", "error"):
+        least = kind in ("record", "error") and any(_takes_bytes(code, one["type"]) for one in inner["fields"])
+        if not least:
+            raise Unfit
+    return read(code, schema, type)
+
+
+def _takes_bytes(code: Code, schema: Any) -> bool:
+    return code.resolved(schema)[0] not in ("null", "fixed", "record", "error")
+
+
+def _items(code: Code, one: Callable[[], str]) -> None:
+    """Read blocks of items up to the empty one. Blocks that tell their size, too, are for the library."""
+    code.line("while True:")
+    code.depth += 1
+    number = _length(code)
+    code.line(f"if not {number}:")
+    code.line("    break")
+    code.line(f"for {code.name()} in range({number}):")
+    code.depth += 1
+    code.line(one())
+    code.depth -= 2
+
+
+_READERS: dict[str, Callable[[Code, Any, Any], str]] = {
+    "null": _read_null,
+    "boolean": _read_boolean,
+    "int": _read_long,
+    "long": _read_long,
+    "float": _read_float,
+    "double": _read_double,
+    "bytes": _read_bytes,
+    "fixed": _read_fixed,
+    "string": _read_string,
+    "enum": _read_enum,
+    "array": _read_array,
+    "map": _read_map,
+}

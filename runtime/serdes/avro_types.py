@@ -1,0 +1,121 @@
+"""What schemas of Avro and types of Python have to do with each other, as far as compiled functions know them."""
+
+from datetime import date, datetime, time
+from decimal import Decimal
+from keyword import iskeyword
+from typing import Any
+from uuid import UUID
+
+from msgspec import inspect as types
+
+
+class Unfit(Exception):
+    """A schema, type or value is not one that compiled functions are for."""
+
+
+TYPES: dict[str, Any] = {
+    "null": types.NoneType,
+    "boolean": types.BoolType,
+    "int": types.IntType,
+    "long": types.IntType,
+    "float": types.FloatType,
+    "double": types.FloatType,
+    "bytes": types.BytesType,
+    "fixed": types.BytesType,
+    "string": types.StrType,
+    "enum": types.StrType,
+    "array": types.ListType,
+    "map": types.DictType,
+}
+"""What each type is in Python."""
+LOGICAL: dict[str, Any] = {
+    "long-timestamp-millis": types.DateTimeType,
+    "long-timestamp-micros": types.DateTimeType,
+    "int-date": types.DateType,
+    "int-time-millis": types.TimeType,
+    "long-time-micros": types.TimeType,
+    "bytes-decimal": types.DecimalType,
+    "string-uuid": types.UUIDType,
+}
+CLASSES: dict[Any, Any] = {
+    types.DateTimeType: datetime,
+    types.DateType: date,
+    types.TimeType: time,
+    types.DecimalType: Decimal,
+    types.UUIDType: UUID,
+}
+
+
+def described(type: Any) -> Any:
+    """What msgspec says of a type."""
+    try:
+        return types.AnyType() if type is None else types.type_info(type)
+    except (TypeError, NotImplementedError) as error:
+        raise Unfit from error
+
+
+def unfit(*_: Any) -> Any:
+    """What there is where nothing was compiled."""
+    raise Unfit
+
+
+def fitting(type: Any, wanted: Any) -> Any:
+    """A type, if it is what a schema's type is in Python and has no conditions of its own, or any."""
+    if isinstance(type, types.AnyType):
+        return type
+    if wanted is None or type.__class__ is not wanted:
+        raise Unfit
+    plain = wanted(
+        **{name: getattr(type, name) for name in ("item_type", "key_type", "value_type") if hasattr(type, name)}
+    )
+    if type != plain or (wanted is types.DictType and type.key_type != types.StrType()):
+        raise Unfit
+    return type
+
+
+def python_class(type: Any) -> Any:
+    """The class of values of a logical type; which of several a value without a declared type is, it alone says."""
+    return CLASSES[type.__class__] if type.__class__ in CLASSES else unfit()
+
+
+def optional(branches: list[Any], type: Any) -> tuple[int, Any, Any]:
+    """Where the null of an optional value is, what else it may be, and of which type."""
+    if len(branches) != 2 or "null" not in branches:
+        raise Unfit
+    null = branches.index("null")
+    if isinstance(type, types.AnyType):
+        return null, branches[1 - null], type
+    if not isinstance(type, types.UnionType) or len(type.types) != 2:
+        raise Unfit
+    rest = [one for one in type.types if not isinstance(one, types.NoneType)]
+    return null, branches[1 - null], rest[0] if len(rest) == 1 else unfit()
+
+
+def class_of(type: Any) -> Any:
+    """The class of records of a type, if such a record is no more than its fields."""
+    if (
+        isinstance(type, types.StructType)
+        and type.tag is None
+        and not type.array_like
+        and not type.forbid_unknown_fields
+    ):
+        return type.cls
+    new: Any = getattr(type.cls, "__new__", None) if isinstance(type, types.DataclassType) else None
+    plain = new is object.__new__
+    return type.cls if plain and not hasattr(type.cls, "__post_init__") else unfit()
+
+
+def open_twin(kind: Any) -> Any:
+    """A class whose objects can be changed, and can then become those of a frozen class."""
+    slots = vars(kind).get("__slots__")
+    twin: Any = type(kind.__name__, (), {} if slots is None else {"__slots__": slots})
+    try:
+        twin().__class__ = kind
+    except TypeError as error:
+        raise Unfit from error
+    return twin
+
+
+def identifier(name: str) -> str:
+    """A name, if it can be one of an attribute in a text of Python."""
+    return name if name.isidentifier() and not iskeyword(name) else unfit()
