@@ -13,6 +13,7 @@ from comparing import assert_same, without_repeats
 from described_steps import Border, Filter, Lookup, Map, Merge, Put, Source, WindowStep
 from described_tables import TableSource
 from descriptions import Description, Mode
+from early_panes import crossing_early
 from draft import Extra, Windows
 from how_many import examples
 from spark_in_process import BUCKETS, lowered
@@ -56,6 +57,29 @@ def test_triggers_show_what_the_oracle_s_do(windows: Windows) -> None:
         wanted = expected(case)
         assert_same(on_driver(case), wanted)
         assert_same(on_local_memory(case), wanted)
+
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", ["counts", "triggers"])
+def test_early_panes_of_windows_without_end_cross_borders_with_their_time(windows: Windows) -> None:
+    @settings(MANY, max_examples=examples(100))
+    @given(crossing_early(windows))
+    def check(case: Case) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
+        assert_same(on_local_memory(case), wanted)
+
+    check()
+
+
+@pytest.mark.slow
+def test_so_they_do_in_the_levels_of_spark_where_all_comes_in_order() -> None:
+    @settings(MANY, max_examples=examples(100))
+    @given(crossing_early("counts", in_order=True), st.integers(1, 20))
+    def check(case: Case, batch: int) -> None:
+        assert_same(lowered(case, batch), expected(case, BUCKETS))
 
     check()
 

@@ -63,6 +63,8 @@ class Draft:
         self.drafts = TableDrafts(self.pick, self.small)
         self.nodes = [Node(source.key, stage) for stage, source in enumerate(sources)]
         self.closed: set[int] = set()  # nodes that no further step may read
+        self.calling: set[int] = set()  # stages with asynchronous calls
+        self.exact: set[int] = set()  # stages whose borders tell the time at which each pane fired
         self.steps: list[Step] = []
         self.remotes: list[RemoteRows] = []
 
@@ -119,6 +121,7 @@ class Draft:
         """Add a step that calls asynchronous functions; nothing may overtake it where the order counts."""
         if self.late:
             self.closed |= of.before | {step.of}
+        self.calling.add(of.stage)
         self.add(step, of, **changes)
 
     def is_crossed(self, node: Node) -> bool:

@@ -39,7 +39,7 @@ def _results(draft: Draft, node: Node) -> tuple[str, int, int]:
 
 
 def may_call(draft: Draft, number: int) -> bool:
-    return not draft.late or draft.is_line(number)
+    return not draft.late or (draft.is_line(number) and draft.nodes[number].stage not in draft.exact)
 
 
 def async_flat_map(draft: Draft, of: int) -> None:

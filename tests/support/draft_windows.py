@@ -31,9 +31,31 @@ def window(draft: Draft, of: int) -> None:
     copies = node.copies
     if draft.windows != "plain":
         step, copies = _other_window(draft, step, node)
+    _add(draft, step, node, copies)
+
+
+def may_show_early(draft: Draft, number: int) -> bool:
+    node = draft.nodes[number]
+    return draft.windows != "plain" and draft.borders > 0 and node.key is not None and not node.timed
+
+
+def show_early(draft: Draft, of: int) -> None:
+    """A window without end whose early panes cross a border."""
+    node = draft.nodes[of]
+    aggregate = draft.name(node, AGGREGATES, ())
+    step = WindowStep(of, "unbounded", 0, aggregate, accumulate=draft.flag(), crosses=True, trigger=_some(draft))
+    _add(draft, step, node, node.copies)
+
+
+def _add(draft: Draft, step: WindowStep, node: Node, copies: int) -> None:
+    crosses = step.crosses
+    # Whether what is shown so late is late at another window depends on the steps that time takes there. With what is
+    # shown of a window without end a border tells them, if no call is under way, which holds time back.
+    exact = step.kind == "unbounded" and crosses and node.stage not in draft.calling
+    dated = node.dated or step.late_trigger is not None or (step.kind == "unbounded" and not exact)
+    if exact:
+        draft.exact.add(node.stage)
     stage = draft.new_stage(node) if crosses else node.stage
-    # Whether what is shown so late is late at another window depends on the steps that time takes there.
-    dated = node.dated or step.kind == "unbounded" or step.late_trigger is not None
     here = {"windowed_here": not crosses, "joined_here": node.joined_here and not crosses}
     draft.add(step, node, stage=stage, copies=copies, timed=True, dated=dated, **here)
 
@@ -60,10 +82,12 @@ def _other_window(draft: Draft, step: WindowStep, node: Node) -> tuple[WindowSte
 
 def _when(draft: Draft) -> When | None:
     """A trigger, or none."""
+    return _some(draft) if draft.pick((True, True, False)) else None
+
+
+def _some(draft: Draft) -> When:
     by_time = ("first", "last", "first last", "count first", "count last", "count first last")
-    parts = draft.pick((None, "count", "count", *(by_time if draft.windows == "triggers" else ())))
-    if parts is None:
-        return None
+    parts = draft.pick(("count", "count", *(by_time if draft.windows == "triggers" else ())))
     # Times of the sizes of windows, and just beside them.
     return When(
         count=draft.pick((2, 1, 3)) if "count" in parts else None,

@@ -11,6 +11,7 @@ from fluvial.dsl import operators as ops
 from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
+from fluvial.dsl.windows import Unbounded
 from fluvial.planner.types import flows
 from oracle_calls import Calls
 from oracle_joins import Joined, KeptRows
@@ -190,7 +191,8 @@ class _Run:
     def _advance(self) -> None:
         """Bring the watermark to the windows and joins, inputs first.
 
-        What a window fires meets those behind it before they know of the new watermark, so it is not late there.
+        What a window fires meets those behind it before they know of the new watermark, so it is not late there, but
+        for what `_tell` says.
         """
         for operator in self._pipeline.operators:
             if operator.id not in self._stores:
@@ -198,8 +200,22 @@ class _Run:
             store = self._stores[operator.id]
             watermark = self._lines.at(operator, self._clocks)
             while (due := store.next_due(watermark)) is not None:
+                if isinstance(due, Firing):
+                    self._tell(operator, due.time)
                 self._dispatch(*self._firing(operator, due))
             store.advance(watermark)
+
+    def _tell(self, operator: ops.Operator, time: float) -> None:
+        """An early pane of a window without end is told with the watermark before its time to those behind a border:
+        its timestamp may be late there."""
+        if not (isinstance(operator, ops.WindowBy) and isinstance(operator.assigner, Unbounded)) or time == math.inf:
+            return
+        for reader in self._pipeline.operators:
+            if reader.id in self._stores and (behind := self._lines.behind(operator, reader)) is not None:
+                store, watermark = self._stores[reader.id], time - 1 - behind
+                while (due := store.next_due(watermark)) is not None:
+                    self._dispatch(*self._firing(reader, due))
+                store.advance(max(store.watermark, watermark))
 
     def _firing(self, operator: ops.Operator, due: Firing | Joined | Due | Emitted) -> Dispatch:
         """How a pane, a joined result, or what a processor emits, is emitted on its own: if it fails, it alone is lost.

@@ -18,6 +18,21 @@ class Lines:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._delays = _delays(pipeline)
+        self._pipeline = pipeline
+
+    def behind(self, operator: ops.Operator, reader: ops.Operator) -> int | None:
+        """How far behind one operator's time another's is, if what the first emits may come to it over a border."""
+        if not self._crosses(operator.id, reader):
+            return None
+        (delay,) = {self._delays[reader.id][id] - delay for id, delay in self._delays[operator.id].items()}
+        return delay
+
+    def _crosses(self, first: str, reader: ops.Operator, *, crossed: bool = False) -> bool:
+        for source in map(self._pipeline.operator, reader.fed_by):
+            over = crossed or isinstance(source, ops.Border)
+            if (source.id == first and over) or self._crosses(first, source, crossed=over):
+                return True
+        return False
 
     def at(self, operator: ops.Operator, clocks: Clocks) -> float:
         """The watermark that an operator has by now. What has no beginning or is at its end is not held back."""

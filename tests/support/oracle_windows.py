@@ -3,7 +3,7 @@
 import copy
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fluvial.dsl import Trigger, Window
@@ -21,7 +21,8 @@ Phase = Literal["first", "second", "over"]
 
 @dataclass(frozen=True)
 class Firing:
-    """One pane about to be emitted; `held` is the accumulator, before `result`."""
+    """One pane about to be emitted; `held` is the accumulator, before `result`, and `time` when it fires, where the
+    watermark lets it."""
 
     key: Any
     window: Window
@@ -29,6 +30,7 @@ class Firing:
     kind: PaneKind
     replaces: tuple[Window, ...]
     timestamp: int
+    time: float = math.inf
 
 
 @dataclass
@@ -143,7 +145,7 @@ class KeptWindows:
             else:
                 trigger = self._trigger_of(first.kept.phase)
                 assert trigger is not None, "only a trigger has a time"
-                firing = self._fire_trigger(first.key, first.kept, trigger)
+                firing = replace(self._fire_trigger(first.key, first.kept, trigger), time=first.time)
             if firing is not None:
                 return firing
         return None

@@ -69,6 +69,7 @@ class _Kind(NamedTuple):
 # Windows, joins and borders are what there is most to get wrong in.
 _KINDS: Mapping[str, _Kind] = {
     "window": _Kind(windowing.may_window, windowing.window, 5),
+    "early panes": _Kind(windowing.may_show_early, windowing.show_early, 3),
     "border": _Kind(steps.may_cross, steps.border, 3),
     "map": _Kind(steps.anywhere, steps.map_values),
     "filter": _Kind(steps.anywhere, steps.filter_values),
