@@ -13,6 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 /usr/bin/pyt
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SHOWN := $(VENV)/.shown
 LINKS := .links/fluvial
 FOLDERS := dsl planner runtime
 
@@ -27,13 +28,18 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(STAMP) links ## make .venv with the package and every tool; does nothing where that is done
+setup: $(STAMP) $(SHOWN) links ## make .venv with the package and every tool; does nothing where that is done
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later with venv is needed; say which: make PYTHON=/path/to/python" >&2; exit 1; }
 	@test -x $(BIN)/python && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
 	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
+	@touch $@
+
+# Type checkers cannot follow the import hook of an editable install; a path they can, in files outside this folder too.
+$(SHOWN): $(STAMP)
+	@echo '$(CURDIR)/.links' > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fluvial-links.pth"
 	@touch $@
 
 .PHONY: links

@@ -13,6 +13,8 @@ V = TypeVar("V")
 A = TypeVar("A")
 R = TypeVar("R")
 N = TypeVar("N", int, float)
+V_contra = TypeVar("V_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 
 def _itself(value: Any) -> Any:
@@ -20,7 +22,7 @@ def _itself(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate(Generic[V, R]):
+class Aggregate(Generic[V_contra, R_co]):
     """An accumulator: `init()` makes it, `add(accumulator, value)` and `merge(one, other)` give the next one,
     `result` turns it into the pane's value.
 
@@ -36,11 +38,11 @@ class Aggregate(Generic[V, R]):
     name: str
     kind: str
     init: Callable[[], Any]
-    add: Callable[[Any, V], Any]
+    add: Callable[[Any, V_contra], Any]
     merge: Callable[[Any, Any], Any] | None
     state: Callable[[Any], Any]
     gives: Callable[[Any], Any]
-    result: Callable[[Any], R] = _itself
+    result: Callable[[Any], R_co] = _itself
     origin: Origin
 
 

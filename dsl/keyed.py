@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
 from .aggregates import Aggregate
@@ -112,21 +112,50 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
     def join(
         self,
         other: "KeyedStream[K, W]",
-        fn: Callable[[Any, Any], U],
+        fn: Callable[[V, W], U],
         *,
         id: str,
-        within: timedelta | None = None,
-        how: ops.How = "inner",
+        within: timedelta,
+        how: Literal["inner"] = "inner",
         retain: ops.Retain = "all",
         time: ops.Time = "event",
     ) -> "KeyedStream[K, U]": ...
     @overload
     def join(
-        self, other: Table[K, W], fn: Callable[[V, Any], U], *, id: str, how: ops.Lookup = "inner"
+        self,
+        other: "KeyedStream[K, W]",
+        fn: Callable[[V, W | None], U],
+        *,
+        id: str,
+        within: timedelta,
+        how: Literal["left"],
+        retain: ops.Retain = "all",
+        time: ops.Time = "event",
     ) -> "KeyedStream[K, U]": ...
     @overload
     def join(
-        self, other: RemoteTable[K, W], fn: Callable[[V, Any], U], *, id: str, how: ops.Lookup = "inner"
+        self,
+        other: "KeyedStream[K, W]",
+        fn: Callable[[V | None, W | None], U],
+        *,
+        id: str,
+        within: timedelta,
+        how: Literal["outer"],
+        retain: ops.Retain = "all",
+        time: ops.Time = "event",
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self,
+        other: Table[K, W] | RemoteTable[K, W],
+        fn: Callable[[V, W], U],
+        *,
+        id: str,
+        how: Literal["inner"] = "inner",
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self, other: Table[K, W] | RemoteTable[K, W], fn: Callable[[V, W | None], U], *, id: str, how: Literal["left"]
     ) -> "KeyedStream[K, U]": ...
     def join(
         self,

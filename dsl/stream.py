@@ -290,12 +290,14 @@ class MessageStream(Generic[V]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._tail})"
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("window", "join", "process"):
-            remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
-            raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
-        wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
-        raise AttributeError(wrong, name=name, obj=self)  # both, for Python to tell the name that was meant
+    if not TYPE_CHECKING:  # type checkers would take any attribute for known
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("window", "join", "process"):
+                remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
+                raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
+            wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(wrong, name=name, obj=self)  # both, for Python to tell the name that was meant
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

@@ -1,7 +1,7 @@
 """Tables of a pipeline: the latest row of each key, to look up, to join and to follow."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
 from .checks import require
@@ -42,6 +42,18 @@ class Table(Generic[K, V]):
         """
         return self._pipeline.operator(self._tail)
 
+    @overload
+    def join(
+        self, other: "Table[K, W]", fn: Callable[[V, W], U | None], *, id: str, how: Literal["inner"] = "inner"
+    ) -> "Table[K, U]": ...
+    @overload
+    def join(
+        self, other: "Table[K, W]", fn: Callable[[V, W | None], U | None], *, id: str, how: Literal["left"]
+    ) -> "Table[K, U]": ...
+    @overload
+    def join(
+        self, other: "Table[K, W]", fn: Callable[[V | None, W | None], U | None], *, id: str, how: Literal["outer"]
+    ) -> "Table[K, U]": ...
     def join(
         self, other: "Table[K, W]", fn: Callable[[Any, Any], U | None], *, id: str, how: ops.How = "inner"
     ) -> "Table[K, U]":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from typing import Literal
 
 from ...dsl.checks import require
 from ...dsl.errors import UsageError
@@ -9,24 +10,26 @@ from ..plan import Plan
 
 __all__ = ["draw"]
 
-Writer = Callable[[Plan, str], str]
+Format = Literal["text", "mermaid", "dot", "svg", "html", "json"]
+View = Literal["operators", "stages"]
+Writer = Callable[[Plan, View], str]
 
 
 def _written_by(module: str) -> Writer:
     """The writer of a module of this package, which is loaded at its first use: most programs never draw."""
 
-    def write(plan: Plan, view: str) -> str:
+    def write(plan: Plan, view: View) -> str:
         writer: Writer = import_module(f".{module}", __name__).write
         return writer(plan, view)
 
     return write
 
 
-def _json(plan: Plan, _: str) -> str:
+def _json(plan: Plan, _: View) -> str:
     return plan.to_json()
 
 
-FORMATS: Mapping[str, Writer] = {
+FORMATS: Mapping[Format, Writer] = {
     "text": _written_by("text"),
     "mermaid": _written_by("mermaid"),
     "dot": _written_by("dot"),
@@ -34,10 +37,10 @@ FORMATS: Mapping[str, Writer] = {
     "html": _written_by("html"),
     "json": _json,
 }
-VIEWS = ("operators", "stages")
+VIEWS: tuple[View, ...] = ("operators", "stages")
 
 
-def draw(plan: Plan, format: str = "text", *, view: str = "operators") -> str:
+def draw(plan: Plan, format: Format = "text", *, view: View = "operators") -> str:
     """Draw a plan: every operator with its stage around it, or, with `view="stages"`, stages and streams alone.
 
     `format` is "text", "mermaid", "dot", "svg", "html" (one page with both views, which needs no network) or "json"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ..plan import Plan
+from . import View
 from .characters import clean
 from .scene import Drawing, Look, Node, Way
 from .views import scene
@@ -20,7 +21,7 @@ _LOOKS: Mapping[Look, str] = {
 _WAYS: Mapping[Way, str] = {"flow": "", "border": "penwidth=2", "aside": "style=dashed"}
 
 
-def write(plan: Plan, view: str) -> str:
+def write(plan: Plan, view: View) -> str:
     """A view of a plan as DOT text."""
     return "\n".join(_lines(scene(plan, view))) + "\n"
 

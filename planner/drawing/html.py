@@ -6,6 +6,7 @@ from string import Template
 import msgspec
 
 from ..plan import Plan
+from . import View
 from .layout import arrange
 from .legend import legend
 from .resources import resource
@@ -15,9 +16,9 @@ from .views import VIEWS
 from .xml import element, escaped
 
 
-def write(plan: Plan, view: str) -> str:
+def write(plan: Plan, view: View) -> str:
     """A page of all views of a plan, of which `view` is shown first."""
-    drawings = {name: show(plan) for name, show in VIEWS.items()}
+    drawings: Mapping[View, Drawing] = {name: show(plan) for name, show in VIEWS.items()}
     return Template(resource("page.html")).substitute(
         title=escaped(drawings[view].name),
         style=resource("drawing.css") + resource("page.css"),
@@ -40,7 +41,7 @@ def _section(view: str, drawing: Drawing) -> str:
     return element("section", drawn, element("div", document(drawing, right + 4, bottom, entries)), data_view=view)
 
 
-def _facts(drawings: Mapping[str, Drawing]) -> str:
+def _facts(drawings: Mapping[View, Drawing]) -> str:
     """What there is to tell, by view and number of node, as JSON that can stand in a script element."""
     told = {view: [[node.title, node.facts] for node in drawing.nodes] for view, drawing in drawings.items()}
     return msgspec.json.encode(told).decode().replace("<", "\\u003c")

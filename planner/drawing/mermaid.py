@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..plan import Plan
+from . import View
 from .scene import Drawing, Look, Node, Way
 from .views import scene
 
@@ -27,7 +28,7 @@ _STYLES: Mapping[str, str] = {
 _CLASSES: Mapping[Look, str] = {"late": "aside", "dead-letters": "aside"}
 
 
-def write(plan: Plan, view: str) -> str:
+def write(plan: Plan, view: View) -> str:
     """A view of a plan as Mermaid text."""
     return "\n".join(_lines(scene(plan, view))) + "\n"
 

@@ -1,6 +1,7 @@
 """SVG: a picture that browsers and notebooks show by themselves."""
 
 from ..plan import Plan
+from . import View
 from .geometry import Picture
 from .layout import arrange
 from .legend import legend
@@ -13,7 +14,7 @@ from .xml import element, escaped
 _MARGIN = 16.0
 
 
-def write(plan: Plan, view: str) -> str:
+def write(plan: Plan, view: View) -> str:
     """A view of a plan as an SVG document with its legend."""
     drawing = scene(plan, view)
     picture = arrange(drawing)

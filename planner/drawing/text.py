@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..plan import Plan
+from . import View
 from .characters import columns
 from .scene import Drawing, Edge, Group, Look, Node
 from .views import scene
@@ -22,7 +23,7 @@ class _Row:
     aside: str = ""
 
 
-def write(plan: Plan, view: str) -> str:
+def write(plan: Plan, view: View) -> str:
     """A view of a plan as lines of text."""
     drawing = scene(plan, view)
     blocks = [list(_stage(drawing, group)) for group in drawing.groups] or [list(_streams(drawing))]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
+from . import View
 from .characters import clean
 from .facts import about_operator, about_stage, about_stream, types
 from .scene import TIMES, Drawing, Edge, Group, Line, Node, Way
@@ -25,10 +26,10 @@ def stages(plan: Plan) -> Drawing:
     return Drawing(clean(plan.name), "stages", tuple(nodes), _between_stages(plan))
 
 
-VIEWS: Mapping[str, Callable[[Plan], Drawing]] = {"operators": operators, "stages": stages}
+VIEWS: Mapping[View, Callable[[Plan], Drawing]] = {"operators": operators, "stages": stages}
 
 
-def scene(plan: Plan, view: str) -> Drawing:
+def scene(plan: Plan, view: View) -> Drawing:
     """The scene of that view."""
     return VIEWS[view](plan)
 

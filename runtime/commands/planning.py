@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
-from ...planner.drawing import draw
+from ...planner.drawing import Format, View, draw
 from ...planner.plan import Plan, PlannedStage
 from ...planner.planner import plan
 from ..display import plural
@@ -20,8 +20,16 @@ from ..systems import System
 from .options import refused
 
 ENGINES = ("local", "spark")
-ENDINGS = {"svg": "svg", "html": "html", "mmd": "mermaid", "dot": "dot", "txt": "text", "json": "json"}
+ENDINGS: Mapping[str, Format] = {
+    "svg": "svg",
+    "html": "html",
+    "mmd": "mermaid",
+    "dot": "dot",
+    "txt": "text",
+    "json": "json",
+}
 """Formats of drawings by the endings of files."""
+_NAMES: Mapping[str, Format] = {**ENDINGS, **{format: format for format in ENDINGS.values()}}
 
 
 def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, int]) -> Plan:
@@ -85,11 +93,11 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableTyp
     return Padding(table, (0, 0, 0, 2), expand=False)
 
 
-def drawing(made: Plan, path: str, format: str | None, view: str) -> str:
+def drawing(made: Plan, path: str, format: str | None, view: View) -> str:
     """Draw a plan in a format; without one, as the ending of the file says, and as text on standard output."""
     ending = "txt" if path == STANDARD else Path(path).suffix.removeprefix(".")
     named = format or ending
-    kind = ENDINGS.get(named, named if named in ENDINGS.values() else None)
+    kind = _NAMES.get(named)
     if kind is None:
         option = "--format" if format else "-o"
         raise refused(option, format or path, f"one of {', '.join(ENDINGS)}", "name the format: --format svg")

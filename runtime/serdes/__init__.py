@@ -21,16 +21,17 @@ _HOMES = {
     "protobuf": (".protobuf_messages", "protobuf"),
 }
 
+if not TYPE_CHECKING:  # type checkers would take any name for known
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home, extra = _HOMES[name]
-    try:
-        found = getattr(import_module(home, __name__), name)
-    except ModuleNotFoundError as error:
-        wrong = f"{name} needs {error.name}, which is not installed"
-        remedy = f"pip install 'fluvial[{extra}]'"
-        raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home, extra = _HOMES[name]
+        try:
+            found = getattr(import_module(home, __name__), name)
+        except ModuleNotFoundError as error:
+            wrong = f"{name} needs {error.name}, which is not installed"
+            remedy = f"pip install 'fluvial[{extra}]'"
+            raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
+        globals()[name] = found
+        return found

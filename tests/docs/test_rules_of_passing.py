@@ -143,7 +143,7 @@ def test_map_messages_is_given_the_key_as_declared_else_its_bytes(key: Any, give
 
 
 def test_what_map_messages_gives_is_not_keyed() -> None:
-    stream = Pipeline("p").stream("in", value=str, key=str).map_messages(itself)
+    stream: Any = Pipeline("p").stream("in", value=str, key=str).map_messages(itself)
     with pytest.raises(PipelineError, match="window on a stream without a key"):
         stream.window  # noqa: B018
 

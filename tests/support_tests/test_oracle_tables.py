@@ -51,7 +51,7 @@ def test_a_message_sees_what_those_before_it_have_sent() -> None:
 def test_joined_rows_are_as_both_tables_are(how: str, seen: list[bytes]) -> None:
     pipeline = Pipeline("p")
     left, right = (pipeline.table(name, key=str, value=str) for name in ("left", "right"))
-    joined = left.join(right, pair, id="pair", how=how)  # type: ignore[arg-type]
+    joined = left.join(right, pair, id="pair", how=how)  # type: ignore[call-overload]
     pipeline.stream("in", key=str, value=str).join(joined, shown, id="join").send_to("out", value=str)
     rows = {"left": [[row("a", "1"), row("b", "3")]], "right": [[row("a", "2"), row("c", "4")]]}
     assert written(pipeline, {**rows, "in": [[row(key, "m") for key in "abcd"]]}) == seen

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from explained import assert_explains, error_of
 from fluvial.dsl.errors import UsageError
 from fluvial.planner import Plan, draw, drawing
-from fluvial.planner.drawing import FORMATS, views
+from fluvial.planner.drawing import FORMATS, Format, View, views
 from tests.planner.drawing.samples import circle, plans, visits
 
 GOLDEN = Path(__file__).with_name("golden")
-ENDINGS = {"text": "txt", "mermaid": "mmd", "dot": "dot", "svg": "svg"}
+ENDINGS: dict[Format, str] = {"text": "txt", "mermaid": "mmd", "dot": "dot", "svg": "svg"}
 REWRITE = "FLUVIAL_REWRITE"
 
 
 @pytest.mark.parametrize("view", ["operators", "stages"])
 @pytest.mark.parametrize("format", ENDINGS)
-def test_the_drawing_is_the_golden_one(format: str, view: str) -> None:
+def test_the_drawing_is_the_golden_one(format: Format, view: View) -> None:
     """To accept a change: FLUVIAL_REWRITE=1 pytest tests/planner/drawing, and read the difference."""
     file = GOLDEN / f"visits-{view}.{ENDINGS[format]}"
     drawn = draw(visits(), format, view=view)
@@ -46,7 +46,7 @@ def test_json_is_the_plan_itself() -> None:
     ("png", "operators", "one of text, mermaid, dot, svg, html, json"),
     ("svg", "tasks", "one of operators, stages"),
 ])  # fmt: skip
-def test_an_unknown_choice_is_refused_with_the_choices(format: str, view: str, said: str) -> None:
+def test_an_unknown_choice_is_refused_with_the_choices(format: Any, view: Any, said: str) -> None:
     place: Any = lambda: draw(visits(), format, view=view)  # noqa: E731
     assert_explains(error_of(place, UsageError), "draw: ", place, said)
 
@@ -73,7 +73,7 @@ def test_drawings_do_not_change_from_one_time_to_the_next(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_nothing_is_loaded_from_anywhere(format: str) -> None:
+def test_nothing_is_loaded_from_anywhere(format: Format) -> None:
     drawn = draw(visits(), format).replace("http://www.w3.org/2000/svg", "")
     assert not [sign for sign in ("http:", "https:", "//", "@import", "url(") if sign in _without_comments(drawn)]
 

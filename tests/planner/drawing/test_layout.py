@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from fluvial.planner import Plan
+from fluvial.planner.drawing import View
 from fluvial.planner.drawing.geometry import TURN, Box, Picture, Way
 from fluvial.planner.drawing.layout import arrange
 from fluvial.planner.drawing.scene import Drawing
@@ -131,7 +132,7 @@ def test_the_same_scene_gives_the_same_picture(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_edges_lead_down_where_the_plan_has_no_circle(view: str) -> None:
+def test_edges_lead_down_where_the_plan_has_no_circle(view: View) -> None:
     picture = arrange(VIEWS[view](visits()))
     assert all(one.y <= other.y for _, way in picture.edges for one, other in pairwise(way))
 

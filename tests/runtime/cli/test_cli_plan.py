@@ -8,7 +8,7 @@ import pytest
 
 from command_line import Fluvial
 from fluvial.planner import Plan, plan
-from fluvial.planner.drawing import draw
+from fluvial.planner.drawing import Format, draw
 from fluvial.runtime.target import load_pipeline
 
 TABLES = """\
@@ -99,7 +99,7 @@ def test_a_drawing_is_text_unless_told(fluvial: Fluvial, letters: Plan) -> None:
     ("ending", "format"),
     [("svg", "svg"), ("html", "html"), ("mmd", "mermaid"), ("dot", "dot"), ("txt", "text"), ("json", "json")],
 )
-def test_the_format_follows_the_name(fluvial: Fluvial, letters: Plan, ending: str, format: str) -> None:
+def test_the_format_follows_the_name(fluvial: Fluvial, letters: Plan, ending: str, format: Format) -> None:
     ended = fluvial("draw", "letters.py", "-o", f"dag.{ending}", "--view", "stages")
     assert (ended.code, ended.out, ended.err) == (0, "", "")
     assert Path(f"dag.{ending}").read_text().rstrip("\n") == draw(letters, format, view="stages").rstrip("\n")

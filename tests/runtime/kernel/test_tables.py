@@ -22,6 +22,10 @@ def shown(value: str | None, found: str | None) -> str:
     return f"{value}:{found}"
 
 
+def numbered(value: str, found: int) -> str:
+    return f"{value}:{found}"
+
+
 def looked_up(how: Any = "left", **options: Any) -> Pipeline:
     pipeline = Pipeline("p", **options)
     table = pipeline.table("users", key=str, value=str)
@@ -92,7 +96,7 @@ def test_rows_are_kept_and_found_again() -> None:
 def test_a_row_that_cannot_be_decoded_is_a_message_that_failed() -> None:
     pipeline = Pipeline("p", on_error=dead_letter())
     table = pipeline.table("users", key=str, value=int)
-    pipeline.stream("in", key=str, value=str).join(table, shown, id="join").send_to("out", value=str)
+    pipeline.stream("in", key=str, value=str).join(table, numbered, id="join").send_to("out", value=str)
     task = task_of(pipeline)
     made = feed(task, "users", row("a", "1"), row("a", "x"))
     assert [letter[:2] for letter in made[DEAD_LETTERS]] == [(b"a", b"x")]
