@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from .annotations import UNKNOWN, returned
-from .checks import explain, function
+from .checks import a_type, explain
 from .errors import PipelineError
+from .functions import function
 from .origin import Origin, here
 
 V = TypeVar("V")
@@ -117,6 +118,8 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
 
 def _extreme(name: str, fn: Callable[[V], R], kind: Any, better: Callable[[Any, Any], Any]) -> Aggregate[V, R]:
     function(name, fn)
+    if kind is not UNKNOWN:
+        a_type(f"{name}: type", kind)
     known, check = _type_of(fn, kind)
 
     def add(acc: Any, value: V) -> Any:
@@ -249,6 +252,8 @@ def aggregate(
     """
     for what, fn in (("aggregate: init", init), ("aggregate: add", add), ("aggregate: merge", merge or add)):
         function(what, fn)
+    if type is not UNKNOWN:
+        a_type("aggregate: type", type)
     kind = next((kind for kind in (type, returned(add), returned(init)) if kind is not UNKNOWN), UNKNOWN)
     if kind is UNKNOWN:
         wrong = "aggregate: nothing tells the accumulator's type"

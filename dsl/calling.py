@@ -3,8 +3,9 @@
 from datetime import timedelta
 from typing import Any, get_args
 
-from .checks import at_least_one, function, millis, require
+from .checks import at_least_one, millis, one_of, require
 from .errors import PipelineError
+from .functions import asynchronous
 from .operators import Order
 from .policy import Retry
 
@@ -18,11 +19,11 @@ def checked_call(
     what: str, fn: Any, max_in_flight: int | None, order: Order, timeout: timedelta | None, retry: Any
 ) -> dict[str, Any]:
     """The fields of the operator but its input; raises PipelineError for arguments that make none."""
-    function(what, fn)
+    asynchronous(what, fn)
     limit = at_least_one(
         f"{what}: max_in_flight", MOST_IN_FLIGHT if max_in_flight is None else max_in_flight, "messages"
     )
-    require(order in get_args(Order), PipelineError, f"{what}: order={order!r}", '"key", "input" or "none"')
+    one_of(f"{what}: order", order, get_args(Order))
     good = retry is None or isinstance(retry, Retry)
     require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
     wait = millis(f"{what}: timeout", TIMEOUT if timeout is None else timeout, least=1)

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, get_origin
 
 from .errors import FluvialError, PipelineError
 from .origin import here
@@ -26,8 +27,9 @@ def explain(wrong: str, expected: str, remedy: str = "", at: object = None) -> s
 
 def one_of(what: str, given: str, known: tuple[str, ...]) -> None:
     """Refuse a word that is none of those that are known."""
-    expected = " or ".join(f'"{word}"' for word in known)
-    require(given in known, PipelineError, f"{what}={given!r}", expected)
+    *first, last = (f'"{word}"' for word in known)
+    expected = f"{', '.join(first)} or {last}"
+    require(isinstance(given, str) and given in known, PipelineError, f"{what}={given!r}", expected)
 
 
 def at_least_one(what: str, given: Any, of: str) -> int:
@@ -59,8 +61,22 @@ def operator_id(value: str) -> str:
     return value
 
 
-def function(what: str, fn: Callable[..., Any]) -> None:
-    """Refuse anything that cannot be called."""
-    require(
-        callable(fn), PipelineError, f"{what} got {fn!r}", "a function", "pass a function or a lambda, not its result"
-    )
+def flag(what: str, value: Any) -> bool:
+    """Refuse anything but True and False."""
+    require(isinstance(value, bool), PipelineError, f"{what}={value!r}", "True or False")
+    return bool(value)
+
+
+def number(what: str, value: Any, expected: str, holds: Callable[[float], bool]) -> float:
+    """Refuse anything but a number, whole or not, for which something holds."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and holds(value)
+    require(good, PipelineError, f"{what}={value!r}", expected)
+    return float(value)
+
+
+def a_type(what: str, kind: Any) -> None:
+    """Refuse what is no type: not a class, and none of the forms of `typing` such as `int | None`."""
+    good = isinstance(kind, type) or get_origin(kind) is not None or type(kind).__module__ in ("typing", "types")
+    good = good and not isinstance(kind, FunctionType | BuiltinFunctionType)
+    remedy = "pass the class itself, not one of its instances"
+    require(good, PipelineError, f"{what}={kind!r}", "a type, such as int or list[str]", remedy)

@@ -10,6 +10,8 @@ from .serde import key_serde, type_name, value_serde
 def checked_value(what: str, value: Any) -> Any:
     """A value type or Serde as given, refused unless values of it can be decoded."""
     try:
+        if value is None:
+            raise TypeError("it is no type")
         value_serde(value)
     except (TypeError, NotImplementedError) as error:
         wrong = f"{what}: value={type_name(value)} cannot be decoded: {error}"

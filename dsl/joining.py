@@ -4,8 +4,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, get_args
 
-from .checks import function, millis, one_of, require
+from .checks import millis, one_of, require
 from .errors import PipelineError
+from .functions import function
 from .operators import How, Lookup, Retain, Time
 
 

@@ -21,6 +21,9 @@ Retain = Literal["all", "latest"]
 Time = Literal["event", "processing"]
 Lookup = Literal["inner", "left"]
 
+NAMELESS: Any = object()
+"""The id of an operator that the pipeline is to number."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:

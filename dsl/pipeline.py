@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import operators as ops
 from .calling import MOST_IN_FLIGHT, TIMEOUT
-from .checks import explain, function, millis, operator_id, require, stream_name
+from .checks import explain, flag, millis, operator_id, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
+from .functions import function
 from .keyed import KeyedStream
 from .origin import here
 from .policy import ErrorPolicy, Retry, fail
@@ -98,9 +99,7 @@ class Pipeline:
         KeyedStream(stream-1)
         """
         stream_name(name)
-        require(
-            isinstance(bootstrap, bool), PipelineError, f"stream {name!r}: bootstrap={bootstrap!r}", "True or False"
-        )
+        flag(f"stream {name!r}: bootstrap", bootstrap)
         if timestamp is not None:
             function(f"stream {name!r}: timestamp", timestamp)
         fields: dict[str, Any] = {
@@ -113,7 +112,7 @@ class Pipeline:
             "bootstrap": bootstrap,
         }
         self._check_new(name)
-        tail = self._add(ops.Source, id=None, inputs=(), **fields)
+        tail = self._add(ops.Source, inputs=(), **fields)
         return MessageStream(self, tail) if key is None else KeyedStream(self, tail)
 
     def table(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Table[K, V]:
@@ -263,11 +262,11 @@ class Pipeline:
             graph.add_edges_from((source, operator.id) for source in operator.inputs)
         return graph
 
-    def _add(self, make: type[ops.Operator], *, id: str | None = None, **fields: Any) -> str:
+    def _add(self, make: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
         self._made += 1
         number = self._made
         known: Mapping[str, ops.Operator] = self._operators
-        name = operator_id(id) if id is not None else f"{make.kind}-{number}"
+        name = f"{make.kind}-{number}" if id is ops.NAMELESS else operator_id(id)
         if name in known:
             wrong = f"id {name!r} is used twice in pipeline {self.name!r}, first by {known[name].kind}"
             remedy = "choose another id: it names topics, stores and checkpoints"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from .checks import at_least_one, millis, require
+from .checks import at_least_one, millis, number, one_of, require
 from .errors import PipelineError
 
 
@@ -17,6 +17,9 @@ class ErrorPolicy:
     """
 
     action: Literal["fail", "skip", "dead_letter"]
+
+    def __post_init__(self) -> None:
+        one_of("ErrorPolicy: action", self.action, ("fail", "skip", "dead_letter"))
 
 
 def fail() -> ErrorPolicy:
@@ -88,8 +91,7 @@ class Retry:
         max_delay: timedelta = timedelta(seconds=10),
         on: tuple[type[BaseException], ...] = (Exception,),
     ) -> None:
-        good = isinstance(factor, int | float) and factor >= 1.0
-        require(good, PipelineError, f"Retry: factor={factor!r}", "1.0 or more")
+        number("Retry: factor", factor, "a number, 1.0 or more", lambda factor: factor >= 1.0)
         good = isinstance(on, tuple) and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in on)
         require(good, PipelineError, f"Retry: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
         object.__setattr__(self, "attempts", at_least_one("Retry: attempts", attempts, "attempts"))

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from .checks import at_least_one, explain, function, millis, require
+from .checks import at_least_one, explain, millis, number, require
 from .errors import PipelineError
+from .functions import asynchronous
 from .policy import Retry
 
 K = TypeVar("K")
@@ -118,14 +119,14 @@ def checked_remote(
 ) -> RemoteTable[Any, Any]:
     """A remote table; raises PipelineError for arguments that make none."""
     what = f"remote_table {name!r}"
-    function(f"{what}: read", read)
+    asynchronous(f"{what}: read", read)
     if write is not None:
-        function(f"{what}: write", write)
+        asynchronous(f"{what}: write", write)
     at_least_one(f"{what}: max_in_flight", max_in_flight, "calls")
     require(isinstance(retry, Retry), PipelineError, f"{what}: retry={retry!r}", "a Retry", "write Retry(attempts=3)")
     for rate, found in rates.items():
-        good = found is None or (isinstance(found, int | float) and found > 0)
-        require(good, PipelineError, f"{what}: {rate}={found!r}", "a number of keys above 0, or None for no limit")
+        if found is not None:
+            number(f"{what}: {rate}", found, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
     good = cache is None or isinstance(cache, Cache)
     require(good, PipelineError, f"{what}: cache={cache!r}", "a Cache", "write cache=Cache(size=10_000)")
     good = batch is None or isinstance(batch, Batch)

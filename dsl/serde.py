@@ -9,9 +9,10 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from .checks import explain, function
+from .checks import explain, require
 from .errors import PipelineError
 from .finite import json_encoder
+from .functions import function
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class Serde(Generic[T]):
     from_json: Callable[[Any], T] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        require(isinstance(self.name, str), PipelineError, f"Serde: name={self.name!r}", "a text")
         function(f"Serde {self.name!r}: encode", self.encode)
         function(f"Serde {self.name!r}: decode", self.decode)
         for name, given in (("check", self.check), ("from_json", self.from_json)):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from . import operators as ops
 from .annotations import UNKNOWN, returned
 from .calling import checked_call
-from .checks import explain, function, require, stream_name
+from .checks import explain, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
+from .functions import function, predicate
 from .message import Message
 from .policy import Retry
 from .remote import RemoteTable, check_write, remote_call
@@ -84,7 +85,7 @@ class MessageStream(Generic[V]):
         ...     [message.value for message in driver.read("large")]
         [12]
         """
-        function("filter", fn)
+        predicate("filter", fn)
         return type(self)(self._pipeline, self._add(ops.Filter, fn=fn))
 
     def split(self, *predicates: Callable[[V], Any]) -> tuple[Self, ...]:
@@ -101,8 +102,8 @@ class MessageStream(Generic[V]):
         [[7], [12]]
         """
         require(bool(predicates), PipelineError, "split got no predicates", "one function or more", "use filter")
-        for predicate in predicates:
-            function("split", predicate)
+        for fn in predicates:
+            predicate("split", fn)
         places, split = range(len(predicates) + 1), self._add(ops.Split, predicates=predicates)
         tails = [self._pipeline._add(ops.Branch, inputs=(split,), place=place) for place in places]
         return tuple(type(self)(self._pipeline, tail) for tail in tails)
@@ -117,7 +118,7 @@ class MessageStream(Generic[V]):
         ...     [message.value for message in driver.read("words")]
         ['to', 'be']
         """
-        function("flat_map", fn)
+        function("flat_map", fn, many=True)
         return MessageStream(self._pipeline, self._add(ops.FlatMap, fn=fn))
 
     def map_messages(self, fn: Callable[[Message[V]], Message[U]]) -> "MessageStream[U]":
@@ -271,7 +272,7 @@ class MessageStream(Generic[V]):
         check_sink(id, sink)
         self._add(ops.SinkTo, id=id, sink=sink)
 
-    def _add(self, make: type[ops.Operator], *, id: str | None = None, **fields: Any) -> str:
+    def _add(self, make: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
         return self._pipeline._add(make, id=id, inputs=(self._tail,), **fields)
 
     def _async(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .checks import at_least_one, millis, require
+from .checks import at_least_one, flag, millis, require
 from .errors import PipelineError
 
 
@@ -24,6 +24,15 @@ class Trigger:
     first: int | None = None
     last: int | None = None
     repeats: bool = False
+
+    def __post_init__(self) -> None:
+        remedy = "write after_count(100), after(first=timedelta(...)) or after(last=timedelta(...))"
+        given = [name for name in ("count", "first", "last") if getattr(self, name) is not None]
+        wrong = "Trigger() never fires"
+        require(bool(given), PipelineError, wrong, "a count of messages, or a time from the first or last one", remedy)
+        for name in given:
+            at_least_one(f"Trigger: {name}", getattr(self, name), "messages" if name == "count" else "milliseconds")
+        flag("Trigger: repeats", self.repeats)
 
 
 def after_count(messages: int) -> Trigger:
@@ -47,9 +56,10 @@ def after(*, first: timedelta | None = None, last: timedelta | None = None) -> T
     wrong = "after() got " + ("both first= and last=" if first is not None and last is not None else "no time")
     remedy = "write after(first=timedelta(...)) or after(last=timedelta(...)); any_of(...) takes several"
     require((first is None) != (last is None), PipelineError, wrong, "one of first= and last=", remedy)
-    if first is not None:
-        return Trigger(first=millis("after: first", first, least=1))
-    return Trigger(last=millis("after: last", last, least=1)) if last is not None else Trigger()
+    return Trigger(
+        first=None if first is None else millis("after: first", first, least=1),
+        last=None if last is None else millis("after: last", last, least=1),
+    )
 
 
 def any_of(*triggers: Trigger) -> Trigger:

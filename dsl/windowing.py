@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from .aggregates import Aggregate
-from .checks import millis, one_of, require, stream_name
+from .checks import flag, millis, one_of, require, stream_name
 from .errors import PipelineError
 from .operators import Time
 from .triggers import Trigger
@@ -43,6 +43,7 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
     require(good, PipelineError, wrong, "an aggregate with merge", remedy)
     lateness = millis(f"{what}: lateness", given.lateness)
     one_of(f"{what}: time", given.time, get_args(Time))
+    flag(f"{what}: accumulate", given.accumulate)
     _check_lateness(given, lateness)
     _check_triggers(given, lateness)
     if given.late_to is not None:

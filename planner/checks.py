@@ -18,9 +18,7 @@ def check_arguments(pipeline: object, partitions: object, settings: object) -> N
     """Refuse what is no pipeline, no counts of partitions, or no settings."""
     wrong, remedy = f"a plan of {pipeline!r}", "pass the Pipeline, not one of its streams"
     require(isinstance(pipeline, Pipeline), UsageError, wrong, "a Pipeline", remedy)
-    good = isinstance(partitions, Mapping) and all(
-        isinstance(count, int) and count >= 1 for count in partitions.values()
-    )
+    good = isinstance(partitions, Mapping) and all(type(count) is int and count >= 1 for count in partitions.values())
     wrong = f"partitions={partitions!r}"
     require(good, UsageError, wrong, "numbers of partitions, 1 or more, by stream", 'write partitions={"clicks": 4}')
     wrong = f"settings={settings!r}"

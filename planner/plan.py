@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
+from ..dsl.checks import require
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
@@ -185,6 +186,9 @@ class Plan:
 
         Raises `PlanError` for another text, and for a pipeline with other operators.
         """
+        good = isinstance(pipeline, Pipeline)
+        require(good, PlanError, f"Plan.from_json got {pipeline!r}", "the Pipeline that was planned")
+        require(isinstance(text, str), PlanError, f"Plan.from_json got {text!r}", "what Plan.to_json wrote")
         try:
             document = msgspec.json.decode(text, type=_Document)
         except msgspec.DecodeError as error:

@@ -1,8 +1,9 @@
 """Settings: what a run may be told besides its pipeline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -71,10 +72,41 @@ class Settings(Struct, frozen=True, kw_only=True):
         return timedelta(seconds=5 if seen_early else 1)
 
     def __post_init__(self) -> None:
+        for name, kind in get_type_hints(Settings).items():
+            value = getattr(self, name)
+            require(_fits(value, kind), UsageError, f"Settings: {name}={value!r}", _in_words(kind))
         for names, holds, expected in _RULES:
             for name in names:
                 value = getattr(self, name)
                 require(holds(value), UsageError, f"Settings: {name}={value!r}", expected)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a field's type; True and False are no numbers."""
+    if get_origin(kind) is UnionType:
+        return any(_fits(value, part) for part in get_args(kind))
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    return isinstance(value, (int, float) if kind is float else kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _in_words(kind: Any) -> str:
+    """A field's type in the words of an error."""
+    if get_origin(kind) is UnionType:
+        return " or ".join(map(_in_words, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, get_args(kind)))
+    return _WORDS.get(kind, kind.__name__)
+
+
+_WORDS: Mapping[Any, str] = {
+    NoneType: "None",
+    bool: "True or False",
+    float: "a number",
+    int: "a whole number, 1 or more",
+    str: "a text",
+    timedelta: "a timedelta, not negative",
+}
 
 
 def _counts(value: Any) -> bool:
@@ -86,8 +118,6 @@ def _lasts(value: Any) -> bool:
 
 
 _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
-    (("guarantee",), lambda value: value in get_args(Guarantee), "'at_least_once' or 'exactly_once'"),
-    (("offset_default",), lambda value: value in get_args(Offset), "'earliest' or 'latest'"),
     (
         (
             "max_staged_bytes",

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..dsl.checks import explain
+from ..dsl.checks import require as expected
 from ..dsl.errors import MissingExtraError, PlanError, UnsupportedError, UsageError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
@@ -80,6 +81,10 @@ def run(
     if not (isinstance(containers, int) and isinstance(container_id, int) and 0 <= container_id < containers):
         wrong = f"container_id={container_id!r}, containers={containers!r}"
         raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0"))
+    good = progress is None or callable(progress)
+    expected(good, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
+    good = metrics is None or callable(getattr(metrics, "following", None))
+    expected(good, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
     return start(pipeline, engine, system, settings, until, progress, spark, Seat(container_id, containers), metrics)
 
 

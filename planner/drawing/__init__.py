@@ -68,4 +68,9 @@ Plan.picture = _picture
 
 
 def _require(what: str, given: str, choices: Iterable[str]) -> None:
-    require(given in choices, UsageError, f"draw: {what}={given!r}", f"one of {', '.join(choices)}")
+    require(
+        isinstance(given, str) and given in choices,
+        UsageError,
+        f"draw: {what}={given!r}",
+        f"one of {', '.join(choices)}",
+    )

@@ -82,13 +82,17 @@ def bind(
     return {stream: env[f"read_{number}"] for number, stream in enumerate(task.program.shape.entries)}
 
 
+def are_headers(headers: Any) -> bool:
+    """Whether these are the headers of a message."""
+    try:
+        return headers.__class__ is tuple and all(type(name) is str and type(value) is bytes for name, value in headers)
+    except (TypeError, ValueError):
+        return False
+
+
 def check_headers(headers: Any) -> None:
     """Raise TypeError for what are not the headers of a message."""
-    try:
-        good = headers.__class__ is tuple and all(type(name) is str and type(value) is bytes for name, value in headers)
-    except (TypeError, ValueError):
-        good = False
-    if not good:
+    if not are_headers(headers):
         raise TypeError(f"headers must be a tuple of pairs of str and bytes, not {headers!r}")
 
 

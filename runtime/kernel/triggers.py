@@ -5,7 +5,7 @@ from typing import Protocol
 from ...dsl.triggers import Trigger
 from .times import END
 
-NEVER = Trigger()
+NEVER = Trigger(count=2**63 - 1)
 """Fires not at all: there are no early panes."""
 
 AT_ONCE = Trigger(count=1, repeats=True)

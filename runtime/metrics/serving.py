@@ -15,7 +15,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from ...dsl.checks import explain
+from ...dsl.checks import explain, require
 from ...dsl.errors import FluvialError, UsageError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
@@ -101,6 +101,11 @@ class Metrics:
         aliases: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        require(type(port) is int, UsageError, f"Metrics: port={port!r}", "the number of a port, or 0")
+        require(isinstance(host, str), UsageError, f"Metrics: host={host!r}", "a name or an address")
+        good = not isinstance(aliases, str) and isinstance(aliases, Collection)
+        good = good and all(isinstance(name, str) for name in aliases)
+        require(good, UsageError, f"Metrics: aliases={aliases!r}", "names of this machine, in a list")
         self._port, self._host, self._clock = port, host, clock
         self._names = frozenset(name.lower() for name in (host, socket.gethostname(), *aliases))
         self._server: BoundedServer | None = None

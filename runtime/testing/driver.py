@@ -3,7 +3,7 @@
 import asyncio
 import math
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from types import TracebackType
@@ -14,11 +14,12 @@ from ...dsl.checks import explain, millis, require
 from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
-from ...dsl.serde import key_serde, value_serde
+from ...dsl.serde import Serde, key_serde, type_name, value_serde
 from ...planner.checks import check_arguments
 from ...planner.names import dead_letters
 from ...planner.planner import plan
 from ...planner.settings import Settings
+from ..kernel.bindings import are_headers
 from ..kernel.times import END, START
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
@@ -70,7 +71,11 @@ class PipelineDriver:
     ) -> None:
         if commits not in ("always", "timed"):
             raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"'))
-        check_arguments(pipeline, {}, settings or Settings())
+        good = isinstance(partitions, Mapping) or (type(partitions) is int and partitions >= 1)
+        require(good, UsageError, f"partitions={partitions!r}", "a number of partitions, 1 or more, or such by stream")
+        by_stream = partitions if isinstance(partitions, Mapping) else {}
+        check_arguments(pipeline, by_stream, Settings() if settings is None else settings)
+        require(type(start) is int, UsageError, f"start={start!r}", "ms since epoch, a whole number")
         self._always = commits == "always"
         self._gates = None if async_results is None else Gates(chooser(async_results))
         self._start = start
@@ -135,9 +140,13 @@ class PipelineDriver:
         partitioner gives the key, else the first. While the pipeline is crashed, messages wait in the input.
         """
         source = self._source(stream)
-        data = None if value is None else value_serde(source.value).encode(value)
-        known = None if key is None else key_serde(source.key or type(key)).encode(key)
+        good = timestamp is None or type(timestamp) is int
+        require(good, UsageError, f"send: timestamp={timestamp!r}", "ms since epoch, a whole number")
+        data = None if value is None else _encoded("value", value, value_serde, source.value)
+        known = None if key is None else _encoded("key", key, key_serde, source.key or type(key))
         at = self.now if timestamp is None else timestamp
+        good = are_headers(headers)
+        require(good, UsageError, f"send: headers={headers!r}", "a tuple of pairs of str and bytes")
         self.send_records(stream, [(known, data, at, headers)], partition=partition)
 
     def send_record(self, stream: str, record: Record, *, partition: int | None = None) -> None:
@@ -151,6 +160,8 @@ class PipelineDriver:
             remedy = "call restart() to begin another run, which goes on from here"
             raise UsageError(explain("the input has ended", "no message after end()", remedy))
         count = len(self._admin.ends(stream))
+        good = partition is None or (type(partition) is int and 0 <= partition < count)
+        require(good, UsageError, f"send: partition={partition!r}", f"a number from 0 to {count - 1}, or None")
         writing = self._system.producer().begin()
         for record in records:
             writing.append(stream, partition_for(record[0], count) if partition is None else partition, [record])
@@ -354,6 +365,17 @@ class PipelineDriver:
         if self._container is None:
             raise UsageError(explain("the pipeline is crashed", "a pipeline that runs", "call restart() first"))
         return self._container
+
+
+def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], kind: Any) -> bytes:
+    """What a message is sent as; refuses what its stream cannot hold."""
+    try:
+        return serde_of(kind).encode(given)
+    except Exception as error:
+        wrong = f"send: {what}={given!r} cannot be encoded: {type(error).__name__}: {error}"
+        raise UsageError(
+            explain(wrong, f"a {what} of type {kind.name if isinstance(kind, Serde) else type_name(kind)}")
+        ) from error
 
 
 def _check_names(counts: Mapping[str, int], streams: Sequence[str]) -> None:

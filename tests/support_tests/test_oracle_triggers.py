@@ -27,6 +27,7 @@ from fluvial.dsl import (
 )
 from one_window import Sent, by_key, by_window, first, last, ms, panes, records, replacing, shown, windowed
 from oracle import run_oracle
+from some_triggers import triggers
 
 TURNS = [("1", 1), ("2", 1)] * 4 + [("3", 1)]
 
@@ -256,8 +257,7 @@ def test_a_trigger_does_not_count_a_message_that_failed() -> None:
     ]
 
 
-TIMES = st.none() | st.sampled_from([1, 4, 5, 6, 10])
-TRIGGERS = st.builds(Trigger, st.none() | st.integers(1, 3), TIMES, TIMES, st.booleans())
+TRIGGERS = triggers(st.sampled_from([1, 4, 5, 6, 10]))
 SENT = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=12)
 SESSION, WITH_END = session(ms(5)), [tumbling(ms(5)), hopping(ms(10), every=ms(4))]
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
-from ....dsl.checks import explain
+from ....dsl.checks import explain, require
 from ....dsl.errors import UsageError
 from .admin import KafkaAdmin
 from .clients import Watch, admin_client
@@ -40,6 +40,12 @@ class KafkaSystem:
         reach_within: timedelta = timedelta(seconds=10),
         give_up_after: timedelta = timedelta(seconds=60),
     ) -> None:
+        several = isinstance(servers, Sequence) and all(isinstance(server, str) for server in servers)
+        wrong, remedy = f"KafkaSystem: servers={servers!r}", 'write KafkaSystem("localhost:9092")'
+        require(several, UsageError, wrong, "HOST:PORT, or several in a list", remedy)
+        for name, given in (("conf", conf), ("topics", topics)):
+            good = given is None or isinstance(given, Mapping)
+            require(good, UsageError, f"KafkaSystem: {name}={given!r}", "settings by name", f"write {name}={{...}}")
         servers = servers if isinstance(servers, str) else ",".join(servers)
         for name, time in (("reach_within", reach_within), ("give_up_after", give_up_after)):
             if not isinstance(time, timedelta) or time < timedelta(milliseconds=100):

@@ -15,6 +15,7 @@ from fluvial.runtime.kernel.triggers import AT_ONCE, NEVER
 from fluvial.runtime.kernel.watched import WatchedOperator
 from fluvial.runtime.testing import PipelineDriver
 from lone_windows import LoneWindow, Shown
+from some_triggers import triggers
 
 TEN = Tumbling(10)
 
@@ -185,13 +186,7 @@ class TestUnbounded:
         assert kinds(window) == [("on_time", [1]), ("early", [1, 2])]
 
 
-TRIGGERS = st.builds(
-    Trigger,
-    st.none() | st.integers(1, 3),
-    st.none() | st.integers(1, 8),
-    st.none() | st.integers(1, 8),
-    st.booleans(),
-)
+TRIGGERS = triggers(st.integers(1, 8))
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "advance"]), st.integers(0, 60)), max_size=30)
 
 

@@ -11,6 +11,7 @@ from fluvial.runtime.kernel.times import END
 from fluvial.runtime.kernel.triggers import AT_ONCE, NEVER
 from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
 from lone_windows import LoneWindow, Shown
+from some_triggers import triggers
 
 GAP = 5
 EACH_TWO = Trigger(count=2, repeats=True)
@@ -107,13 +108,7 @@ def test_at_the_end_of_input_each_session_fires_once() -> None:
     assert sorted((pane.kind, pane.value) for pane in window.take()) == [("late", [0, 1]), ("on_time", [30])]
 
 
-TRIGGERS = st.builds(
-    Trigger,
-    st.none() | st.integers(1, 3),
-    st.none() | st.integers(1, 8),
-    st.none() | st.integers(1, 8),
-    st.booleans(),
-)
+TRIGGERS = triggers(st.integers(1, 8))
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "advance"]), st.integers(0, 60)), max_size=30)
 
 

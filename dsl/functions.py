@@ -1,0 +1,84 @@
+"""Checks of functions that users pass: what is known of a function where it is written, before it is called."""
+
+import dis
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, get_origin
+
+from .annotations import UNKNOWN, returned
+from .checks import explain, require
+from .errors import PipelineError
+
+_NOT_A_RESULT = "pass a function or a lambda, not its result"
+
+
+def function(what: str, fn: Any, *, many: bool = False) -> None:
+    """Refuse what cannot be called, an asynchronous function, and, unless it may give `many` values, a generator."""
+    require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", _NOT_A_RESULT)
+    code = _called(fn)
+    waits = inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or _returns(code, Awaitable)
+    remedy = "use async_flat_map(fn, id=...), whose function is asynchronous and returns a list of values"
+    require(not waits, PipelineError, f"{what} got the asynchronous function {_name(fn)}", "a plain function", remedy)
+    wrong = f"{what} got the generator function {_name(fn)}"
+    remedy = "return one value; flat_map takes a function that gives several, or none"
+    good = many or not inspect.isgeneratorfunction(code)
+    require(good, PipelineError, wrong, "a function that returns a value", remedy)
+
+
+def predicate(what: str, fn: Any) -> None:
+    """Refuse what `function` refuses, and a function that returns a function: as an answer that is always yes."""
+    function(what, fn)
+    good = inspect.isclass(fn) or not _returns(_called(fn), Callable)
+    wrong, remedy = f"{what} got {_name(fn)}, which returns a function", f"call it: {what}({_name(fn)}(...))"
+    require(good, PipelineError, wrong, "a function that returns True or False", remedy)
+
+
+def asynchronous(what: str, fn: Any) -> None:
+    """Refuse a function whose result cannot be awaited.
+
+    A function written with `def` must be annotated to return an awaitable. A lambda must call something. What a lambda
+    or a function that is not written in Python returns is known when it is called.
+    """
+    require(callable(fn), PipelineError, f"{what} got {fn!r}", "an async function", _NOT_A_RESULT)
+    code = _called(fn)
+    wrong, remedy = f"{what} got the asynchronous generator {_name(fn)}", "gather the values in a list, and return it"
+    require(not inspect.isasyncgenfunction(code), PipelineError, wrong, "an async function that returns", remedy)
+    if not (inspect.iscoroutinefunction(code) or _returns(code, Awaitable) or _may_wait(code)):
+        remedy = "write it with async def; one that returns what another makes is annotated with -> Awaitable[...]"
+        raise PipelineError(explain(f"{what} got the plain function {_name(fn)}", "an async function", remedy))
+
+
+def _may_wait(code: Any) -> bool:
+    """Whether nothing tells what a function returns, and nothing could tell."""
+    kind = returned(code)
+    if kind is not UNKNOWN:
+        return kind is Any
+    # What calls nothing cannot make an awaitable.
+    return not isinstance(code, FunctionType) or (
+        code.__name__ == "<lambda>" and any("CALL" in step.opname for step in dis.get_instructions(code))
+    )
+
+
+def _called(fn: Any) -> Any:
+    """The function that is called in the end: behind partial(), decorators, methods and objects that can be called."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    if not isinstance(fn, FunctionType | MethodType | type):
+        method = getattr(type(fn), "__call__", None)  # noqa: B004 - of a class of the user's
+        fn = method if isinstance(method, FunctionType) else fn
+    fn = inspect.unwrap(fn)
+    return fn.__func__ if isinstance(fn, MethodType) else fn
+
+
+def _returns(code: Any, kind: Any) -> bool:
+    """Whether a function is annotated to return something of a kind."""
+    told = returned(code)
+    told = get_origin(told) or told
+    return inspect.isclass(told) and told is not UNKNOWN and issubclass(told, get_origin(kind) or kind)
+
+
+def _name(fn: Any) -> str:
+    name = getattr(fn, "__name__", None) or getattr(_called(fn), "__qualname__", type(fn).__name__)
+    return "lambda" if name == "<lambda>" else str(name)
