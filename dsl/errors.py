@@ -55,7 +55,7 @@ class PlanError(PipelineError):
     >>> words = pipeline.stream("words", value=str)
     >>> plan(pipeline)
     Traceback (most recent call last):
-    fluvial.dsl.errors.PlanError: nothing reads what stream 'stream-1' emits
+    fluvial.dsl.errors.PlanError: nothing reads what stream words emits
       at ...
       expected: a terminal operator
       to do: end it with .send_to(...) or .sink(...)

@@ -34,7 +34,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
     >>> clicks = Pipeline("p").stream("clicks", key=str, value=str)
     >>> clicks.map(len).window(tumbling(timedelta(minutes=1)), count(), id="per-minute")
-    KeyedStream(per-minute)
+    KeyedStream(window per-minute)
     """
 
     __slots__ = ()

@@ -96,7 +96,7 @@ class Pipeline:
 
         >>> pipeline = Pipeline("p")
         >>> pipeline.stream("readings", value=dict[str, float], key=str, out_of_order=timedelta(seconds=5))
-        KeyedStream(stream-1)
+        KeyedStream(stream readings)
         """
         stream_name(name)
         flag(f"stream {name!r}: bootstrap", bootstrap)

@@ -11,6 +11,7 @@ from .checks import explain, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
 from .functions import function, predicate
+from .labels import label
 from .message import Message
 from .policy import Retry
 from .remote import RemoteTable, check_write, remote_call
@@ -42,7 +43,7 @@ class MessageStream(Generic[V]):
 
     >>> words = Pipeline("p").stream("words", value=str)
     >>> words.filter(str.isalpha).map(len)
-    MessageStream(map-3)
+    MessageStream(map(len))
     """
 
     __slots__ = ("_pipeline", "_tail")
@@ -175,7 +176,7 @@ class MessageStream(Generic[V]):
         >>> pipeline = Pipeline("all")
         >>> tea, coffee = (pipeline.stream(name, value=str) for name in ("tea", "coffee"))
         >>> tea.merge(coffee)
-        MessageStream(merge-3)
+        MessageStream(merge(...))
         """
         return MessageStream(self._pipeline, self._merge(others))
 
@@ -189,7 +190,7 @@ class MessageStream(Generic[V]):
 
         >>> pipeline = Pipeline("words")
         >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int)
-        KeyedStream(by-length)
+        KeyedStream(partition_by by-length)
         """
         function("partition_by", fn)
         found = returned(fn) if key_type is None else key_type
@@ -289,7 +290,7 @@ class MessageStream(Generic[V]):
         return self._pipeline._add(ops.Merge, inputs=(self._tail, *(other._tail for other in others)))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._tail})"
+        return f"{type(self).__name__}({label(self.operator)})"
 
     if not TYPE_CHECKING:  # type checkers would take any attribute for known
 

@@ -8,6 +8,7 @@ from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN
 from ..dsl.checks import explain, require
 from ..dsl.errors import PlanError, UsageError
+from ..dsl.labels import label
 from ..dsl.pipeline import Pipeline
 from .names import intermediate
 from .settings import Settings
@@ -42,7 +43,7 @@ def check_ends(pipeline: Pipeline) -> None:
             continue
         if isinstance(operator, ops.Branch) and any(other in read for other in _branches(pipeline, operator)):
             continue  # what nobody wants of a split is left out
-        wrong = f"nothing reads what {operator.kind} {operator.id!r} emits"
+        wrong = f"nothing reads what {label(operator)} emits"
         raise PlanError(
             explain(wrong, "a terminal operator", "end it with .send_to(...) or .sink(...)", operator.origin)
         )

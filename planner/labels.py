@@ -1,22 +1,20 @@
-"""What people read of an operator: a short label, and its options as text."""
+"""What people read of an operator besides its label: its options as text."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
+from ..dsl.labels import name_of, place
+from ..dsl.origin import Origin
 from ..dsl.processing import clock_of, states_of, tags_of
 from ..dsl.remote import RemoteTable
 from ..dsl.serde import Serde, type_name
 from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
-
-
-def name_of(fn: Callable[..., Any]) -> str:
-    """A function's name; a lambda is a lambda."""
-    name = getattr(fn, "__name__", type(fn).__name__)
-    return "lambda" if name == "<lambda>" else name
+from .plan import PlannedOperator
 
 
 def duration(ms: int) -> str:
@@ -61,32 +59,14 @@ def _named(kind: Any) -> str:
     return kind.name if isinstance(kind, Serde) else type_name(kind)
 
 
-def label(operator: ops.Operator) -> str:
-    """One line that tells the operator from its neighbours: `filter is_page`."""
-    return _LABELS.get(type(operator), lambda op: f"{op.kind} {name_of(op.fn)}")(operator)
-
-
-_LABELS: Mapping[type[ops.Operator], Callable[[Any], str]] = {
-    ops.Source: lambda op: f"stream {op.stream}",
-    ops.Merge: lambda _: "merge",
-    ops.PartitionBy: lambda op: f"partition_by {op.id}",
-    ops.Broadcast: lambda op: f"broadcast {op.id}",
-    ops.AsyncFlatMap: lambda op: f"async_flat_map {op.id}",
-    ops.WindowBy: lambda op: f"window {op.id}",
-    ops.JoinStreams: lambda op: f"join {op.id}",
-    ops.TableOf: lambda op: f"table {op.stream}",
-    ops.JoinTable: lambda op: f"join {op.id}",
-    ops.JoinTables: lambda op: f"join {op.id}",
-    ops.PutTo: lambda op: f"send_to table {op.table}",
-    ops.JoinRemote: lambda op: f"join {op.id}",
-    ops.PutRemote: lambda op: f"send_to remote table {op.table.name}",
-    ops.Split: lambda _: "split",
-    ops.Branch: lambda op: f"branch {op.place + 1}",
-    ops.Process: lambda op: f"process {op.id}",
-    ops.Side: lambda op: f"side {op.tag.name}",
-    ops.SendTo: lambda op: f"send_to {op.stream}",
-    ops.SinkTo: lambda op: f"sink {op.id}",
-}
+def told_apart(operators: Iterable[PlannedOperator]) -> dict[str, str]:
+    """The label of each operator by its id, with the line where it was written if another has the same label."""
+    known = {operator.id: operator for operator in operators}
+    often = Counter(operator.label for operator in known.values())
+    return {
+        id: op.label if often[op.label] == 1 else f"{op.label}, {place(Origin(op.file, op.line))}"
+        for id, op in known.items()
+    }
 
 
 def details(operator: ops.Operator) -> dict[str, str]:

@@ -5,10 +5,11 @@ from typing import Any
 
 from ..dsl import operators as ops
 from ..dsl.annotations import returned
+from ..dsl.labels import label
 from ..dsl.pipeline import Pipeline
 from ..dsl.processing import states_of
 from . import checks
-from .labels import details, label, state_text
+from .labels import details, state_text
 from .names import changelog, dead_letters
 from .partitions import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind

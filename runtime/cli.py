@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from ..dsl.errors import FluvialError
+from ..dsl.labels import label
 from ..dsl.text import visible
 from ..planner.settings import Guarantee, Settings
 from .cli_reset import reset_verb
@@ -280,7 +281,8 @@ def run_verb(
         print_json(report)
     elif not quiet:
         notes = [visible(streams.told(file)) for file in loaded if file.malformed]
-        print(*notes, summary(report), sep="\n", file=sys.stderr if to_stdout else sys.stdout)
+        labels = {operator.id: label(operator) for operator in pipeline.operators}
+        print(*notes, summary(report, labels), sep="\n", file=sys.stderr if to_stdout else sys.stdout)
 
 
 @app.command("plan")

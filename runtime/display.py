@@ -111,8 +111,9 @@ def _plain(show: Callable[[str], None]) -> OnProgress:
     return on_progress
 
 
-def summary(report: Report) -> str:
-    """What a run did, for people: a line for the run, and one for each stream or operator that it counted.
+def summary(report: Report, labels: Mapping[str, str] | None = None) -> str:
+    """What a run did, for people: a line for the run, and one for each stream or operator that it counted. `labels` are
+    what people read of operators, by id.
 
     >>> print(summary(Report(pipeline="words", engine="local", seconds=2.0, read={"lines": 3000}, written={"out": 20})))
     words on local: 2.0 s, 0 checkpoints
@@ -130,7 +131,12 @@ def summary(report: Report) -> str:
     elif report.resumed:
         head += "\n  went on from checkpoints: counts are of this process alone"
     counts = {kind: getattr(report, kind) for kind in ("read", "written", "late", "failed", "keyless")}
-    rows = [(what, name, f"{count:,}") for what, by_name in counts.items() for name, count in by_name.items()]
+    told = labels or {}
+    rows = [
+        (what, told.get(name, name), f"{count:,}")
+        for what, by_name in counts.items()
+        for name, count in by_name.items()
+    ]
     names = max((len(name) for _, name, _ in rows), default=0)
     digits = max((len(count) for _, _, count in rows), default=0)
     counted = (f"  {what:<7}  {name:<{names}}  {count:>{digits}}" for what, name, count in rows)

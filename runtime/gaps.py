@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ..dsl.labels import label
 from ..dsl.operators import Source
 from ..planner.plan import Plan
 from .kernel.shape import looks_at_clock
@@ -11,7 +12,7 @@ from .streams import bootstrap_streams
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that an engine cannot run: an operator's id, or the system; and why."""
+    """Something that an engine cannot run: an operator, or the system; and why."""
 
     engine: str
     subject: str
@@ -60,8 +61,8 @@ def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
 
 def _by_clock(plan: Plan, _: str) -> Iterable[str]:
     operators = plan.pipeline.operators
-    waiting = [op.id for op in operators if isinstance(op, Source) and op.idle_after is not None]
-    return [*(op.id for op in operators if looks_at_clock(op)), *waiting]
+    waiting = [label(op) for op in operators if isinstance(op, Source) and op.idle_after is not None]
+    return [*(label(op) for op in operators if looks_at_clock(op)), *waiting]
 
 
 _LEAVING = ("output", "late", "dead-letters")

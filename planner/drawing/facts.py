@@ -1,5 +1,7 @@
 """Facts: all there is to tell about a node, for readers who point at it."""
 
+from collections.abc import Iterable
+
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from .characters import clean
 from .written import place, text_at
@@ -16,7 +18,8 @@ def about_operator(operator: PlannedOperator, store: PlannedStore | None) -> Fac
     """Who it is, what it was told, what it keeps and where it was written."""
     kept = [] if store is None else [("store", types(store.key, store.value)), ("changelog", store.changelog)]
     return _told(
-        ("operator", operator.id),
+        ("operator", operator.label),
+        ("id", operator.id),
         ("kind", operator.kind),
         ("role", operator.role),
         ("stage", operator.stage),
@@ -30,7 +33,7 @@ def about_operator(operator: PlannedOperator, store: PlannedStore | None) -> Fac
     )
 
 
-def about_stream(stream: PlannedStream) -> Facts:
+def about_stream(plan: Plan, stream: PlannedStream) -> Facts:
     """What it is for, how it is divided, and who fills and reads it."""
     return _told(
         ("stream", stream.name),
@@ -38,8 +41,8 @@ def about_stream(stream: PlannedStream) -> Facts:
         ("partitions", str(stream.partitions)),
         ("key", stream.key),
         ("value", stream.value),
-        ("written by", ", ".join(stream.written_by)),
-        ("read by", ", ".join(stream.read_by)),
+        ("written by", _labels(plan, stream.written_by)),
+        ("read by", _labels(plan, stream.read_by)),
     )
 
 
@@ -49,10 +52,14 @@ def about_stage(plan: Plan, stage: PlannedStage) -> Facts:
         ("stage", stage.id),
         ("tasks", str(stage.tasks)),
         ("reads", ", ".join(stage.inputs)),
-        ("operators", ", ".join(stage.operators)),
+        ("operators", _labels(plan, stage.operators)),
         ("writes", ", ".join(stage.outputs)),
         *[("changelog", store.changelog) for store in plan.stores if store.stage == stage.id],
     )
+
+
+def _labels(plan: Plan, ids: Iterable[str]) -> str:
+    return ", ".join(plan.operator(id).label for id in ids)
 
 
 def _told(*facts: tuple[str, str | None]) -> Facts:

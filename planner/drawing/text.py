@@ -64,7 +64,7 @@ def _tree(
         id, first, rest = todo.pop()
         missing[id] -= 1
         if missing[id] > 0:
-            yield _Row(f"{first}▸ {id}, below")
+            yield _Row(f"{first}▸ {_apart(nodes[id].title)}, below")
             continue
         yield from _operator(drawing, nodes, id, first, rest)
         found = [edge for edge in drawing.edges if edge.source == id and edge.target in inside and not edge.label]
@@ -89,8 +89,7 @@ def _operator(drawing: Drawing, nodes: Mapping[str, Node], id: str, first: str, 
         yield _Row(f"{first}→ {_apart(stream)}")
         first = rest
     told = [line.text for line in node.lines[1:]]
-    name = f" [{id}]" if sum(edge.target == id for edge in drawing.edges) > 1 else ""
-    yield _Row(f"{first}{_SIGNS[node.look]} {_apart(node.title)}{name}", _apart("; ".join(told)))
+    yield _Row(f"{first}{_SIGNS[node.look]} {_apart(node.title)}", _apart("; ".join(told)))
     yield from (_Row(f"{rest}⇒ {_apart(stream)}") for stream in filter(None, out))
 
 

@@ -15,14 +15,14 @@ def operators(plan: Plan) -> Drawing:
     """Every operator, with its stage around it; intermediate streams are labels of the edges that cross a border."""
     stores = {store.operator: store for store in plan.stores}
     nodes = [_operator(operator, stores.get(operator.id)) for operator in plan.operators]
-    nodes += [_stream(stream) for stream in plan.streams if stream.kind != "intermediate"]
+    nodes += [_stream(plan, stream) for stream in plan.streams if stream.kind != "intermediate"]
     groups = tuple(Group(f"stage:{stage.id}", clean(_stage_title(stage)), stage.operators) for stage in plan.stages)
     return Drawing(clean(plan.name), "operators", tuple(nodes), _between_operators(plan), groups)
 
 
 def stages(plan: Plan) -> Drawing:
     """Every stage as one node, and every stream."""
-    nodes = [_stage(plan, stage) for stage in plan.stages] + [_stream(stream) for stream in plan.streams]
+    nodes = [_stage(plan, stage) for stage in plan.stages] + [_stream(plan, stream) for stream in plan.streams]
     return Drawing(clean(plan.name), "stages", tuple(nodes), _between_stages(plan))
 
 
@@ -60,11 +60,11 @@ def _seen(operator: PlannedOperator, name: str, text: str) -> bool:
     return said or (name, text) == ("timestamp", "of the record")
 
 
-def _stream(stream: PlannedStream) -> Node:
+def _stream(plan: Plan, stream: PlannedStream) -> Node:
     lines = [Line("title", clean(_stream_title(stream)))]
     told = "" if stream.value is None else f"{types(stream.key, stream.value)}"
     lines.append(Line("types", clean(" · ".join(filter(None, (_KINDS[stream.kind], told))))))
-    return Node(f"stream:{stream.name}", stream.kind, tuple(lines), about_stream(stream))
+    return Node(f"stream:{stream.name}", stream.kind, tuple(lines), about_stream(plan, stream))
 
 
 _KINDS = {
@@ -83,7 +83,10 @@ def _stream_title(stream: PlannedStream) -> str:
 def _stage(plan: Plan, stage: PlannedStage) -> Node:
     stores = [store for store in plan.stores if store.stage == stage.id]
     lines = [Line("title", clean(_stage_title(stage))), Line("options", counted(len(stage.operators), "operator"))]
-    lines += [Line("store", clean(f"{store.operator} keeps {types(store.key, store.value)}")) for store in stores]
+    lines += [
+        Line("store", clean(f"{plan.operator(store.operator).label} keeps {types(store.key, store.value)}"))
+        for store in stores
+    ]
     return Node(f"stage:{stage.id}", "stage", tuple(lines), about_stage(plan, stage))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.errors import FluvialError, SystemProblem
+from ...dsl.labels import label
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ...planner.names import checkpoints
@@ -217,14 +218,14 @@ def _types(pipeline: Pipeline) -> Iterator[Finding]:
         does = "reads" if isinstance(operator, ops.Source) else "writes"
         kind = operator.value if operator.value is not None else known[operator.id].value
         if kind is UNKNOWN:
-            yield Finding(f"type: {operator.id} {does} JSON of whatever comes; no type is known")
+            yield Finding(f"type: {label(operator)} {does} JSON of whatever comes; no type is known")
         elif classes := foreign(kind):
             remedy = f"at {operator.origin}: pass a Serde as value=, or use a dataclass, Struct or TypedDict"
             yield Finding(
-                f"type: {operator.id} {does} {_name(kind)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
+                f"type: {label(operator)} {does} {_name(kind)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
             )
         else:
-            yield Finding(f"type: {operator.id} {does} {_name(kind)}")
+            yield Finding(f"type: {label(operator)} {does} {_name(kind)}")
 
 
 def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
@@ -284,6 +285,6 @@ def _functions(pipeline: Pipeline) -> Iterator[Finding]:
             except Exception as error:  # pickling runs the users' own methods
                 failed += 1
                 remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"
-                yield Finding(f"functions: {operator.id} cannot be sent to Spark's workers: {error}", WRONG, remedy)
+                yield Finding(f"functions: {label(operator)} cannot be sent to Spark's workers: {error}", WRONG, remedy)
     if not failed:
         yield Finding("functions: all can be sent to Spark's workers")

@@ -60,8 +60,8 @@ def _operators(made: Plan, stage: PlannedStage) -> RenderableType:
     for operator in map(made.operator, stage.operators):
         details = ", ".join(f"{name}={value}" for name, value in operator.details.items())
         where = str(Origin(operator.file, operator.line))
-        rows.append((operator.id, operator.role, operator.label, operator.value or "-", details, where))
-    return _table(("operator", "role", "does", "emits", "options", "at"), rows)
+        rows.append((operator.label, operator.role, operator.value or "-", details, where, operator.id))
+    return _table(("operator", "role", "emits", "options", "at", "id"), rows)
 
 
 def _streams(made: Plan) -> RenderableType:

@@ -13,6 +13,8 @@ from rich.live import Live
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem, UsageError
+from ...planner.labels import told_apart
+from ...planner.plan import PlannedOperator
 from ..metrics.notes import notes
 from ..metrics.overview import Overview, overview
 from ..metrics.screen import screen
@@ -78,6 +80,20 @@ def _reason(error: Exception) -> object:
     return error.reason if isinstance(error, URLError) else error
 
 
+class _Operators(msgspec.Struct):
+    """The part of a plan that tells operators."""
+
+    operators: tuple[PlannedOperator, ...]
+
+
+def labels(words: Sequence[str]) -> dict[str, str]:
+    """What people read of the operators, by id; empty where no container tells its plan."""
+    for url in addresses(words):
+        with suppress(OSError, msgspec.DecodeError), _open(f"{url}/plan.json", timeout=ANSWER_SECONDS) as answer:
+            return told_apart(msgspec.json.decode(answer.read(), type=_Operators).operators)
+    return {}
+
+
 def looks(words: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]:
     """Look again and again, until no run answers any more. A container that is started again may be elsewhere."""
     before: list[Progress] = []
@@ -88,14 +104,14 @@ def looks(words: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]
             if not before:
                 raise
             return
-        yield overview(now, before)
+        yield overview(now, before, labels(words))
         before = now
         pause()
 
 
 def once(words: Sequence[str]) -> Overview:
     """A run as it is now."""
-    return overview(ask(addresses(words)))
+    return overview(ask(addresses(words)), labels=labels(words))
 
 
 def live(words: Sequence[str], console: Console, *, every: float, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -12,6 +12,7 @@ from ...dsl.serde import Serde, encode_key, key_encoder, key_serde, source_key_s
 from ...dsl.windows import Hopping, Session, Tumbling, Unbounded
 from ...planner.types import plain
 from .by_clock import ByClock
+from .hints import Unencodable, check_answer
 from .joins import JoinContext, JoinOperator, LatestJoinOperator
 from .pool import Call, Pool
 from .processing import ProcessContext, ProcessOperator
@@ -71,6 +72,7 @@ def bind(
         "open_firing": lambda *fired_at: task.cells.open(fired_at[-1], fired_at[0], fired_at[:-1]),
         "wrong_time": wrong_time,
         "check_headers": check_headers,
+        "check_answer": check_answer,
     }
     _bind_entries(task, env)
     for number, operator in enumerate(task.program.shape.operators.values()):
@@ -185,14 +187,17 @@ def _rouse(task: "StageTask", operator: ops.Operator) -> Callable[[int], None]:
 
 def _late(task: "StageTask", operator: ops.WindowBy, kind: Any) -> Callable[[bytes, Any, int, Headers], None]:
     """What happens to a message that comes too late for a window: it is counted, and sent on if there is somewhere."""
-    encode = _serde(kind).encode
+    serde, name = _serde(kind), f"the stream {operator.late_to}"
     records = task.outputs.setdefault(operator.id, [])
     counts, id, send = task.late, operator.id, operator.late_to is not None
 
     def late(key: bytes, value: Any, timestamp: int, headers: Headers) -> None:
         counts[id] = counts.get(id, 0) + 1
         if send:
-            records.append((key, None if value is None else encode(value), timestamp, headers))
+            try:
+                records.append((key, None if value is None else serde.encode(value), timestamp, headers))
+            except Exception as error:
+                raise Unencodable(value, name, serde.name, error) from error
 
     return late
 

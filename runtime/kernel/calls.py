@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ...dsl.checks import explain
 from ...dsl.errors import MessageError
 from ...dsl.policy import GRACE_MS, Retry
+from ...planner.labels import duration
 from .loop_time import Alarm, loop_time
 
 T = TypeVar("T")
@@ -31,6 +32,15 @@ def as_error(raised: BaseException) -> Exception:
         else RuntimeError(f"{type(raised).__name__}: {raised}")
     )
     return error.with_traceback(raised.__traceback__)
+
+
+class Expired(TimeoutError):
+    """A call that `limited` has made took too long."""
+
+
+def too_late(timeout: int, attempt: int, attempts: int) -> TimeoutError:
+    """The error of a call that took longer than `timeout` ms, the last of so many attempts."""
+    return TimeoutError(f"no result within {duration(timeout)}, the timeout, in attempt {attempt} of {attempts}")
 
 
 def is_retried(error: BaseException, retry: Retry) -> bool:
@@ -75,7 +85,7 @@ class Abandoned:
 
 
 async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Abandoned) -> T:
-    """What a call returns, made in a task and a context of its own. Raises TimeoutError once the loop has run for
+    """What a call returns, made in a task and a context of its own. Raises Expired once the loop has run for
     `timeout` seconds, whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
     loop = asyncio.get_running_loop()
     clock = loop_time(loop)
@@ -106,7 +116,7 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
     if not task.done():
         abandoned.add(task)
         abandoned.check()
-        raise TimeoutError
+        raise Expired
     return _outcome(task, expired=expired)
 
 
@@ -116,9 +126,9 @@ def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
     except Exception:
         raise
     except BaseException as raised:
-        raise TimeoutError if expired else as_error(raised) from None
+        raise Expired if expired else as_error(raised) from None
     if expired:
-        raise TimeoutError
+        raise Expired
     return result
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from ...dsl.checks import explain
 from ...dsl.errors import MessageError, SystemProblem
+from ...dsl.labels import label
 from ...dsl.message import Headers, Pane, Record
-from ...dsl.operators import JoinTables, Operator, Source, TableOf
+from ...dsl.operators import JoinTables, Operator, TableOf
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.processing import Timer
-from ...dsl.serde import WrongKey, type_name
 from ..exhausted import exhausted, remedy_for
+from .hints import Told, hint
 from .text import FILE_PREFIX, operator_at
 
 ERROR_HEADER = "fluvial-error"
@@ -61,7 +62,11 @@ class Failures:
             at = {"time": str(timestamp)}
             emitted = self.pipeline.operator(operator).kind == "process"
             rows = f"the rows of key {_shown(key)}, joined at time {timestamp}"
-            what = f"what {operator!r} emitted for key {_shown(key)} at time {timestamp}" if emitted else rows
+            what = (
+                f"what {label(self.pipeline.operator(operator))} emitted for key {_shown(key)} at time {timestamp}"
+                if emitted
+                else rows
+            )
         record = (key, None, timestamp, ())
         self._handle(error, operator_of(error) or operator, what, {**at, "firing": operator}, record)
 
@@ -84,19 +89,14 @@ class Failures:
     def _error(self, error: BaseException, operator: Operator, what: str) -> MessageError:
         frame = _user_frame(error.__traceback__)
         raised = f", raised at {frame}" if frame else ""
-        wrong = f"{operator.kind} {operator.id!r} failed on {what}: {type(error).__name__}: {error}{raised}"
-        expected, remedy = "a function that takes every message", "mend the function or the message"
-        if isinstance(operator, Source) and isinstance(error, ValueError) and frame is None:  # it was not decoded
-            expected = f"a value of type {type_name(operator.value)}"
-            remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
-            if isinstance(error, WrongKey):
-                expected, remedy = f"a key of type {type_name(operator.key)}", "mend the key or key="
-        remedy += ", or set Pipeline(on_error=skip()) or dead_letter()"
-        return MessageError(explain(wrong, expected, remedy, operator.origin))
+        told = hint(self.pipeline, operator, error, users=frame is not None)
+        wrong = f"{label(operator)} failed on {what}: {told.wrong}{_named(error)}{raised}"
+        remedy = f"{told.remedy}, or set Pipeline(on_error=skip()) or dead_letter()"
+        return MessageError(explain(wrong, told.expected, remedy, operator.origin))
 
     def _headers(self, error: BaseException, operator: Operator, at: dict[str, Any]) -> Headers:
         told = {
-            "error": f"{type(error).__name__}: {error}",
+            "error": _named(error),
             "operator": operator.id,
             "written-at": operator.origin,
             **at,
@@ -121,6 +121,13 @@ def _user_frame(trace: TracebackType | None) -> str | None:
         if not file.startswith(FILE_PREFIX) and not frame.f_globals.get("__name__", "").startswith("fluvial."):
             found = Origin(file, line)
     return str(found) if found else None
+
+
+def _named(error: BaseException) -> str:
+    """An error as Python shows it: its kind, and what it says, if anything."""
+    if isinstance(error, Told):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _shown(key: bytes | None) -> str:

@@ -14,9 +14,11 @@ from functools import partial
 from typing import Any
 
 from ...dsl.errors import MessageError
-from ...dsl.operators import AsyncFlatMap
+from ...dsl.labels import label
+from ...dsl.operators import AsyncFlatMap, JoinRemote, PutRemote
 from ...dsl.policy import Retry
-from .calls import GRACE_SECONDS, Abandoned, as_error, is_retried
+from ...planner.labels import duration
+from .calls import GRACE_SECONDS, Abandoned, as_error, is_retried, too_late
 from .loop_time import Alarm, LoopTime, loop_time
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -140,7 +142,8 @@ class Pool:
         self._lanes: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(operator.timeout / 1000, self._abandon)
-        self._abandoned = Abandoned(operator.max_in_flight, f"async_flat_map {operator.id!r}", operator.origin)
+        self._operator = operator
+        self._abandoned = Abandoned(operator.max_in_flight, label(operator), operator.origin)
         self._clean = copy_context()
         self._cancelled = False
         self.outstanding = 0
@@ -194,7 +197,7 @@ class Pool:
                 return
             if call.expired:
                 call.expired = False
-                results, error = [], _expired(error)
+                results, error = [], self._expired(call, error)
             call.results, call.error = results, error
             if worker.cancelling() or copy_context() != clean:
                 workers.discard(worker)
@@ -230,13 +233,26 @@ class Pool:
         """A call does not heed that it was cancelled: it has failed, and its worker is none any more."""
         self._workers.discard(worker)
         call.expired = False
-        call.error = TimeoutError()
+        call.error = self._too_late(call)
         self._abandoned.add(worker)
         try:
             self._abandoned.check()
         except MessageError as error:
             call.error, call.tries = error, self._retry.attempts
         self._start(self._carry_on(call))
+
+    def _expired(self, call: Call, error: Exception | None) -> Exception:
+        """The error of a call that has ended once it was cancelled at its timeout: what it has raised instead says
+        more."""
+        return self._too_late(call) if error is None or isinstance(error, CancelledError) else error
+
+    def _too_late(self, call: Call) -> TimeoutError:
+        operator = self._operator
+        if not isinstance(operator, JoinRemote | PutRemote):
+            return too_late(operator.timeout, call.tries, self._retry.attempts)
+        table = operator.table
+        tries = f"{table.retry.attempts} attempts of {duration(table.timeout_ms)} each"
+        return TimeoutError(f"no answer of {table.name} within {duration(operator.timeout)}, the time for {tries}")
 
     def _end(self, call: Call) -> None:
         lane = None if self._lane is None else self._lane(call)
@@ -264,11 +280,6 @@ class Pool:
         self._abandoned.cancel()
         for worker in tuple(self._workers):
             worker.cancel()
-
-
-def _expired(error: Exception | None) -> Exception:
-    """The error of a call that has ended once it was cancelled at its timeout: what it has raised instead says more."""
-    return TimeoutError() if error is None or isinstance(error, CancelledError) else error
 
 
 def _one_lane(_: Call) -> str:

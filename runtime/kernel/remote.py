@@ -13,7 +13,7 @@ from typing import Any
 from ...dsl.policy import Retry
 from ...dsl.remote import Batch, RemoteTable
 from ...dsl.remote import Cache as CacheRules
-from .calls import Abandoned, is_retried, limited
+from .calls import Abandoned, Expired, is_retried, limited, too_late
 
 _MISSING: Any = object()
 
@@ -88,6 +88,8 @@ class Calls:
                 return await limited(_made(fn, arguments), self._timeout, self._abandoned)
             except Exception as error:
                 if repeat >= self._retry.attempts or not is_retried(error, self._retry):
+                    if isinstance(error, Expired):
+                        raise too_late(round(1000 * self._timeout), repeat, self._retry.attempts) from None
                     raise
             await asyncio.sleep(self._retry.pause_ms(repeat) / 1000)
         raise AssertionError

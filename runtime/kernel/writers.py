@@ -29,10 +29,15 @@ def _transform(code: str) -> Callable[["Compiler", Part, Operator, Names, int], 
     return write
 
 
+_HOLDS = "(r_{n} := f_{n}({v})) is True or r_{n} and check_answer(r_{n})"
+"""Whether a predicate holds; what is not False is looked at before it counts as true."""
+
+
 def _split(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
     assert isinstance(operator, ops.Split)
     n = compiler.number[operator.id]
-    ways = [f"{place} if f{place}_{n}({names.value})" for place in range(len(operator.predicates))]
+    calls = [_HOLDS.replace("f_", f"f{place}_").format(n=n, v=names.value) for place in range(len(operator.predicates))]
+    ways = [f"{place} if {holds}" for place, holds in enumerate(calls)]
     part.text.add(depth, f"b_{n} = {' else '.join(ways)} else {len(ways)}", operator.id)
     compiler.follow(part, operator.id, names, depth)
 
@@ -179,7 +184,7 @@ def _sunk_message(compiler: "Compiler", _: Part, operator: ops.SinkTo, names: Na
 
 WRITERS: Mapping[type[Operator], Callable[..., None]] = {
     ops.Map: _transform("v_{n} = f_{n}({v})"),
-    ops.Filter: _transform("if f_{n}({v}):"),
+    ops.Filter: _transform(f"if {_HOLDS}:"),
     ops.Split: _split,
     ops.Branch: _branch,
     ops.FlatMap: _transform("for v_{n} in f_{n}({v}):"),

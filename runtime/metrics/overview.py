@@ -1,6 +1,6 @@
 """A run at a glance, as data: what its containers tell, added up by stream and by operator."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -46,9 +46,10 @@ class OutputRow(Struct, frozen=True, kw_only=True):
 
 
 class OperatorRow(Struct, frozen=True, kw_only=True):
-    """One operator, with the messages it was given."""
+    """One operator, with the messages it was given: its id, and what people read of it."""
 
     operator: str
+    label: str
     messages: int
     per_second: float
     late: int
@@ -66,8 +67,11 @@ class Overview(Struct, frozen=True, kw_only=True):
     operators: tuple[OperatorRow, ...]
 
 
-def overview(now: Sequence[Progress], before: Sequence[Progress] = ()) -> Overview:
-    """What containers of one run tell, and what they told at the look before; there is one at least."""
+def overview(
+    now: Sequence[Progress], before: Sequence[Progress] = (), labels: Mapping[str, str] | None = None
+) -> Overview:
+    """What containers of one run tell, and what they told at the look before; there is one at least. `labels` are what
+    people read of operators, by id."""
     then = {progress.container: progress for progress in before}
     return Overview(
         pipeline=now[0].pipeline,
@@ -75,7 +79,7 @@ def overview(now: Sequence[Progress], before: Sequence[Progress] = ()) -> Overvi
         containers=tuple(_container(progress, then.get(progress.container)) for progress in now),
         inputs=tuple(_inputs(now, before)),
         outputs=tuple(_outputs(now, before)),
-        operators=tuple(_operators(now, before)),
+        operators=tuple(_operators(now, before, labels or {})),
     )
 
 
@@ -117,12 +121,13 @@ def _outputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[Ou
         yield OutputRow(stream=name, written=int(number), per_second=rates[name])
 
 
-def _operators(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[OperatorRow]:
+def _operators(now: Sequence[Progress], before: Sequence[Progress], labels: Mapping[str, str]) -> Iterator[OperatorRow]:
     late, failed = _sums(now, "late_messages", "operator"), _sums(now, "failed_messages", "operator")
     rates = _rates(now, before, "operator_messages", "operator")
     for name, number in _sums(now, "operator_messages", "operator").items():
         yield OperatorRow(
             operator=name,
+            label=labels.get(name, name),
             messages=int(number),
             per_second=rates[name],
             late=int(late.get(name, 0)),

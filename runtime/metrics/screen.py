@@ -48,7 +48,7 @@ def _output(row: OutputRow) -> Sequence[str]:
 
 
 def _operator(row: OperatorRow) -> Sequence[str]:
-    return row.operator, f"{row.messages:,}", f"{row.per_second:,.0f}", f"{row.late:,}", f"{row.failed:,}"
+    return row.label, f"{row.messages:,}", f"{row.per_second:,.0f}", f"{row.late:,}", f"{row.failed:,}"
 
 
 def _table(titles: str, rows: Iterable[Sequence[str]]) -> RenderableType:

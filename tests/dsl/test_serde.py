@@ -92,7 +92,7 @@ def test_numbers_travel_to_other_processes(serde: Serde[Any]) -> None:
 
 def test_numbers_can_be_keys() -> None:
     stream = Pipeline("p").stream("counts", value=INT64, key=INT64)
-    assert repr(stream) == "KeyedStream(stream-1)"
+    assert repr(stream) == "KeyedStream(stream counts)"
 
 
 def test_what_checks_is_a_function() -> None:

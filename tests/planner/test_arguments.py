@@ -26,9 +26,9 @@ def stream() -> Any:
 settings: Any = Settings
 
 CASES: list[tuple[Any, str, str, str]] = [
-    (lambda: plan(stream()), "a plan of MessageStream(stream-1)", "a Pipeline", "not one of its streams"),
-    (lambda: run(stream(), system="memory:"), "a plan of MessageStream(stream-1)", "a Pipeline", ""),
-    (lambda: PipelineDriver(stream()), "a plan of MessageStream(stream-1)", "a Pipeline", ""),
+    (lambda: plan(stream()), "a plan of MessageStream(stream words)", "a Pipeline", "not one of its streams"),
+    (lambda: run(stream(), system="memory:"), "a plan of MessageStream(stream words)", "a Pipeline", ""),
+    (lambda: PipelineDriver(stream()), "a plan of MessageStream(stream words)", "a Pipeline", ""),
     (lambda: plan(words(), partitions={"words": 0}), "partitions={'words': 0}", "1 or more", '{"clicks": 4}'),
     (lambda: plan(words(), partitions=words()), "partitions=Pipeline(", "1 or more", '{"clicks": 4}'),
     (lambda: plan(words(), settings=words()), "settings=Pipeline(", "Settings", "Settings("),

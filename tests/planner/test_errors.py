@@ -28,7 +28,7 @@ def untyped_state(pipeline: Pipeline) -> None:
 
 CASES: list[tuple[Callable[[Pipeline], Any], int, str, str, str]] = [
     (lambda p: p.stream("a", value=str), 0, "nothing reads what stream", "a terminal operator", ".send_to"),
-    (unread_border, 1, "nothing reads what partition_by 'b'", "a terminal operator", ".send_to"),
+    (unread_border, 1, "nothing reads what partition_by b", "a terminal operator", ".send_to"),
     (
         lambda p: p.stream("a", value=str).send_to("a"),
         0,

@@ -13,8 +13,8 @@ from comparing import assert_same, without_repeats
 from described_steps import Border, Filter, Lookup, Map, Merge, Put, Source, WindowStep
 from described_tables import TableSource
 from descriptions import Description, Mode
-from early_panes import crossing_early
 from draft import Extra, Windows
+from early_panes import crossing_early
 from how_many import examples
 from spark_in_process import BUCKETS, lowered
 from targets import (

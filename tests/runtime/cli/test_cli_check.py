@@ -29,9 +29,9 @@ def test_all_is_well(fluvial: Fluvial) -> None:
         "✓ intermediate: letters-by-letter will be made with 1 partition",
         "✓ output: counts will be made with 1 partition",
         "✓ state: what is kept of count, if anything, can be gone on with",
-        "✓ type: stream-1 reads Word",
-        "✓ type: by-letter writes Word",
-        "✓ type: send_to-6 writes Count",
+        "✓ type: stream words reads Word",
+        "✓ type: partition_by by-letter writes Word",
+        "✓ type: send_to counts writes Count",
         "✓ engine: local runs all of it",
     ]
 
@@ -139,9 +139,9 @@ def test_types_of_ones_own(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("check", "points.py", "--system", "log:.fluvial")
     assert ended.code == 3
     assert "✓ value: the first record of points is a point\n" in ended.out
-    assert "✓ type: send_to-3 writes JSON of whatever comes; no type is known\n" in ended.out
+    assert "✓ type: send_to numbers writes JSON of whatever comes; no type is known\n" in ended.out
     assert (
-        "✗ type: send_to-5 writes Point; JSON cannot hold Point\n"
+        "✗ type: send_to points-out writes Point; JSON cannot hold Point\n"
         "  to do: at points.py:16: pass a Serde as value=, or use a dataclass, Struct or TypedDict\n"
     ) in ended.out
 
@@ -178,7 +178,7 @@ def test_a_wrong_plan_is_a_finding(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("check", "open.py")
     assert ended.code == 3
     assert ended.out == (
-        "✗ plan: nothing reads what stream 'stream-1' emits\n    at open.py:3\n    expected: a terminal operator\n"
+        "✗ plan: nothing reads what stream a emits\n    at open.py:3\n    expected: a terminal operator\n"
         "    to do: end it with .send_to(...) or .sink(...)\n"
     )
 
@@ -214,7 +214,7 @@ def test_functions_that_cannot_be_sent(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("check", "locked.py", "--engine", "spark")
     assert ended.code == 3
     assert ended.out.endswith(
-        "✗ functions: map-2 cannot be sent to Spark's workers: cannot pickle '_thread.lock' object\n"
+        "✗ functions: map(slowly) cannot be sent to Spark's workers: cannot pickle '_thread.lock' object\n"
         "  to do: at locked.py:8: make what cannot be pickled inside the function, or in a sink's open()\n"
     )
 

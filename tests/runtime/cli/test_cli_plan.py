@@ -15,16 +15,16 @@ TABLES = """\
 letters: 2 stages, 3 streams
 
 stage 1: words, 4 tasks
-  operator   role          does                    emits  options           at
-  stream-1   non-terminal  stream words            Word   timestamp=lambda  letters.py:35
-  filter-2   non-terminal  filter is_word          Word   function=is_word  letters.py:36
-  by-letter  terminal      partition_by by-letter  Word   key=letter        letters.py:37
+  operator                role          emits  options           at             id
+  stream words            non-terminal  Word   timestamp=lambda  letters.py:35  stream-1
+  filter(is_word)         non-terminal  Word   function=is_word  letters.py:36  filter-2
+  partition_by by-letter  terminal      Word   key=letter        letters.py:37  by-letter
 
 stage 2: letters-by-letter, 4 tasks
-  operator   role          does            emits           options                                 at
-  count      both          window count    Pane[str, int]  windows=tumbling 1 s, aggregate=count   letters.py:38
-  map-5      non-terminal  map to_count    Count           function=to_count                       letters.py:39
-  send_to-6  terminal      send_to counts  Count                                                   letters.py:40
+  operator        role          emits           options                                at             id
+  window count    both          Pane[str, int]  windows=tumbling 1 s, aggregate=count  letters.py:38  count
+  map(to_count)   non-terminal  Count           function=to_count                      letters.py:39  map-5
+  send_to counts  terminal      Count                                                  letters.py:40  send_to-6
 
 streams
   stream             kind          partitions  key  value
@@ -81,7 +81,7 @@ def test_a_pipeline_without_a_plan(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("plan", "open.py")
     assert (ended.code, ended.out) == (3, "")
     assert ended.err == (
-        "nothing reads what map 'map-2' emits\n  at open.py:4\n  expected: a terminal operator\n"
+        "nothing reads what map(len) emits\n  at open.py:4\n  expected: a terminal operator\n"
         "  to do: end it with .send_to(...) or .sink(...)\n"
     )
 

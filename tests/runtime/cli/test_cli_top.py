@@ -74,7 +74,7 @@ def test_a_run_is_shown_once(fluvial: Fluvial, metrics: Metrics) -> None:
         ended = fluvial("top", port_of(metrics), *words)
         lines = [line.split() for line in ended.out.splitlines()]
         assert (ended.code, ended.out.splitlines()[0]) == (0, "copy on local: 1 container")
-        assert ["send_to-2", "3"] in [line[:2] for line in lines]
+        assert ["send_to", "copies", "3"] in [line[:3] for line in lines]
 
 
 def test_a_run_as_json(fluvial: Fluvial, metrics: Metrics) -> None:
@@ -149,7 +149,7 @@ def test_the_last_look_stays_on_the_terminal(metrics: Metrics, capsys: pytest.Ca
         raise KeyboardInterrupt
 
     top.live([metrics.url], console, every=1, sleep=interrupt)
-    assert capsys.readouterr().out.rpartition("\x1b[?1049l")[2].count("send_to-2") == 1
+    assert capsys.readouterr().out.rpartition("\x1b[?1049l")[2].count("send_to copies") == 1
 
 
 @pytest.mark.parametrize("containers", [1, 2])

@@ -196,7 +196,7 @@ def test_what_a_timer_emits_has_its_time_for_what_follows() -> None:
 def test_a_plan_tells_that_it_looks_at_the_clock() -> None:
     made = plan(alarms())
     assert made.operator("alarm").details["time"] == "event and processing"
-    assert [note.subject for note in notes(made, "spark")] == ["alarm"]
+    assert [note.subject for note in notes(made, "spark")] == ["process alarm"]
 
 
 def test_a_class_has_one_clock() -> None:

@@ -29,7 +29,7 @@ def test_a_failure_tells_operator_message_error_and_the_line_in_the_user_s_file(
     with pytest.raises(MessageError) as found:
         failures(fail()).message(WHERE, raised(), "map-2")
     text = str(found.value)
-    assert "map 'map-2' failed on the message at in, partition 3, offset 17, key 'k': ValueError: invalid" in text
+    assert "map(abs) failed on the message at in, partition 3, offset 17, key 'k': ValueError: invalid" in text
     assert text.count("test_failures.py:") == 2  # where it was raised, and where the operator was written
     assert isinstance(found.value.__cause__, ValueError)
 

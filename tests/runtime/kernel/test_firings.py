@@ -99,7 +99,7 @@ def test_a_pane_that_fails_ends_the_run_and_names_the_lines(assigner: Assigner, 
     with PipelineDriver(counted(fail(), assigner, asynchronous)) as driver:
         send(driver, ("a", 0), ("a", 0))
         error = error_of(driver.end, MessageError)
-    assert_explains(error, "window 'w' failed on the pane of key 'a', window [0, 10): ValueError", counted, "", "", 4)
+    assert_explains(error, "window w failed on the pane of key 'a', window [0, 10): ValueError", counted, "", "", 4)
     assert f"raised at {Path(__file__).parent}" in str(error) or "raised at tests/" in str(error)
     assert "raised at" in str(error)
     assert f"{Path(__file__).name}:{odd.__code__.co_firstlineno + 2}" in str(error).splitlines()[0]

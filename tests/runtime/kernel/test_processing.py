@@ -195,7 +195,7 @@ def test_a_timer_that_fails_ends_the_run_and_is_told() -> None:
     with driver(code, ring) as made:
         made.send("in", "x", key="k", timestamp=0)
         with pytest.raises(
-            MessageError, match=r"process 'it' failed on timer 'quiet' of key 'k', set to 5: ValueError: no"
+            MessageError, match=r"process it failed on timer 'quiet' of key 'k', set to 5: ValueError: no"
         ):
             made.end()
 

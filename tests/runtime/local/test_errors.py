@@ -25,10 +25,10 @@ no_time: Any = print
 
 CASES: list[tuple[Callable[[Pipeline], Any], int, str]] = [
     (lambda p: p.stream("in", value=bytes, timestamp=no_time).send_to("out"), 0, "timestamp must return an int"),
-    (lambda p: p.stream("in", value=bytes).map(int).send_to("out"), 0, "map 'map-2' failed"),
+    (lambda p: p.stream("in", value=bytes).map(int).send_to("out"), 0, "map(int) failed"),
     (lambda p: p.stream("in", value=bytes).filter(lambda b: b[9]).send_to("out"), 0, "IndexError: index out of range"),
-    (lambda p: p.stream("in", value=bytes, timestamp=lambda b: b[9]).send_to("out"), 0, "stream 'stream-1' failed"),
-    (windowed, 1, "window 'w' failed"),
+    (lambda p: p.stream("in", value=bytes, timestamp=lambda b: b[9]).send_to("out"), 0, "stream in failed"),
+    (windowed, 1, "window w failed"),
     (windowed, 1, "key none: TypeError: a message without key"),
 ]
 """What writes a pipeline, on which line below its first, and the error of the message b"bad"."""
@@ -50,7 +50,7 @@ def test_a_message_that_is_not_decoded_is_explained() -> None:
     place()
     write(memory, {"in": [[(None, b"a,1", 7, ())]]})
     error = error_of(lambda: run(pipeline, system=memory, until="end"), MessageError)
-    wrong = "stream 'stream-1' failed on the message at in, partition 0, offset 0, key none: DecodeError"
+    wrong = "stream in failed on the message at in, partition 0, offset 0, key none: DecodeError"
     assert_explains(error, wrong, place, "a value of type dict[str, int]", "--input-format csv")
     assert "on_error=skip()" in str(error)
 

@@ -1,0 +1,51 @@
+"""What people read of an operator."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import Pipeline
+from fluvial.dsl.labels import label
+from fluvial.planner import plan
+from fluvial.planner.labels import told_apart
+
+
+class Doubled:
+    """Can be called."""
+
+    def __call__(self, number: int) -> int:
+        return 2 * number
+
+
+CASES: list[tuple[Any, str]] = [
+    (lambda s: s, "stream numbers"),
+    (lambda s: s.map(abs), "map(abs)"),
+    (lambda s: s.map(partial(round, ndigits=2)), "map(round)"),
+    (lambda s: s.map(Doubled()), "map(Doubled)"),
+    (lambda s: s.filter(lambda number: number), "filter(lambda, test_labels.py:LINE)"),
+    (lambda s: s.merge(s), "merge(test_labels.py:LINE)"),
+    (lambda s: s.split(abs)[1], "branch(2, test_labels.py:LINE)"),
+    (lambda s: s.partition_by(abs, id="by-size", key_type=int), "partition_by by-size"),
+    (lambda s: s.broadcast(id="all"), "broadcast all"),
+]
+
+
+@pytest.mark.parametrize(("build", "shown"), CASES, ids=[case[1] for case in CASES])
+def test_an_operator_is_named_by_stream_id_or_function(build: Any, shown: str) -> None:
+    made = build(Pipeline("p").stream("numbers", value=int))
+    wanted = shown.replace("LINE", str(build.__code__.co_firstlineno))
+    assert (label(made.operator), wanted in repr(made)) == (wanted, True)
+
+
+def test_labels_that_are_alike_are_told_apart_by_their_lines() -> None:
+    pipeline = Pipeline("p")
+    stream = pipeline.stream("numbers", value=int).map(abs)
+    stream.map(abs).send_to("out")
+    first, second = (operator.line for operator in plan(pipeline).operators if operator.kind == "map")
+    assert list(told_apart(plan(pipeline).operators).values()) == [
+        "stream numbers",
+        f"map(abs), test_labels.py:{first}",
+        f"map(abs), test_labels.py:{second}",
+        "send_to out",
+    ]
