@@ -14,7 +14,7 @@ from ..dsl.serde import Serde, type_name
 from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
-from .plan import PlannedOperator
+from .plan import Plan, PlannedOperator
 
 
 def duration(ms: int) -> str:
@@ -67,6 +67,12 @@ def told_apart(operators: Iterable[PlannedOperator]) -> dict[str, str]:
         id: op.label if often[op.label] == 1 else f"{op.label}, {place(Origin(op.file, op.line))}"
         for id, op in known.items()
     }
+
+
+def in_sight(plan: Plan) -> tuple[PlannedOperator, ...]:
+    """The operators that people are shown: all but the branches of a split that nobody reads."""
+    read = {source for operator in plan.operators for source in operator.inputs}
+    return tuple(operator for operator in plan.operators if operator.kind != "branch" or operator.id in read)
 
 
 def details(operator: ops.Operator) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from ..dsl.checks import require
 from ..dsl.errors import PlanError
@@ -73,9 +74,11 @@ class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
-    """The operators between two borders, in an order in which inputs come first; named after its first input stream.
+    """The operators between two borders, in an order in which inputs come first.
 
-    It runs as `tasks` tasks: task i reads partition i of every input that has it.
+    It runs as `tasks` tasks: task i reads partition i of every input that has it. `id` is what tasks, checkpoints and
+    kept state go by, so it stays as it is. `name` is what people read: the input that was written first, as a source or
+    at a border. It is another than the id where a source that was written later is read by an earlier operator.
 
     >>> pipeline = Pipeline("lengths")
     >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int).send_to("sorted")
@@ -88,6 +91,7 @@ class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tasks: int
+    name: str = ""
 
 
 class PlannedStore(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +201,9 @@ class Plan:
         if (document.format, document.pipeline) != (FORMAT, pipeline.name) or shape != _shape(pipeline):
             wrong = f"the plan of {document.pipeline!r} does not fit pipeline {pipeline.name!r} at {pipeline.origin}"
             raise PlanError(f"{wrong}\n  expected: the same operators\n  to do: plan the pipeline again")
-        return cls(pipeline, document.operators, document.stages, document.streams, document.stores)
+        # Plans that were written before stages had names call them by their ids.
+        stages = tuple(structs.replace(stage, name=stage.name or stage.id) for stage in document.stages)
+        return cls(pipeline, document.operators, stages, document.streams, document.stores)
 
     def fingerprint(self, *parts: Any) -> str:
         """A short hash of what may not change while state is kept: inputs, stateful operators, keys, and `parts`."""

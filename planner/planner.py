@@ -14,7 +14,7 @@ from .names import changelog, dead_letters
 from .partitions import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
 from .settings import Settings
-from .stages import cut, inputs_of
+from .stages import cut, inputs_of, name_of
 from .state_schema import state_schema
 from .tables import check_tables
 from .types import Flow, flows, plain, shown, without_none
@@ -60,6 +60,7 @@ def _stage(pipeline: Pipeline, stage: list[ops.Operator], sizes: Mapping[str, in
     outputs = dict.fromkeys(name for operator in stage for name in checks.written_by(pipeline, operator))
     return PlannedStage(
         id=inputs[0],
+        name=name_of(pipeline, inputs),
         operators=tuple(operator.id for operator in stage),
         inputs=inputs,
         outputs=tuple(outputs),

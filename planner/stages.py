@@ -1,5 +1,7 @@
 """Cutting the graph: which operators lie between the same two borders."""
 
+from collections.abc import Collection
+
 from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
 from .names import intermediate
@@ -35,6 +37,16 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
 def border(pipeline: Pipeline, id: str) -> bool:
     """Whether what this operator emits crosses an intermediate stream."""
     return isinstance(pipeline.operator(id), ops.Border)
+
+
+def name_of(pipeline: Pipeline, inputs: Collection[str]) -> str:
+    """What people call a stage that reads these streams: the one that was written first, as a source or at a border."""
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.Source) and operator.stream in inputs:
+            return operator.stream
+        if isinstance(operator, ops.Border) and intermediate(pipeline.name, operator.id) in inputs:
+            return intermediate(pipeline.name, operator.id)
+    raise AssertionError("every stage reads a stream")
 
 
 def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from ..assignment import task_name
+from ..labels import in_sight
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from .characters import clean
 from .written import place, text_at
@@ -14,7 +16,7 @@ def types(key: str | None, value: str) -> str:
     return value if key is None else f"{key} → {value}"
 
 
-def about_operator(operator: PlannedOperator, store: PlannedStore | None) -> Facts:
+def about_operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | None) -> Facts:
     """Who it is, what it was told, what it keeps and where it was written."""
     kept = [] if store is None else [("store", types(store.key, store.value)), ("changelog", store.changelog)]
     return _told(
@@ -22,7 +24,7 @@ def about_operator(operator: PlannedOperator, store: PlannedStore | None) -> Fac
         ("id", operator.id),
         ("kind", operator.kind),
         ("role", operator.role),
-        ("stage", operator.stage),
+        ("stage", plan.stage(operator.stage).name),
         ("key", operator.key),
         ("value", operator.value),
         *operator.details.items(),
@@ -49,13 +51,18 @@ def about_stream(plan: Plan, stream: PlannedStream) -> Facts:
 def about_stage(plan: Plan, stage: PlannedStage) -> Facts:
     """What it runs, between which streams, and what it keeps."""
     return _told(
-        ("stage", stage.id),
-        ("tasks", str(stage.tasks)),
+        ("stage", stage.name),
+        ("tasks", _tasks(stage)),
         ("reads", ", ".join(stage.inputs)),
-        ("operators", _labels(plan, stage.operators)),
+        ("operators", ", ".join(operator.label for operator in in_sight(plan) if operator.stage == stage.id)),
         ("writes", ", ".join(stage.outputs)),
         *[("changelog", store.changelog) for store in plan.stores if store.stage == stage.id],
     )
+
+
+def _tasks(stage: PlannedStage) -> str:
+    names = dict.fromkeys((task_name(stage.id, 0), task_name(stage.id, stage.tasks - 1)))
+    return f"{stage.tasks}: {' to '.join(names)}"
 
 
 def _labels(plan: Plan, ids: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from ..labels import in_sight
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from . import View
 from .characters import clean
@@ -13,10 +14,13 @@ _WAYS: Mapping[str, Way] = {"late": "aside", "dead-letters": "aside"}
 
 def operators(plan: Plan) -> Drawing:
     """Every operator, with its stage around it; intermediate streams are labels of the edges that cross a border."""
-    stores = {store.operator: store for store in plan.stores}
-    nodes = [_operator(operator, stores.get(operator.id)) for operator in plan.operators]
+    stores, shown = {store.operator: store for store in plan.stores}, in_sight(plan)
+    members = {
+        stage.id: tuple(operator.id for operator in shown if operator.stage == stage.id) for stage in plan.stages
+    }
+    nodes = [_operator(plan, operator, stores.get(operator.id)) for operator in shown]
     nodes += [_stream(plan, stream) for stream in plan.streams if stream.kind != "intermediate"]
-    groups = tuple(Group(f"stage:{stage.id}", clean(_stage_title(stage)), stage.operators) for stage in plan.stages)
+    groups = tuple(Group(f"stage:{stage.id}", clean(_stage_title(stage)), members[stage.id]) for stage in plan.stages)
     return Drawing(clean(plan.name), "operators", tuple(nodes), _between_operators(plan), groups)
 
 
@@ -34,7 +38,7 @@ def scene(plan: Plan, view: View) -> Drawing:
     return VIEWS[view](plan)
 
 
-def _operator(operator: PlannedOperator, store: PlannedStore | None) -> Node:
+def _operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | None) -> Node:
     options = [_option(name, text) for name, text in operator.details.items() if not _seen(operator, name, text)]
     lines = [Line("title", clean(operator.label))]
     if options:
@@ -43,7 +47,7 @@ def _operator(operator: PlannedOperator, store: PlannedStore | None) -> Node:
         lines.append(Line("types", clean(types(operator.key, operator.value))))
     if store is not None:
         lines.append(Line("store", clean(f"keeps {types(store.key, store.value)}")))
-    return Node(operator.id, operator.role, tuple(lines), about_operator(operator, store))
+    return Node(operator.id, operator.role, tuple(lines), about_operator(plan, operator, store))
 
 
 _SPEAKING = {"windows", "aggregate", "function", "sink", "panes"}
@@ -82,7 +86,10 @@ def _stream_title(stream: PlannedStream) -> str:
 
 def _stage(plan: Plan, stage: PlannedStage) -> Node:
     stores = [store for store in plan.stores if store.stage == stage.id]
-    lines = [Line("title", clean(_stage_title(stage))), Line("options", counted(len(stage.operators), "operator"))]
+    lines = [
+        Line("title", clean(_stage_title(stage))),
+        Line("options", counted(sum(operator.stage == stage.id for operator in in_sight(plan)), "operator")),
+    ]
     lines += [
         Line("store", clean(f"{plan.operator(store.operator).label} keeps {types(store.key, store.value)}"))
         for store in stores
@@ -91,7 +98,7 @@ def _stage(plan: Plan, stage: PlannedStage) -> Node:
 
 
 def _stage_title(stage: PlannedStage) -> str:
-    return f"stage {stage.id} · {counted(stage.tasks, 'task')}"
+    return f"stage {stage.name} · {counted(stage.tasks, 'task')}"
 
 
 def counted(number: int, noun: str) -> str:
@@ -104,7 +111,7 @@ def _between_operators(plan: Plan) -> tuple[Edge, ...]:
         writer: stream for stream in plan.streams if stream.kind == "intermediate" for writer in stream.written_by
     }
     found: list[Edge] = []
-    for operator in plan.operators:
+    for operator in in_sight(plan):
         for source in operator.inputs:
             stream = borders.get(source)
             border = stream is not None and operator.id in stream.read_by

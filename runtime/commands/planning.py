@@ -10,7 +10,9 @@ from rich.text import Text
 
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
+from ...planner.assignment import task_name
 from ...planner.drawing import Format, View, draw
+from ...planner.labels import in_sight
 from ...planner.plan import Plan, PlannedStage
 from ...planner.planner import plan
 from ..display import plural
@@ -48,16 +50,24 @@ def tables(made: Plan, system: str) -> RenderableType:
     sizes = f"{plural(len(made.stages), 'stage')}, {plural(len(made.streams), 'stream')}"
     parts: list[RenderableType] = [Text(f"{made.name}: {sizes}", style="bold")]
     for number, stage in enumerate(made.stages, 1):
-        parts += [Text(f"\nstage {number}: {stage.id}, {plural(stage.tasks, 'task')}"), _operators(made, stage)]
+        parts += [
+            Text(f"\nstage {number}: {_stage_name(stage)}, {plural(stage.tasks, 'task')}"),
+            _operators(made, stage),
+        ]
     parts += [Text("\nstreams"), _streams(made)]
     if made.stores:
         parts += [Text("\nstores"), _stores(made)]
     return Group(*parts, Text("\nengines"), _engines(made, system))
 
 
+def _stage_name(stage: PlannedStage) -> str:
+    """Its name, and what its tasks go by where that is another."""
+    return stage.name if stage.name == stage.id else f"{stage.name} (tasks {task_name(stage.id, 0)} ...)"
+
+
 def _operators(made: Plan, stage: PlannedStage) -> RenderableType:
     rows = []
-    for operator in map(made.operator, stage.operators):
+    for operator in (operator for operator in in_sight(made) if operator.stage == stage.id):
         details = ", ".join(f"{name}={value}" for name, value in operator.details.items())
         where = str(Origin(operator.file, operator.line))
         rows.append((operator.label, operator.role, operator.value or "-", details, where, operator.id))

@@ -7,7 +7,16 @@ from unittest.mock import patch
 
 import pytest
 
-from fluvial.dsl import Pipeline, SystemProblem, count, tumbling
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    Message,
+    Pipeline,
+    SystemProblem,
+    ValueState,
+    count,
+    tumbling,
+)
 from fluvial.planner import plan
 from fluvial.runtime import run
 from fluvial.runtime.local import engine
@@ -35,6 +44,24 @@ def counting(*streams: str) -> Pipeline:
     first, *others = [pipeline.stream(name, value=str, key=str) for name in streams]
     keyed = first.merge(*others) if others else first
     keyed.window(tumbling(DAY), count(), id="n").map(lambda pane: pane.value).send_to("out")
+    return pipeline
+
+
+class Counter(KeyedProcessor[str, str, int]):
+    """Counts the messages of a key, across runs."""
+
+    seen = ValueState(int, 0)
+
+    def on_message(self, message: Message[str], context: Context[str]) -> list[int]:  # noqa: ARG002
+        self.seen.value += 1
+        return [self.seen.value]
+
+
+def behind_a_border() -> Pipeline:
+    """Its second stage is called "p-by", after what was written first; its tasks go by "b", as they always did."""
+    pipeline = Pipeline("p")
+    first = pipeline.stream("a", value=str).partition_by(str, id="by", key_type=str)
+    first.merge(pipeline.stream("b", value=str, key=str)).process(Counter(), id="n").send_to("out")
     return pipeline
 
 
@@ -76,6 +103,19 @@ def test_state_without_changelogs_cannot_follow_its_stage(tmp_path: Path) -> Non
     add(log, "a")
     with pytest.raises(SystemProblem, match="the state of task a/0 is gone, though the task has a checkpoint"):
         run(counting("a", "b"), system=log, until="end")
+
+
+def test_the_name_of_a_stage_moves_no_state_on_the_log(tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    assert [(stage.id, stage.name) for stage in plan(behind_a_border()).stages] == [("a", "a"), ("b", "p-by")]
+    add(log, "a")
+    add(log, "b")
+    run(behind_a_border(), system=log, until="end")
+    assert set(log.admin().checkpoints("p")) == {"a/0", "b/0"}
+    add(log, "b")
+    run(behind_a_border(), system=log, until="end")
+    assert sorted(filter(None, values(log))) == [b"1", b"1", b"2"]
+    assert [folder.name for folder in (tmp_path / "state" / "p").iterdir()] == ["b-0"]
 
 
 def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None:
