@@ -1,20 +1,17 @@
 """What people read of an operator besides its label: its options as text."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
-from ..dsl.labels import name_of, place
-from ..dsl.origin import Origin
+from ..dsl.labels import name_of
 from ..dsl.processing import clock_of, states_of, tags_of
 from ..dsl.remote import RemoteTable
 from ..dsl.serde import Serde, type_name
 from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
-from .plan import Plan, PlannedOperator
 
 
 def duration(ms: int) -> str:
@@ -57,22 +54,6 @@ def state_text(state: State) -> str:
 
 def _named(kind: Any) -> str:
     return kind.name if isinstance(kind, Serde) else type_name(kind)
-
-
-def told_apart(operators: Iterable[PlannedOperator]) -> dict[str, str]:
-    """The label of each operator by its id, with the line where it was written if another has the same label."""
-    known = {operator.id: operator for operator in operators}
-    often = Counter(operator.label for operator in known.values())
-    return {
-        id: op.label if often[op.label] == 1 else f"{op.label}, {place(Origin(op.file, op.line))}"
-        for id, op in known.items()
-    }
-
-
-def in_sight(plan: Plan) -> tuple[PlannedOperator, ...]:
-    """The operators that people are shown: all but the branches of a split that nobody reads."""
-    read = {source for operator in plan.operators for source in operator.inputs}
-    return tuple(operator for operator in plan.operators if operator.kind != "branch" or operator.id in read)
 
 
 def details(operator: ops.Operator) -> dict[str, str]:

@@ -133,7 +133,7 @@ def summary(report: Report, labels: Mapping[str, str] | None = None) -> str:
     counts = {kind: getattr(report, kind) for kind in ("read", "written", "late", "failed", "keyless")}
     told = labels or {}
     rows = [
-        (what, told.get(name, name), f"{count:,}")
+        (what, told.get(name, str(name)), f"{count:,}")
         for what, by_name in counts.items()
         for name, count in by_name.items()
     ]

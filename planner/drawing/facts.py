@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from ..assignment import task_name
-from ..labels import in_sight
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
+from ..shown_operators import in_sight
 from .characters import clean
 from .written import place, text_at
 

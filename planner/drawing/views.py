@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from ..labels import in_sight
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
+from ..shown_operators import in_sight
 from . import View
 from .characters import clean
 from .facts import about_operator, about_stage, about_stream, types

@@ -12,9 +12,9 @@ from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...planner.assignment import task_name
 from ...planner.drawing import Format, View, draw
-from ...planner.labels import in_sight
 from ...planner.plan import Plan, PlannedStage
 from ...planner.planner import plan
+from ...planner.shown_operators import in_sight
 from ..display import plural
 from ..files import STANDARD, open_output
 from ..gaps import gaps, notes

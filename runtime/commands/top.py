@@ -13,8 +13,8 @@ from rich.live import Live
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem, UsageError
-from ...planner.labels import told_apart
 from ...planner.plan import PlannedOperator
+from ...planner.shown_operators import told_apart
 from ..metrics.notes import notes
 from ..metrics.overview import Overview, overview
 from ..metrics.screen import screen

@@ -8,7 +8,7 @@ import pytest
 from fluvial.dsl import Pipeline
 from fluvial.dsl.labels import label
 from fluvial.planner import plan
-from fluvial.planner.labels import told_apart
+from fluvial.planner.shown_operators import told_apart
 
 
 class Doubled:

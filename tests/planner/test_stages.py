@@ -7,7 +7,7 @@ import pytest
 
 from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.planner import Plan, draw, plan
-from fluvial.planner.labels import in_sight
+from fluvial.planner.shown_operators import in_sight
 
 DAY = timedelta(days=1)
 

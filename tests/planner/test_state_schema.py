@@ -64,9 +64,8 @@ def window(**changed: Any) -> StateSchema:
     }
     given: dict[str, Any] = {"assigner": tumbling(minutes(1)), "aggregate": count()} | changed
     pipeline = Pipeline("p")
-    pipeline.stream("in", **source).window(given.pop("assigner"), given.pop("aggregate"), id="w", **given).send_to(
-        "out"
-    )
+    keyed: KeyedStream[Any, Any] = pipeline.stream("in", **source)  # pyright: ignore
+    keyed.window(given.pop("assigner"), given.pop("aggregate"), id="w", **given).send_to("out")
     return schema(pipeline)
 
 

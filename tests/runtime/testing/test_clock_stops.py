@@ -44,11 +44,11 @@ class Ringing(KeyedProcessor[str, int, str]):
 
     clock = ClockTimers()
 
-    def on_message(self, message: Message[int], _: Context[str]) -> None:
+    def on_message(self, message: Message[int], context: Context[str]) -> None:  # noqa: ARG002
         self.clock.set("once", START + message.value)
         self.clock.set("again", START + message.value + 7)
 
-    def on_timer(self, timer: Timer, _: Context[str]) -> Sequence[str]:
+    def on_timer(self, timer: Timer, context: Context[str]) -> Sequence[str]:  # noqa: ARG002
         if timer.name == "again":
             self.clock.set("again", timer.time + 70)
         return [f"{timer.name} {timer.time - START}"]
