@@ -91,6 +91,7 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
     clock = loop_time(loop)
     alarm: Alarm
     task, waiter, expired = loop.create_task(call), loop.create_future(), False
+    stops = [task.cancel]
 
     def wake(_: object = None) -> None:
         if not waiter.done():
@@ -99,7 +100,7 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
     def expire() -> None:
         nonlocal alarm, expired
         expired = True
-        task.cancel()
+        stops[0]()
         alarm = clock.call_later(GRACE_SECONDS, wake)
 
     task.add_done_callback(wake)
@@ -117,7 +118,12 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
         abandoned.add(task)
         abandoned.check()
         raise Expired
-    return _outcome(task, expired=expired)
+    try:
+        return _outcome(task, expired=expired)
+    finally:
+        # An error's traceback refers to this frame, and the task to the error.
+        stops.clear()
+        del task
 
 
 def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
@@ -127,6 +133,8 @@ def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
         raise
     except BaseException as raised:
         raise Expired if expired else as_error(raised) from None
+    finally:
+        del task
     if expired:
         raise Expired
     return result

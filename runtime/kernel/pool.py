@@ -199,11 +199,13 @@ class Pool:
                 call.expired = False
                 results, error = [], self._expired(call, error)
             call.results, call.error = results, error
+            # The traceback of an error refers to this frame, which would keep it until the garbage collector comes.
+            failed, error = error is not None, None
             if worker.cancelling() or copy_context() != clean:
                 workers.discard(worker)
                 self._start(self._carry_on(call))
                 return
-            if error is not None or gate is not None:
+            if failed or gate is not None:
                 await self._settle(call)
             else:
                 self.in_flight -= 1
@@ -213,8 +215,8 @@ class Pool:
 
     async def _settle(self, call: Call) -> None:
         """A call has ended: make it again, or hand it on."""
-        error, retry = call.error, self._retry
-        if error is not None and call.tries < retry.attempts and is_retried(error, retry):
+        retry = self._retry
+        if call.error is not None and call.tries < retry.attempts and is_retried(call.error, retry):
             await self._sleep(retry.pause_ms(call.tries) / 1000)
             self._waiting.appendleft(call)
             self.in_flight -= 1

@@ -6,15 +6,23 @@ from datetime import timedelta
 from typing import Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import json
 
+from building import build
+from cases import Case, inputs_for
+from comparing import assert_same
 from fluvial.dsl import Pane, Pipeline, collect, tumbling
 from fluvial.planner import plan
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
+from how_many import examples
+from oracle import Inputs, Turns, run_oracle
+from pipelines import pipelines
 from spark_in_process import Query, queries
+from targets import PATIENT as PATIENT_CHECKS
+from targets import driver_outputs
 
 SIZE, PATIENCE, BEHIND = 10, 50, 4
 PARTS = 3
@@ -22,8 +30,31 @@ Step = tuple[int, int] | int | Literal["restart"]
 """A message's part of the input and its time, or how long nothing comes, in ms, or a crash."""
 
 MESSAGES = st.tuples(st.integers(0, PARTS - 1), st.integers(0, 300))
-STEPS = st.lists(MESSAGES | st.integers(1, 150), max_size=30)
-STEPS_WITH_CRASHES = st.lists(MESSAGES | st.integers(1, 150) | st.just("restart"), max_size=30)
+FURTHER = st.tuples(st.integers(0, PARTS - 1), st.sampled_from((-3, 0, 2, 2, 5, 15)))
+PAUSES = st.sampled_from((1, PATIENCE // 2, PATIENCE // 2, PATIENCE - 1, PATIENCE))
+
+
+@st.composite
+def in_order(draw: st.DrawFn, *others: Step) -> list[Step]:
+    """Messages of parts that go on side by side, each nearly in its order. Pauses leave some idle, and not all: those
+    come back to where the others have not been yet."""
+    latest = [0] * PARTS
+    steps: list[Step] = []
+    drawn = FURTHER | FURTHER | PAUSES | st.sampled_from((1, *others))
+    for one in draw(st.lists(drawn, min_size=12, max_size=30)):
+        if isinstance(one, tuple):
+            part, further = one
+            latest[part] = max(0, latest[part] + further)
+            steps.append((part, latest[part]))
+        else:
+            steps.append(one)
+    return steps
+
+
+SCATTERED: st.SearchStrategy[Step] = MESSAGES | st.integers(1, 150)
+CRASH: st.SearchStrategy[Step] = st.just("restart")
+STEPS = st.lists(SCATTERED, max_size=30) | in_order()
+STEPS_WITH_CRASHES = st.lists(SCATTERED | CRASH, max_size=30) | in_order("restart")
 
 
 @dataclass
@@ -244,3 +275,44 @@ def _panes(query: Query) -> list[tuple[int, list[int]]]:
     decode = json.Decoder(Pane[str, list[int]]).decode
     panes = [decode(message.value or b"") for message in query.written.get("windows", [])]
     return [(pane.window.end, sorted(pane.value)) for pane in panes]
+
+
+@st.composite
+def turns_of(draw: st.DrawFn, inputs: Inputs) -> Turns:
+    """The records of all partitions in some order, and pauses between them, of which some leave partitions idle."""
+    left = {(name, number): len(part) for name, parts in inputs.items() for number, part in enumerate(parts)}
+    turns: list[tuple[str, int] | int] = []
+    while left := {place: count for place, count in left.items() if count}:
+        turns += draw(st.sampled_from(([], [], [7], [PATIENCE // 2], [PATIENCE], [3 * PATIENCE])))
+        place = draw(st.sampled_from(sorted(left)))
+        for _ in range(draw(st.integers(1, left[place]))):
+            turns.append(place)
+            left[place] -= 1
+    return turns
+
+
+@st.composite
+def cases_with_turns(draw: st.DrawFn) -> tuple[Case, Turns]:
+    """Random pipelines on one source. Where its keys are those of state, a task has one partition's time alone."""
+    description = draw(pipelines("late", windows=draw(st.sampled_from(("plain", "counts")))))
+    (source,) = description.sources
+    partitions = {source.stream: 1 if source.key else draw(st.integers(1, 3))}
+    case = Case(description, draw(inputs_for(description, partitions)), partitions)
+    return case, draw(turns_of(case.inputs))
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=PATIENT_CHECKS)
+@given(cases_with_turns())
+def test_random_pipelines_go_by_the_partitions_that_are_not_idle(drawn: tuple[Case, Turns]) -> None:
+    case, turns = drawn
+    wanted = run_oracle(build(case.description, PATIENCE), case.inputs, partitions=case.partitions, turns=turns)
+    with PipelineDriver(build(case.description, PATIENCE), partitions=case.partitions) as driver:
+        queues = {(name, n): iter(part) for name, parts in case.inputs.items() for n, part in enumerate(parts)}
+        for turn in turns:
+            if isinstance(turn, int):
+                driver.advance(timedelta(milliseconds=turn))
+            else:
+                driver.send_record(turn[0], next(queues[turn]), partition=turn[1])
+        driver.end()
+        assert_same(driver_outputs(driver), wanted)

@@ -84,11 +84,12 @@ class _Built:
         return f"{word}-{len(self.nodes)}"
 
 
-def build(description: Description) -> Pipeline:
-    """The pipeline of a description, named `case`."""
+def build(description: Description, idle_after: int | None = None) -> Pipeline:
+    """The pipeline of a description, named `case`. Partitions of its sources are idle after so many ms."""
     pipeline = Pipeline("case", on_error=_POLICIES[description.on_error]())
     built = _Built(description)
-    built.nodes += [_source(pipeline, source) for source in description.sources]
+    patience = None if idle_after is None else timedelta(milliseconds=idle_after)
+    built.nodes += [_source(pipeline, source, patience) for source in description.sources]
     for table in description.tables:
         built.tables.append(_table(pipeline, built.tables, table))
     built.remotes += [_remote(pipeline, *numbered) for numbered in enumerate(description.remotes)]
@@ -101,10 +102,11 @@ def build(description: Description) -> Pipeline:
     return pipeline
 
 
-def _source(pipeline: Pipeline, source: Source) -> Any:
+def _source(pipeline: Pipeline, source: Source, idle_after: timedelta | None) -> Any:
     wait = timedelta(milliseconds=source.out_of_order)
     key = None if source.key is None else KEY_TYPES[source.key]
-    return pipeline.stream(source.stream, value=Event, key=key, timestamp=_TIMES[source.time], out_of_order=wait)
+    options: dict[str, Any] = {"timestamp": _TIMES[source.time], "out_of_order": wait, "idle_after": idle_after}
+    return pipeline.stream(source.stream, value=Event, key=key, **options)
 
 
 def _table(pipeline: Pipeline, before: list[Any], table: TableSource | TablePair) -> Any:

@@ -15,7 +15,7 @@ from fluvial.dsl.windows import Unbounded
 from fluvial.planner.types import flows
 from oracle_calls import Calls
 from oracle_joins import Joined, KeptRows
-from oracle_lines import Lines
+from oracle_lines import Lines, Quiet
 from oracle_processing import Due, Emitted, KeptProcess
 from oracle_tables import KeptTables
 from oracle_windows import Firing, KeptWindows
@@ -40,6 +40,10 @@ Dispatch = tuple[Callable[[], None], OutputMessage, str]
 """Something to do whole or not at all, the dead letter of it, and the operator where it begins."""
 
 
+Turns = Sequence[tuple[str, int] | int]
+"""What happens: a record of a stream's partition comes, or so many ms pass by the clock."""
+
+
 class OracleFailure(Exception):
     """A message failed and the pipeline says to stop."""
 
@@ -52,6 +56,7 @@ def run_oracle(
     remember_sessions: bool = True,
     late: Counter[str] | None = None,
     tasks: Callable[[str], int] = lambda _: 1,
+    turns: Turns | None = None,
 ) -> Outputs:
     """What the pipeline writes, by stream; the order within a stream means nothing. A sink's stream is `sink:{id}`.
 
@@ -68,12 +73,15 @@ def run_oracle(
     `late` the messages are counted that were late at each operator. What is broadcast by an operator reaches as many
     `tasks` as the engine has behind it. Rows written to a remote table are messages of the stream `remote:{name}`, of
     no time.
+
+    With `turns` records come in that order, partitions may be idle meanwhile, and all end together. Then what is late
+    is exact for many partitions of one source too, if what they lead to is behind a border.
     """
     for stream, count in (partitions or {}).items():
         given = len(inputs.get(stream, [()] * count))
         assert given == count, f"{stream} has {count} partitions, the inputs hold {given}"
     with _Run(pipeline, inputs, remember_sessions, Counter() if late is None else late, tasks) as run:
-        return run.outcome()
+        return run.outcome() if turns is None else run.outcome_of(turns)
 
 
 class _Run:
@@ -117,6 +125,8 @@ class _Run:
         self._late = late
         # Of every source partition that is not at its end: its largest timestamp so far - out_of_order.
         self._clocks: dict[tuple[str, int], float] = {}
+        self._quiet = Quiet({})
+        self._reached: dict[str, float] = {}
         self._outputs: Outputs = {}
         self._staged: list[tuple[str, OutputMessage]] = []
         self._staged_late: list[str] = []
@@ -138,6 +148,28 @@ class _Run:
             if last:  # What a trigger shows tells apart that the last record came and that none will.
                 del self._clocks[source.id, partition]
                 self._advance()
+        self._advance()
+        return self._outputs
+
+    def outcome_of(self, turns: Turns) -> Outputs:
+        sources = {op.stream: op for op in self._pipeline.operators if isinstance(op, ops.Source)}
+        places = {(op.id, number): op for op in sources.values() for number in range(len(self._inputs[op.stream]))}
+        self._clocks = dict.fromkeys(places, -math.inf)
+        self._quiet = Quiet({place: op.idle_after for place, op in places.items() if op.idle_after is not None})
+        queues = {(stream, n): iter(part) for stream, parts in self._inputs.items() for n, part in enumerate(parts)}
+        for turn in turns:
+            if isinstance(turn, int):
+                for _ in range(turn):
+                    if self._quiet.tick():
+                        self._advance()
+                continue
+            source = sources[turn[0]]
+            place = source.id, turn[1]
+            self._quiet.arrived(place)
+            time = self._read(source, next(queues[turn]))
+            self._clocks[place] = max(self._clocks[place], time)
+            self._advance()
+        self._clocks = {}
         self._advance()
         return self._outputs
 
@@ -198,7 +230,9 @@ class _Run:
             if operator.id not in self._stores:
                 continue
             store = self._stores[operator.id]
-            watermark = self._lines.at(operator, self._clocks)
+            watermark = self._lines.at(operator, self._clocks, self._quiet.idle(self._clocks))
+            # In front of state time does not go back.
+            watermark = self._reached[operator.id] = max(watermark, self._reached.get(operator.id, -math.inf))
             while (due := store.next_due(watermark)) is not None:
                 if isinstance(due, Firing):
                     self._tell(operator, due.time)

@@ -34,10 +34,42 @@ class Lines:
                 return True
         return False
 
-    def at(self, operator: ops.Operator, clocks: Clocks) -> float:
-        """The watermark that an operator has by now. What has no beginning or is at its end is not held back."""
-        delays = self._delays[operator.id]
-        return min((time - delays[id] for (id, _), time in clocks.items() if id in delays), default=math.inf)
+    def at(self, operator: ops.Operator, clocks: Clocks, idle: Clocks | None = None) -> float:
+        """The watermark that an operator has by now, which goes back where an idle partition is back. What has no
+        beginning or is at its end is not held back. `idle` are the partitions that are idle, each with how far its time
+        has gone on: they hold nothing back, and where there are no others, time is where the furthest of them is."""
+        delays, resting = self._delays[operator.id], idle or {}
+        known = {place: time for place, time in clocks.items() if place[0] in delays}
+        held = [time - delays[place[0]] for place, time in known.items() if place not in resting]
+        gone_on = [resting[place] - delays[place[0]] for place in known if place in resting]
+        return min(held) if held else max(gone_on, default=math.inf)
+
+
+class Quiet:
+    """Which partitions are idle, by the ms that have passed: those to which nothing has come for a while."""
+
+    def __init__(self, patience: Mapping[tuple[str, int], int]) -> None:
+        self._patience = patience
+        self._since = dict.fromkeys(patience, 0)
+        self._rested: dict[tuple[str, int], int] = {}
+        self._now = 0
+
+    def arrived(self, place: tuple[str, int]) -> None:
+        self._since[place] = self._now
+        self._rested.pop(place, None)
+
+    def tick(self) -> bool:
+        """A ms has passed; whether it has made a partition idle, or for longer."""
+        self._now += 1
+        due = [place for place, wait in self._patience.items() if self._now - self._since[place] >= wait]
+        for place in due:
+            self._since[place] = self._now
+            self._rested[place] = self._rested.get(place, 0) + self._patience[place]
+        return bool(due)
+
+    def idle(self, clocks: Clocks) -> Clocks:
+        """The idle partitions, with how far the time of each has gone on with the clock."""
+        return {place: clocks[place] + rested for place, rested in self._rested.items() if place in clocks}
 
 
 def _delays(pipeline: Pipeline) -> dict[str, Delays]:
