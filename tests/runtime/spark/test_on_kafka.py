@@ -141,6 +141,17 @@ def test_what_comes_behind_the_watermark_is_late(broker: Broker, spark: "SparkSe
     assert len(found["late"]) == 1
 
 
+def test_a_time_that_a_topic_refuses_is_kept(
+    broker: Broker, kafka: KafkaSystem, spark: "SparkSession", name: str, tmp_path: Path
+) -> None:
+    topic, ahead = broker.make_topic(message_timestamp_after_max_ms="3600000"), int(time.time() * 1000) + 7_200_000
+    write(kafka, {f"{name}.in": [[(b"k", b"1", ahead, ())]]})
+    pipeline = Pipeline(name)
+    pipeline.stream(f"{name}.in", value=int, key=str).map(str).send_to(topic, value=str)
+    run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
+    assert by_partition(kafka, topic) == [[(b"k", b"1", ahead, ())]]
+
+
 def with_rate(order: str, rate: int | None) -> str:
     return f"{order} at {rate}"
 

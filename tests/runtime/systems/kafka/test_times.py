@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -53,7 +52,7 @@ def test_every_record_keeps_its_time(kafka: KafkaSystem, topic: MakeTopic, drain
     consumer.close()
 
 
-def as_others_see(broker: Broker, name: str) -> tuple[int, Any]:
+def as_others_see(broker: Broker, name: str) -> tuple[int, list[object]]:
     """Time and headers of the first message of a topic."""
     client = Client({"bootstrap.servers": broker.address, "group.id": "other"})
     client.assign([TopicPartition(name, 0, 0)])
