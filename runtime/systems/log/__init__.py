@@ -1,8 +1,9 @@
 """The embedded log: durable, partitioned streams in a directory, written in transactions, without a server."""
 
+from .accepting import accept_loss
 from .producer import LogProducer
 from .reader import LogReader
 from .system import LogSystem
 from .vacuum import vacuum
 
-__all__ = ["LogProducer", "LogReader", "LogSystem", "vacuum"]
+__all__ = ["LogProducer", "LogReader", "LogSystem", "accept_loss", "vacuum"]

@@ -1,5 +1,6 @@
 """Files that survive a crash: descriptors that close themselves, locks, syncs, and errors that name the file."""
 
+import errno
 import fcntl
 import os
 import weakref
@@ -54,29 +55,41 @@ class OpenFiles:
             self._open.popitem()[1].close()
 
 
+_NO_ROOM = "free space on the disk", "Free some space or raise the quota"
+_NO_NUMBERS = "a file descriptor for each file in use", "Raise the limit of open files (ulimit -n)"
+_WANTED = {
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EMFILE: _NO_NUMBERS,
+    errno.ENFILE: _NO_NUMBERS,
+}
+_OTHERWISE = "a local disk that this user may write to", "Check the disk and the permissions"
+
+
 @contextmanager
 def explained(verb: str, path: Path) -> Iterator[None]:
-    """Turn an OSError into a SystemProblem that names the file and what was tried."""
+    """Turn an OSError into a SystemProblem that names the file, what was tried and why it failed."""
     try:
         yield
     except OSError as error:
+        expected, remedy = _WANTED.get(error.errno or 0, _OTHERWISE)
         raise SystemProblem(
-            f"Could not {verb} {path}: {error.strerror or error}. Expected a local disk with free space that this "
-            "user may write to. Check the disk and the permissions, then start again."
+            f"Could not {verb} {path}: {error.strerror or error}. Expected {expected}. {remedy}, then start again."
         ) from error
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the one lock of a log: against other processes, and against other threads of this one."""
-    # A description of its own for each holder: one inherited over fork would share the lock with the parent.
-    lock = Descriptor(path, os.O_RDWR | os.O_CREAT)
+def locked(path: Path) -> Iterator[int]:
+    """Hold the one lock of a log, against other processes and other threads of this one; yields its descriptor."""
+    with explained("lock", path):
+        # A description of its own for each holder: one inherited over fork would share the lock with the parent.
+        number = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         with explained("lock", path):
-            fcntl.flock(lock.number, fcntl.LOCK_EX)
-        yield
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield number
     finally:
-        lock.close()
+        os.close(number)
 
 
 def write_all(number: int, data: bytes, at: int) -> None:

@@ -65,12 +65,16 @@ class Columns(Struct, frozen=True, array_like=True):
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag="snapshot"):
-    """A journal entry, always the first and nowhere else: the index that all earlier entries added up to."""
+    """A journal entry, always the first and nowhere else: the index that all earlier entries added up to.
+
+    `position` is the number of the last one of these; the first version of the format does not have it.
+    """
 
     version: int
     streams: dict[str, list[Columns]]
     checkpoints: dict[str, dict[str, bytes]]
     published: dict[str, list[tuple[int, int]]]
+    position: int = 1
 
 
 Entry = Created | Published | Trimmed | Snapshot
@@ -188,10 +192,10 @@ class Index:
         """Whether a prepared transaction is visible."""
         return any(first <= number <= last for first, last in self._published.get(writer, ()))
 
-    def snapshot(self, version: int) -> Snapshot:
-        """An entry that says as much as all that were applied."""
+    def snapshot(self, version: int, position: int = 1) -> Snapshot:
+        """An entry that says as much as all that were applied, up to the one with the number `position`."""
         streams = {name: [one.columns() for one in partitions] for name, partitions in self.streams.items()}
-        return Snapshot(version, streams, self.checkpoints, self._published)
+        return Snapshot(version, streams, self.checkpoints, self._published, position)
 
 
 def _with_number(ranges: Iterable[tuple[int, int]], number: int) -> list[tuple[int, int]]:

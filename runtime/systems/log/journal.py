@@ -9,11 +9,14 @@ import msgspec
 
 from ....dsl.errors import SystemProblem
 from ...data_files import check_owner, make_folder
-from . import frames
-from .disk import Descriptor, explained, locked, read_all, sync_data, sync_directory, write_all
+from . import frames, marks
+from .disk import Descriptor, explained, locked, read_all, sync_data, write_all
 from .index import Entry, Index, Snapshot
+from .losses import absent, damaged, foreign, gone, lost
 
-VERSION = 1
+VERSION = 2
+# The first version has no marks. It is read, and replaced when the first entry is added.
+_MARKED = 2
 # What every process reads when it opens the log, at the least; about 10,000 commits.
 COMPACT_BYTES = 1 << 20
 
@@ -29,40 +32,69 @@ class Journal:
     ignore and the next writer cuts. Once the file is longer than `compact_bytes` and four times what it says, it is
     replaced by one that starts with a snapshot; readers notice by the file's identity.
 
+    Marks outside of the journal tell a tail that a crash has torn from entries that were committed and are gone: these
+    raise SystemProblem, unless `lenient` says that what is left is wanted.
+
     With `create` a missing log is made, else it raises SystemProblem.
     """
 
     def __init__(
-        self, directory: Path, *, create: bool = False, fsync: bool = True, compact_bytes: int = COMPACT_BYTES
+        self,
+        directory: Path,
+        *,
+        create: bool = False,
+        fsync: bool = True,
+        compact_bytes: int = COMPACT_BYTES,
+        lenient: bool = False,
     ) -> None:
         self.directory = directory
         self._path = directory / "journal"
         self._lock = directory / "lock"
         self._fsync = fsync
         self._compact_bytes = compact_bytes
-        self._snapshot_bytes = 0
+        self._lenient = lenient
+        self._least, self._witness = 0, self._lock
+        self._marks_read = b""
+        self._marks_position: int | None = None
+        self._marks_place = 0
         check_owner(directory)
         if not self._path.exists():
             self._make(create)
+        self._marks = Descriptor(self._lock, os.O_RDWR | os.O_CREAT)
+        self._held: int | None = None
         self._open()
         self.refresh()
+        if self._version >= _MARKED and not lenient:
+            self._survey()
+
+    @property
+    def position(self) -> int:
+        """The number of the last entry that is known here, counted from the snapshot with which the log was made."""
+        return self._position
 
     def refresh(self) -> Index:
         """The index with all that is visible now; costs one `stat` where nothing is new."""
-        if not self._follow(alone=False):
-            with locked(self._lock):
-                self._follow(alone=True)
+        if not self._follow(self._marks.number, alone=False):
+            with locked(self._lock) as held:
+                self._follow(held, alone=True)
         return self._index
 
     @contextmanager
     def exclusive(self) -> Iterator[Index]:
         """Hold the lock of the log, with the index as it is until `add` is called or the lock is left."""
-        with locked(self._lock):
-            self._follow(alone=True)
-            yield self._index
+        with locked(self._lock) as held:
+            self._follow(held, alone=True)
+            self._held = held
+            try:
+                yield self._index
+            finally:
+                self._held = None
 
     def add(self, entry: Entry) -> None:
         """Add an entry, durably; only inside `exclusive`."""
+        assert self._held is not None
+        if self._version < VERSION:
+            self._upgrade()
         data = frames.make(1, [_encode(entry)])
         with explained("write to", self._path):
             try:
@@ -72,106 +104,186 @@ class Journal:
             except OSError:
                 os.ftruncate(self._file.number, self._good)
                 raise
-            if self._fsync:
+        if self._fsync:
+            with explained("sync", self._path):
                 sync_data(self._file.number)
         self._good += len(data)
+        self._position += 1
         self._index.apply(entry)
-        if self._good > max(self._compact_bytes, 4 * self._snapshot_bytes):
-            # The entry is in already, so a full disk is no failure of `add`; the next one tries again.
-            with suppress(SystemProblem):
-                self._compact()
+        # The entry is in already, so what fails from here on is no failure of `add`; the next one tries again.
+        with suppress(OSError, SystemProblem):
+            marks.write(self._held, self._position, self._marks_place)
+            self._marks_place = marks.after(self._marks_place)
+            if self._good > max(self._compact_bytes, 4 * self._snapshot_bytes):
+                self._replace(self._index)
+
+    def mark_anew(self) -> None:
+        """Write the position into the lock in place of what it has, durably; only inside `exclusive`."""
+        assert self._held is not None
+        self._write_mark(self._held)
 
     def close(self) -> None:
         self._file.close()
+        self._marks.close()
 
     def _make(self, create: bool) -> None:
         if not create:
-            raise SystemProblem(
-                f"There is no log in {self.directory}. Expected a directory that a producer or `create` has made. "
-                "Correct the path, or write to the log first."
-            )
+            raise gone(self._path) if self._has_streams() else absent(self.directory)
         with explained("make", self.directory):
             make_folder(self.directory / "streams")
-        with locked(self._lock):
-            if not self._path.exists():
-                self._replace(Index())
+        with locked(self._lock) as lock:
+            if self._path.exists():
+                return
+            if self._has_streams() or (self._marked(lock) or 0) > 1:
+                raise gone(self._path)
+            self._position = 1
+            self._write_mark(lock)
+            self._replace(Index())
+
+    def _has_streams(self) -> bool:
+        streams = self.directory / "streams"
+        with explained("read", streams):
+            return streams.exists() and any(streams.iterdir())
+
+    def _write_mark(self, lock: int) -> None:
+        """A journal of this version is never without a mark, not even after a power cut."""
+        with explained("write to", self._lock):
+            marks.write_anew(lock, self._position)
+            sync_data(lock)
+
+    def _upgrade(self) -> None:
+        """Replace a journal of the first version by one of this version."""
+        self.mark_anew()
+        self._replace(self._index)
 
     def _open(self) -> None:
         self._file = Descriptor(self._path, os.O_RDWR)
         self._identity = os.fstat(self._file.number).st_ino
-        self._good = 0
+        self._good = self._position = self._version = self._snapshot_bytes = 0
         self._index = Index()
 
-    def _follow(self, *, alone: bool) -> bool:
+    def _survey(self) -> None:
+        """Raise SystemProblem unless the journal has all entries that the segments have marks of."""
+        try:
+            least, witness = marks.newest(self.directory)
+        except SystemProblem:
+            # A mark may be written while it is read, but not while the lock is held.
+            with locked(self._lock):
+                least, witness = marks.newest(self.directory)
+        if least > self._least:
+            self._least, self._witness = least, witness
+        self.refresh()
+
+    def _follow(self, lock: int, *, alone: bool) -> bool:
         """Apply what was added since; False where only a reader that holds the lock (`alone`) can tell what it is."""
         with explained("read", self._path):
-            found = os.stat(self._path)
+            # Marks are read before the journal: each entry that has a mark by now must be in it.
+            marked = self._marked(lock)
+            try:
+                found = os.stat(self._path)
+            except FileNotFoundError as error:
+                raise gone(self._path) from error
             # The old file is still open here, so its number cannot have been given to the new one.
             if found.st_ino != self._identity:
-                self._file.close()
+                self._note_least(self._position)
                 self._open()
                 found = os.fstat(self._file.number)
             # Compared with what was understood, not with the last size: a torn tail may be replaced by as many bytes.
-            if found.st_size == self._good:
+            if found.st_size == self._good and marked is not None and self._least <= marked <= self._position:
                 return True
-            data = read_all(self._file.number, found.st_size - self._good, self._good)
+            data = read_all(self._file.number, max(0, found.st_size - self._good), self._good)
         try:
             self._apply_all(data)
         except frames.DamagedFrame as damage:
-            if alone and not damage.last:
-                raise self._damaged() from damage
-            return alone
-        return True
+            if not alone:
+                return False
+            if not damage.last:
+                raise damaged(self._path, self._good) from damage
+        self._note_least(marked or 0)
+        missing = self._missing(found.st_size, marked)
+        if missing and alone:
+            raise lost(missing, self.directory)
+        return not missing
+
+    def _marked(self, lock: int) -> int | None:
+        """The position in the mark of the lock, None where it has none that can be read."""
+        data = marks.start_of(lock)
+        if data != self._marks_read:
+            self._marks_read, self._marks_place = data, marks.place_of(data)
+            try:
+                self._marks_position = marks.decoded(data) if len(data) == marks.MARK_BYTES else None
+            except frames.DamagedFrame:
+                self._marks_position = None
+        return self._marks_position
+
+    def _note_least(self, position: int) -> None:
+        if position > self._least and self._version >= _MARKED:
+            self._least, self._witness = position, self._lock
+
+    def _missing(self, size: int, marked: int | None) -> str:
+        """What of the committed entries is not there any more; empty if all are."""
+        if not self._version:
+            return f"The journal {self._path} has no whole first entry: it was cut or damaged. Expected a snapshot."
+        if self._lenient or self._version < _MARKED:
+            return ""
+        if size < self._good:
+            return f"The journal {self._path} was cut to {size} bytes. Expected the {self._good} that were read before."
+        if marked is None:
+            return (
+                f"The file {self._lock} was removed, cut or damaged. Expected the number of the last entry of "
+                f"{self._path}, which seems to be {self._position}."
+            )
+        if self._position < self._least:
+            return (
+                f"The journal {self._path} ends with entry {self._position}, at byte {self._good}. Expected entry "
+                f"{self._least}, which was committed: {self._witness} has a mark of it. The journal was cut, damaged "
+                "in its last entries, or replaced by an older one."
+            )
+        return ""
 
     def _apply_all(self, data: bytes) -> None:
         at = 0
         while (frame := frames.take(data, at)) is not None:
             entry = self._decoded(frame.payload)
             if isinstance(entry, Snapshot):
-                self._snapshot_bytes = frame.stop
+                self._snapshot_bytes, self._version = frame.stop, entry.version
+                self._position = entry.position
+            elif not self._version:
+                raise frames.DamagedFrame(0, last=True)
+            else:
+                self._position += 1
             self._index.apply(entry)
             self._good += frame.stop - at
             at = frame.stop
 
-    def _compact(self) -> None:
-        self._replace(self._index)
-        index = self._index
-        self._file.close()
-        self._open()
-        self._index = index
-        self._good = self._snapshot_bytes
-
     def _replace(self, index: Index) -> None:
         """Put a journal in place that consists of one snapshot; a crash leaves the old one or the new one."""
-        data = frames.make(1, [_encode(index.snapshot(VERSION))])
+        data = frames.make(1, [_encode(index.snapshot(VERSION, self._position))])
         new = self._path.with_name("journal.new")
+        # All files are open before anything changes: there may be no descriptors left.
+        folder = Descriptor(self.directory, os.O_RDONLY)
         file = Descriptor(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        with explained("write", new):
-            write_all(file.number, data, 0)
-            sync_data(file.number)
-            file.close()
-            os.replace(new, self._path)
-        sync_directory(self.directory)
-        self._snapshot_bytes = len(data)
+        try:
+            with explained("write", new):
+                write_all(file.number, data, 0)
+                sync_data(file.number)
+                identity = os.fstat(file.number).st_ino
+                os.replace(new, self._path)
+        except SystemProblem:
+            with suppress(OSError):
+                new.unlink()
+            raise
+        self._file, self._identity = file, identity
+        self._good = self._snapshot_bytes = len(data)
+        self._version = VERSION
+        with explained("sync", self.directory):
+            os.fsync(folder.number)
 
     def _decoded(self, payload: memoryview) -> Entry:
         try:
             entry = _decoder.decode(payload)
         except msgspec.DecodeError as error:
-            raise self._foreign("unknown") from error
-        if isinstance(entry, Snapshot) and entry.version != VERSION:
-            raise self._foreign(str(entry.version))
+            raise foreign(self.directory, "unknown", VERSION) from error
+        if isinstance(entry, Snapshot) and not 1 <= entry.version <= VERSION:
+            raise foreign(self.directory, str(entry.version), VERSION)
         return entry
-
-    def _foreign(self, version: str) -> SystemProblem:
-        return SystemProblem(
-            f"The log in {self.directory} has the format {version}, expected {VERSION}. "
-            "It was written by another version of this library: use that version, or another directory."
-        )
-
-    def _damaged(self) -> SystemProblem:
-        return SystemProblem(
-            f"The journal {self._path} is damaged at byte {self._good}: the check sum of that entry does not match, "
-            "and entries follow it. Expected a file that only this library writes. Restore the log from a copy, or "
-            "move it away and produce its streams again."
-        )

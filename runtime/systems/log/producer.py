@@ -76,7 +76,7 @@ class LogProducer:
             producer.publish_all(tokens, "visits", {"batch": b"7"}, unless=lambda saved: int(saved["batch"]) >= 7)
         """
         prepared = [from_token(token, self._directory) for token in tokens]
-        done = publish(self._journal, prepared, group, checkpoints, unless)
+        done = publish(self._journal, self._segments, prepared, group, checkpoints, unless)
         for one in prepared if done else []:
             if one.writer == self._writer and one.number in self._unpublished:
                 self._unpublished.remove(one.number)

@@ -106,8 +106,13 @@ class PartitionReader:
 
     def _load(self, place: Place, at: int, size: int) -> bytes:
         path = self._directory / place.file
-        with explained("read", path):
-            self._chunk = read_all(self._files.number(path), min(size, place.stop - at), at)
+        try:
+            with explained("read", path):
+                self._chunk = read_all(self._files.number(path), min(size, place.stop - at), at)
+        except SystemProblem as problem:
+            if not isinstance(problem.__cause__, FileNotFoundError):
+                raise
+            raise self._lost(f"{path} is gone: expected records") from problem.__cause__
         self._chunk_file, self._chunk_start = place.file, at
         return self._chunk
 
@@ -118,8 +123,12 @@ class PartitionReader:
             raise self._damaged(place, at) from error
 
     def _damaged(self, place: Place, at: int) -> SystemProblem:
+        return self._lost(
+            f"{self._directory / place.file} is damaged at byte {at}: expected a whole frame with records"
+        )
+
+    def _lost(self, problem: str) -> SystemProblem:
         return SystemProblem(
-            f"{self._directory / place.file} is damaged at byte {at}: expected a whole frame with records of stream "
-            f"{self._stream!r}, partition {self._partition}, from offset {self._frame_offset} on. "
+            f"{problem} of stream {self._stream!r}, partition {self._partition}, from offset {self._frame_offset} on. "
             "Restore the file from a copy, or produce the stream again."
         )

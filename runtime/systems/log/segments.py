@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from ....dsl.errors import UsageError
-from . import frames
+from . import frames, marks
 from .disk import Descriptor, OpenFiles, explained, sync_data, sync_directory, write_all
 from .index import Extent
 
@@ -17,18 +17,21 @@ SEGMENT_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
-class _Segment:
-    """A file being written: `kept` is where the last prepared bytes stop, `synced` what a power cut leaves."""
+class Segment:
+    """A file being written: `kept` is where the last prepared bytes stop, `synced` what a power cut leaves, and
+    `mark_place` where the next mark goes."""
 
     path: Path
+    name: str
     size: int = 0
     kept: int = 0
     synced: int = -1
+    mark_place: int = 0
 
 
 def segment_path(directory: Path, stream: str, partition: int, file: str) -> Path:
     """Where a segment file of a log lies."""
-    return directory / "streams" / stream / str(partition) / file
+    return directory.joinpath("streams", stream, str(partition), file)
 
 
 class Segments:
@@ -39,8 +42,8 @@ class Segments:
         self._writer = writer
         self._fsync = fsync
         self._segment_bytes = segment_bytes
-        self._files = OpenFiles(os.O_RDWR)
-        self._current: dict[tuple[str, int], _Segment] = {}
+        self.files = OpenFiles(os.O_RDWR)
+        self._current: dict[tuple[str, int], Segment] = {}
         self._numbers = count(1)
         self._unpublished: Counter[str] = Counter()
         self._closed = False
@@ -51,12 +54,32 @@ class Segments:
         segment = self._current.get((stream, partition))
         if segment is None or segment.size >= self._segment_bytes:
             segment = self._begin(stream, partition)
-        data, start = frames.make(records, parts), segment.size
+        data, start = frames.make(records, parts), segment.size or marks.MARK_BYTES
+        number = self.files.number(segment.path)
         with explained("write to", segment.path):
-            write_all(self._files.number(segment.path), data, start)
-        segment.size += len(data)
-        self._unpublished[segment.path.name] += len(data)
-        return Extent(stream, partition, segment.path.name, start, segment.size, records)
+            try:
+                write_all(number, data if segment.size else marks.UNPUBLISHED + data, segment.size)
+            except OSError:
+                # What was written of it takes room that others may need.
+                with suppress(OSError):
+                    os.ftruncate(number, segment.size)
+                raise
+        segment.size = start + len(data)
+        self._unpublished[segment.name] += len(data)
+        return Extent(stream, partition, segment.name, start, segment.size, records)
+
+    def current(self, extent: Extent) -> Segment | None:
+        """The file that an extent lies in, if this writer is writing it."""
+        segment = self._current.get((extent.stream, extent.partition))
+        return segment if segment is not None and segment.name == extent.file else None
+
+    def mark(self, path: Path, own: Segment | None, position: int) -> None:
+        """Keep in a segment which entry has published bytes of it."""
+        number = self.files.number(path)
+        place = marks.place_of(marks.start_of(number)) if own is None else own.mark_place
+        marks.write(number, position, place)
+        if own is not None:
+            own.mark_place = marks.after(place)
 
     def keep(self, extents: Iterable[Extent]) -> None:
         """Make these extents durable, and keep them when the writer closes."""
@@ -64,7 +87,7 @@ class Segments:
         for extent in extents:
             segment = self._current[extent.stream, extent.partition]
             # A file that is not the current one was synced when the next was begun.
-            if segment.path.name == extent.file:
+            if segment.name == extent.file:
                 segment.kept = max(segment.kept, extent.stop)
                 self._sync(segment)
 
@@ -76,11 +99,11 @@ class Segments:
     def in_use(self) -> set[str]:
         """The files that are being written, or hold what is not published yet."""
         self._unpublished = +self._unpublished
-        return {segment.path.name for segment in self._current.values()} | self._unpublished.keys()
+        return {segment.name for segment in self._current.values()} | self._unpublished.keys()
 
     def close_removed(self) -> None:
         """Close the files that have been removed."""
-        self._files.close_removed()
+        self.files.close_removed()
 
     def close(self) -> None:
         """Close the files, and give back what was written after the last prepared bytes."""
@@ -92,28 +115,29 @@ class Segments:
                 elif segment.kept < segment.size:
                     os.truncate(segment.path, segment.kept)
         self._current.clear()
-        self._files.close()
+        self.files.close()
         self._closed = True
 
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("This producer is closed, and what it had staged is dropped. Call producer() for another.")
 
-    def _begin(self, stream: str, partition: int) -> _Segment:
+    def _begin(self, stream: str, partition: int) -> Segment:
         previous = self._current.get((stream, partition))
         if previous is not None:
             self._sync(previous)
         # The number is the writer's, not the partition's: a file's name alone tells which file it is.
-        path = segment_path(self._directory, stream, partition, f"{self._writer}-{next(self._numbers)}.seg")
+        name = f"{self._writer}-{next(self._numbers)}.seg"
+        path = segment_path(self._directory, stream, partition, name)
         Descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL).close()
-        segment = self._current[stream, partition] = _Segment(path)
+        segment = self._current[stream, partition] = Segment(path, name)
         return segment
 
-    def _sync(self, segment: _Segment) -> None:
+    def _sync(self, segment: Segment) -> None:
         if not self._fsync or segment.synced == segment.size:
             return
         with explained("sync", segment.path):
-            sync_data(self._files.number(segment.path))
+            sync_data(self.files.number(segment.path))
         if segment.synced < 0:
             sync_directory(segment.path.parent)
         segment.synced = segment.size

@@ -47,7 +47,7 @@ class LogTransaction:
         When an error is raised by the last sync of a failing disk, what was committed may be visible nevertheless.
         """
         made = self._finish(0, group, checkpoints or {})
-        publish(self._journal, [made])
+        publish(self._journal, self._segments, [made])
         self._segments.published(made.extents)
 
     def _begin(self, stream: str, partition: int) -> "_Stage":

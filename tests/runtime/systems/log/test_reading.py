@@ -11,6 +11,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.systems.log import LogReader, LogSystem
 from fluvial.runtime.systems.log.consumer import LogConsumer
 from fluvial.runtime.systems.log.frames import HEADER_BYTES
+from fluvial.runtime.systems.log.marks import MARK_BYTES
 
 Numbered = Callable[..., list[Record]]
 Read = Callable[..., list[Record]]
@@ -48,7 +49,7 @@ def test_any_offset_of_many_small_frames_is_found(log: LogSystem, read: Read, nu
         assert read(log, "clicks", 0, offset) == numbered(offset, 900)
 
 
-@pytest.mark.parametrize("place", [0, HEADER_BYTES, -1])
+@pytest.mark.parametrize("place", [MARK_BYTES, MARK_BYTES + HEADER_BYTES, -1])
 def test_a_damaged_frame_is_named(log: LogSystem, read: Read, numbered: Numbered, place: int) -> None:
     commit(log, numbered(5))
     [path] = log.directory.glob("streams/*/*/*.seg")
@@ -56,7 +57,7 @@ def test_a_damaged_frame_is_named(log: LogSystem, read: Read, numbered: Numbered
     data[place] ^= 1
     path.write_bytes(data)
     with pytest.raises(
-        SystemProblem, match=rf"{path.name} is damaged at byte 0: .*'clicks', partition 0, from offset 0"
+        SystemProblem, match=rf"{path.name} is damaged at byte {MARK_BYTES}: .*'clicks', partition 0, from offset 0"
     ):
         read(log, "clicks")
 
@@ -65,13 +66,13 @@ def test_a_frame_that_was_cut_is_named(log: LogSystem, read: Read, numbered: Num
     commit(log, numbered(5))
     [path] = log.directory.glob("streams/*/*/*.seg")
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(SystemProblem, match="is damaged at byte 0"):
+    with pytest.raises(SystemProblem, match=f"is damaged at byte {MARK_BYTES}"):
         read(log, "clicks")
 
 
 def test_records_of_the_wrong_types_are_named(log: LogSystem, read: Read) -> None:
     commit(log, [("text", b"", 0, ())])  # type: ignore[list-item]
-    with pytest.raises(SystemProblem, match="is damaged at byte 0"):
+    with pytest.raises(SystemProblem, match=f"is damaged at byte {MARK_BYTES}"):
         read(log, "clicks")
 
 
@@ -79,7 +80,9 @@ def test_a_file_that_is_gone_is_named(log: LogSystem, read: Read, numbered: Numb
     commit(log, numbered(5))
     [path] = log.directory.glob("streams/*/*/*.seg")
     path.unlink()
-    with pytest.raises(SystemProblem, match=rf"Could not open .*{path.name}: No such file"):
+    with pytest.raises(
+        SystemProblem, match=rf"{path.name} is gone: expected records of stream .clicks., partition 0, from offset 0 on"
+    ):
         read(log, "clicks")
 
 

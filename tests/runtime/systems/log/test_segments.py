@@ -9,6 +9,7 @@ import pytest
 from fluvial.dsl.errors import SystemProblem, UsageError
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems.log import LogSystem
+from fluvial.runtime.systems.log.marks import MARK_BYTES
 
 Numbered = Callable[..., list[Record]]
 Read = Callable[..., list[Record]]
@@ -19,7 +20,7 @@ def files(log: LogSystem) -> list[Path]:
 
 
 def test_a_new_file_begins_where_one_is_full(tmp_path: Path, read: Read, numbered: Numbered) -> None:
-    log = LogSystem(tmp_path, fsync=False, segment_bytes=100)
+    log = LogSystem(tmp_path, fsync=False, segment_bytes=100 + MARK_BYTES)
     log.admin().create("clicks", 1)
     producer = log.producer()
     for number in range(10):
@@ -116,7 +117,7 @@ def test_a_write_that_fails_names_the_file(log: LogSystem, numbered: Numbered, m
     writing = log.producer().begin()
     writing.append("clicks", 0, numbered(1))
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(SystemProblem, match=r"Could not write to .*\.seg: No space left.*Check the disk"):
+    with pytest.raises(SystemProblem, match=r"Could not write to .*\.seg: No space left.*Free some space"):
         writing.commit()
     monkeypatch.undo()
     assert log.admin().ends("clicks") == [0, 0]

@@ -75,7 +75,7 @@ def test_removed_files_are_closed(small: LogSystem, numbered: Numbered) -> None:
         reading.poll()
         producer.trim({("own", 0): start + 1})
     reading.poll()
-    opened = [*producer._segments._files._open, *reading._files._open]
+    opened = [*producer._segments.files._open, *reading._files._open]
     # One that was being written when its records were passed goes with the next.
     assert sum(not path.exists() for path in opened) <= 1
 

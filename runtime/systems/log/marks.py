@@ -1,0 +1,137 @@
+"""Marks: positions of the journal that are kept outside of it, so that a journal that was cut or replaced is noticed.
+
+A position is the number of an entry, counted from 1, the snapshot with which the log was made. Marks lie at the start
+of two kinds of file:
+
+lock         the position of the last entry
+a segment    the position of the last entry that published bytes of this segment; 0 if there is none
+
+There is room for two marks, and a new one takes the place of the older. A mark is a frame without records, with a
+position as its payload. A crash while one is written leaves the other; the entry was whole in the journal before.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from ...data_files import open_file
+from . import frames
+from .disk import explained, read_all, write_all
+from .losses import damaged_mark
+
+_POSITION = struct.Struct("<Q")
+_SLOT_BYTES = frames.HEADER_BYTES + _POSITION.size
+MARK_BYTES = 2 * _SLOT_BYTES
+
+
+@lru_cache(maxsize=4)
+def encoded(position: int) -> bytes:
+    """The mark of a position."""
+    return frames.make(0, [_POSITION.pack(position)])
+
+
+def place_of(data: bytes) -> int:
+    """Where in the start of a file the next mark goes: where none is whole, else in the place of the older.
+
+    >>> place_of(encoded(8) + encoded(7)) == after(0)
+    True
+    """
+    first, second = _position(data, 0), _position(data, _SLOT_BYTES)
+    return 0 if first is None or (second is not None and first < second) else _SLOT_BYTES
+
+
+def after(place: int) -> int:
+    """Where the next mark goes after one at a place."""
+    return _SLOT_BYTES - place
+
+
+UNPUBLISHED = 2 * encoded(0)
+"""The start of a segment of which nothing is published yet."""
+
+
+def decoded(data: bytes) -> int | None:
+    """The position that a journal has at the least, from the start of a file; None where the file has no marks.
+
+    Segments of the first format begin with records instead. A file that a power cut left without data has zeros.
+    Raises DamagedFrame.
+    """
+    found = [position for at in (0, _SLOT_BYTES) if (position := _position(data, at)) is not None]
+    if found:
+        return max(found) if len(found) == 2 else found[0] + 1
+    if data.strip(b"\0"):
+        frames.take(data, 0)
+    return None
+
+
+def _position(data: bytes, at: int) -> int | None:
+    """The position in the mark at a place, None where no whole mark is there."""
+    mark = data[at : at + _SLOT_BYTES]
+    if len(mark) < _SLOT_BYTES:
+        return None
+    position: int = _POSITION.unpack_from(mark, frames.HEADER_BYTES)[0]
+    return position if mark == encoded(position) else None
+
+
+def start_of(number: int) -> bytes:
+    """The bytes of an open file that may have marks."""
+    return read_all(number, MARK_BYTES, 0)
+
+
+def read(number: int, path: Path) -> int | None:
+    """The position in the mark of an open segment, None where it has no mark; raises SystemProblem."""
+    try:
+        return decoded(start_of(number))
+    except frames.DamagedFrame as damage:
+        raise damaged_mark(path) from damage
+
+
+def write(number: int, position: int, place: int) -> None:
+    """Write a mark into an open file.
+
+    It is not synced: after a power cut an older mark says less, and nothing wrong.
+    """
+    write_all(number, encoded(position), place)
+
+
+def write_anew(number: int, position: int) -> None:
+    """Write a mark in place of all that an open file has."""
+    write_all(number, 2 * encoded(position), 0)
+
+
+def newest(directory: Path) -> tuple[int, Path]:
+    """The largest position that the segments of a log have a mark of, and the file; raises SystemProblem."""
+    found = (0, directory)
+    for path in segments(directory):
+        position = _newest_of(path)
+        if position > found[0]:
+            found = position, path
+    return found
+
+
+def _newest_of(path: Path) -> int:
+    with explained("read", path):
+        try:
+            number = open_file(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return 0  # its writer, or a trim, has removed it meanwhile
+        try:
+            return read(number, path) or 0
+        finally:
+            os.close(number)
+
+
+def segments(directory: Path) -> Iterator[Path]:
+    """Every segment file of a log."""
+    for stream in _entries(directory / "streams"):
+        for partition in _entries(stream):
+            yield from (path for path in _entries(partition) if path.suffix == ".seg")
+
+
+def _entries(folder: Path) -> list[Path]:
+    with explained("read", folder):
+        try:
+            return [folder / name for name in sorted(os.listdir(folder))]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
