@@ -5,16 +5,12 @@ import fcntl
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ....dsl.errors import SystemProblem
 from ...data_files import open_file
-
-# macOS has no fdatasync.
-sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-"""Make the bytes and the length of an open file durable."""
 
 
 class Descriptor:
@@ -47,7 +43,7 @@ class OpenFiles:
 
     def close_removed(self) -> None:
         """Close the files that have been removed, for the disk to have their space back."""
-        for path in [path for path in self._open if not path.exists()]:
+        for path in [path for path in self._open if not exists(path)]:
             self._open.pop(path).close()
 
     def close(self) -> None:
@@ -78,6 +74,12 @@ def explained(verb: str, path: Path) -> Iterator[None]:
         ) from error
 
 
+def exists(path: Path) -> bool:
+    """Whether there is a file or folder; raises SystemProblem where that cannot be told."""
+    with explained("read", path):
+        return path.exists()
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[int]:
     """Hold the one lock of a log, against other processes and other threads of this one; yields its descriptor."""
@@ -106,6 +108,12 @@ def read_all(number: int, size: int, at: int) -> bytes:
     while len(data) < size and (more := os.pread(number, size - len(data), at + len(data))):
         data += more
     return data
+
+
+def sync_data(number: int) -> None:
+    """Make the bytes and the length of an open file durable."""
+    # macOS has no fdatasync.
+    getattr(os, "fdatasync", os.fsync)(number)
 
 
 def sync_directory(path: Path) -> None:

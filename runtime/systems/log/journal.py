@@ -10,7 +10,7 @@ import msgspec
 from ....dsl.errors import SystemProblem
 from ...data_files import check_owner, make_folder
 from . import frames, marks
-from .disk import Descriptor, explained, locked, read_all, sync_data, write_all
+from .disk import Descriptor, exists, explained, locked, read_all, sync_data, write_all
 from .index import Entry, Index, Snapshot
 from .losses import absent, damaged, foreign, gone, lost
 
@@ -58,7 +58,7 @@ class Journal:
         self._marks_position: int | None = None
         self._marks_place = 0
         check_owner(directory)
-        if not self._path.exists():
+        if not exists(self._path):
             self._make(create)
         self._marks = Descriptor(self._lock, os.O_RDWR | os.O_CREAT)
         self._held: int | None = None
@@ -132,7 +132,7 @@ class Journal:
         with explained("make", self.directory):
             make_folder(self.directory / "streams")
         with locked(self._lock) as lock:
-            if self._path.exists():
+            if exists(self._path):
                 return
             if self._has_streams() or (self._marked(lock) or 0) > 1:
                 raise gone(self._path)
@@ -143,7 +143,7 @@ class Journal:
     def _has_streams(self) -> bool:
         streams = self.directory / "streams"
         with explained("read", streams):
-            return streams.exists() and any(streams.iterdir())
+            return exists(streams) and any(streams.iterdir())
 
     def _write_mark(self, lock: int) -> None:
         """A journal of this version is never without a mark, not even after a power cut."""
@@ -157,8 +157,10 @@ class Journal:
         self._replace(self._index)
 
     def _open(self) -> None:
-        self._file = Descriptor(self._path, os.O_RDWR)
-        self._identity = os.fstat(self._file.number).st_ino
+        file = Descriptor(self._path, os.O_RDWR)
+        with explained("read", self._path):
+            self._identity = os.fstat(file.number).st_ino
+        self._file = file
         self._good = self._position = self._version = self._snapshot_bytes = 0
         self._index = Index()
 

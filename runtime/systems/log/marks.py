@@ -82,7 +82,8 @@ def start_of(number: int) -> bytes:
 def read(number: int, path: Path) -> int | None:
     """The position in the mark of an open segment, None where it has no mark; raises SystemProblem."""
     try:
-        return decoded(start_of(number))
+        with explained("read", path):
+            return decoded(start_of(number))
     except frames.DamagedFrame as damage:
         raise damaged_mark(path) from damage
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ....dsl.errors import SystemProblem
 from ..problems import unknown_token
 from . import frames, marks
-from .disk import OpenFiles
+from .disk import OpenFiles, explained
 from .index import Extent, Index, Published
 from .journal import Journal
 from .lookup import extents_of
@@ -120,7 +120,8 @@ def _check_all(
 def _check(path: Path, stop: int, directory: Path, files: OpenFiles) -> None:
     """Raise SystemProblem unless a segment is there and has the bytes before `stop`."""
     try:
-        found = os.fstat(files.number(path))
+        with explained("read", path):
+            found = os.fstat(files.number(path))
     except SystemProblem as problem:
         if isinstance(problem.__cause__, FileNotFoundError):
             raise _gone(path, directory) from problem

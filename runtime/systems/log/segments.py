@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from ....dsl.errors import UsageError
+from ....dsl.errors import SystemProblem, UsageError
 from . import frames, marks
 from .disk import Descriptor, OpenFiles, explained, sync_data, sync_directory, write_all
 from .index import Extent
@@ -46,6 +46,7 @@ class Segments:
         self._current: dict[tuple[str, int], Segment] = {}
         self._numbers = count(1)
         self._unpublished: Counter[str] = Counter()
+        self._failed: set[str] = set()
         self._closed = False
 
     def write(self, stream: str, partition: int, records: int, parts: Sequence[bytes | memoryview]) -> Extent:
@@ -85,11 +86,17 @@ class Segments:
         """Make these extents durable, and keep them when the writer closes."""
         self._check_open()
         for extent in extents:
-            segment = self._current[extent.stream, extent.partition]
+            if extent.file in self._failed:
+                path = segment_path(self._directory, extent.stream, extent.partition, extent.file)
+                raise SystemProblem(
+                    f"{path} could not be synced before. Expected a disk that keeps what it is given. Check the disk, "
+                    "then start again."
+                )
+            segment = self._current.get((extent.stream, extent.partition))
             # A file that is not the current one was synced when the next was begun.
-            if segment.name == extent.file:
+            if segment is not None and segment.name == extent.file:
                 segment.kept = max(segment.kept, extent.stop)
-                self._sync(segment)
+                self._sync(extent.stream, extent.partition, segment)
 
     def published(self, extents: Iterable[Extent]) -> None:
         """These extents have been published."""
@@ -125,7 +132,7 @@ class Segments:
     def _begin(self, stream: str, partition: int) -> Segment:
         previous = self._current.get((stream, partition))
         if previous is not None:
-            self._sync(previous)
+            self._sync(stream, partition, previous)
         # The number is the writer's, not the partition's: a file's name alone tells which file it is.
         name = f"{self._writer}-{next(self._numbers)}.seg"
         path = segment_path(self._directory, stream, partition, name)
@@ -133,11 +140,17 @@ class Segments:
         segment = self._current[stream, partition] = Segment(path, name)
         return segment
 
-    def _sync(self, segment: Segment) -> None:
+    def _sync(self, stream: str, partition: int, segment: Segment) -> None:
         if not self._fsync or segment.synced == segment.size:
             return
-        with explained("sync", segment.path):
-            sync_data(self.files.number(segment.path))
-        if segment.synced < 0:
-            sync_directory(segment.path.parent)
+        try:
+            with explained("sync", segment.path):
+                sync_data(self.files.number(segment.path))
+            if segment.synced < 0:
+                sync_directory(segment.path.parent)
+        except SystemProblem:
+            # The system may drop what it could not write, and the next sync would say nothing of it.
+            self._failed.add(segment.name)
+            del self._current[stream, partition]
+            raise
         segment.synced = segment.size

@@ -1,5 +1,6 @@
 """Removing what all readers of a partition have passed."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +33,9 @@ def _frees_a_file(extents: Extents, before: int, in_use: set[str]) -> bool:
 
 
 def _remove(folder: Path, kept: set[str]) -> None:
-    for path in folder.glob("*.seg"):
+    with explained("read", folder):
+        found = [folder / name for name in os.listdir(folder) if name.endswith(".seg")]
+    for path in found:
         if path.name not in kept:
             with explained("remove", path):
                 path.unlink()
