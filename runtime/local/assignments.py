@@ -84,9 +84,28 @@ class Known:
     @property
     def settled(self) -> bool:
         """Whether a container of this generation has come to run: it has shut out the generations before."""
-        generation = 0 if self.assignment is None else self.assignment.generation
-        states = [presence.state for presence in self.presences.values() if presence.generation == generation]
+        states = [presence.state for presence in self.presences.values() if presence.generation == self._generation]
         return any(state != "starting" for state in states)
+
+    def publishing_beside(self, container: int) -> set[str] | None:
+        """The incarnations of the other containers that may have something to publish.
+
+        What an earlier incarnation had prepared is published when its tasks are resumed, by whichever container has
+        them now. None until all the others have done so in this generation.
+        """
+        assignment = self.assignment
+        numbers = set() if assignment is None else set(range(assignment.containers)) - {container}
+        found = [self.presences.get(number) for number in numbers]
+        present = [
+            one for one in found if one is not None and one.state != "starting" and one.generation == self._generation
+        ]
+        if len(present) < len(numbers):
+            return None
+        return {one.incarnation for one in present if one.state == "running"}
+
+    @property
+    def _generation(self) -> int:
+        return 0 if self.assignment is None else self.assignment.generation
 
 
 def begin(known: Known, wanted: Wanted, run: str, ends: Mapping[str, list[int]] | None) -> Assignment:

@@ -96,6 +96,9 @@ class Container:
         self._telling.done(self._tasks)
         if done and self._place is not None:
             self._place.tell("done")
+        # On brokers this waits for the next start: they remove records some time after they were asked to.
+        if not self._commits.early:
+            self._trim()
         return self.report()
 
     def start(self) -> None:

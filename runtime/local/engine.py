@@ -31,7 +31,7 @@ from .adopting import adopt, kept_states
 from .collecting import collecting_seldom
 from .commits import Commits, Home
 from .container import Container
-from .membership import Membership, Seat, join
+from .membership import Place, Seat, join
 from .published import PublishedCommits
 from .sent import Restoring, SentCommits, nobody
 from .stores import store_for
@@ -96,7 +96,7 @@ def _prepare(
         return None
     ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
     telling = Telling(plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan))
-    commits = open_commits(plan, system, admin, settings, member, stack, telling.restoring, opened)
+    commits = open_commits(plan, system, admin, settings, place, stack, telling.restoring, opened)
     shared = Run(
         member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
     )
@@ -124,12 +124,13 @@ def open_commits(
     system: System,
     admin: Admin,
     settings: Settings,
-    member: Membership,
+    place: Place,
     stack: ExitStack,
     restoring: Restoring = nobody,
     opened: Sender | None = None,
 ) -> Commits:
     """How tasks commit to a system; `stack` closes what it writes through. `opened` sends outputs before a commit."""
+    member = place.membership
     if isinstance(system, SendingSystem):
         make_changelogs(plan, admin)
         for id in member.fenced:
@@ -145,9 +146,11 @@ def open_commits(
             restoring=restoring,
             group_offsets=settings.group_offsets,
         )
-    producer = cast("PublishingSystem", system).producer()
+    producer = cast("PublishingSystem", system).producer(place.incarnation)
     stack.callback(producer.close)
-    return PublishedCommits(plan.name, producer, alone=member.containers == 1)
+    streams = [stream for stream in plan.streams if stream.kind == "intermediate"]
+    between = [(stream.name, partition) for stream in streams for partition in range(stream.partitions)]
+    return PublishedCommits(plan.name, producer, between, place.publishing_beside)
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:

@@ -5,7 +5,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
@@ -110,6 +110,18 @@ class Place:
     def unfinished(self) -> tuple[Presence, ...]:
         """The other containers that have started in this run and are not done, as far as `check` has seen."""
         return () if self._watch is None else self._watch.unfinished
+
+    @property
+    def incarnation(self) -> str:
+        """A name that no other process with this place ever has; empty for one that needs none."""
+        return "" if self._presence is None else self._presence.incarnation
+
+    def publishing_beside(self) -> Collection[str] | None:
+        """The incarnations of other containers that may have something to publish, None if that is not known now."""
+        if self._coordinator is None or self.membership.containers == 1:
+            return ()
+        known, _ = self._coordinator.read()
+        return known.publishing_beside(self.membership.container)
 
     def tell(self, state: State) -> None:
         """Say what the container has come to: "running" once those before it are shut out and its tasks are there,

@@ -1,12 +1,12 @@
 """Commits to systems that publish prepared transactions: each task by itself, at one stroke with its state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ..state.contract import TaskStore
-from ..systems.contract import DurableTransaction, Publisher, StreamPartition
+from ..systems.contract import DurableTransaction, OtherWriters, Publisher, StreamPartition, no_others
 from . import checkpoint as checkpoints
 from .apart import Steps
 from .checkpoint import Checkpoint
@@ -33,11 +33,19 @@ class PublishedCommits:
     together = False
     early = False
 
-    def __init__(self, pipeline: str, producer: Publisher, *, alone: bool = True) -> None:
-        """`alone` says that no other container writes the streams between the stages: only then may they be trimmed."""
-        self._alone = alone
+    def __init__(
+        self,
+        pipeline: str,
+        producer: Publisher,
+        between: Collection[StreamPartition] = (),
+        others: OtherWriters = no_others,
+    ) -> None:
+        """`between` are the partitions of all intermediate streams: this container may have written to any of them.
+        `others` tells which other containers may."""
         self._pipeline = pipeline
         self._producer = producer
+        self._between = between
+        self._others = others
 
     def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         return {home.name: self._resume(home, kept.get(home.name)) for home in homes}
@@ -68,5 +76,9 @@ class PublishedCommits:
             task.committed(now, self._producer.begin())
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        if self._alone:
-            self._producer.trim(starts)
+        """Trim what tasks of this container have passed, and remove files that no container needs any more.
+
+        Each partition has one reader, so what the tasks of this container have passed nobody else will read. Whoever
+        has written a file removes it, since only that container knows what it has still to publish.
+        """
+        self._producer.trim({**dict.fromkeys(self._between, 0), **starts}, self._others)

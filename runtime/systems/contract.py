@@ -5,7 +5,7 @@ Engines know systems by these contracts alone; the clients behind them are impor
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -157,10 +157,27 @@ class Producer(Protocol):
         ...
 
 
+OtherWriters = Callable[[], Collection[str] | None]
+"""Names of producers; None where they are not known at the moment."""
+
+
+def no_others() -> Collection[str]:
+    """No other producer is alive, and none that is gone has left a transaction that is still to be published."""
+    return ()
+
+
 class Publisher(Producer, Protocol):
     """A producer whose transactions can be prepared, and published later: by itself, or by another after a crash."""
 
     def begin(self) -> DurableTransaction: ...
+
+    def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
+        """Nobody reads these partitions before these offsets any more: what lies there may be removed.
+
+        `others` returns the names of the other producers that may still publish to these partitions, alive or not, or
+        None if that is not known at the moment. Unpublished records of all the rest are removed, too.
+        """
+        ...
 
     def publish(self, token: bytes) -> None:
         """Make a prepared transaction visible, also one of another producer; nothing happens if it is visible already.
@@ -237,7 +254,9 @@ class System(Protocol):
 class PublishingSystem(System, Protocol):
     """A system that keeps prepared transactions: what a task commits becomes visible at one stroke with its state."""
 
-    def producer(self) -> Publisher: ...
+    def producer(self, name: str = "") -> Publisher:
+        """`name` is one that no other producer ever had; the system chooses one where it is empty."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

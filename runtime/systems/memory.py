@@ -7,7 +7,7 @@ from itertools import count
 from threading import Condition
 
 from ...dsl.message import Record
-from .contract import Batch, StreamPartition, StreamUse
+from .contract import Batch, OtherWriters, StreamPartition, StreamUse, no_others
 from .problems import (
     check_stream,
     claimed,
@@ -192,7 +192,7 @@ class MemoryProducer:
     def publish(self, token: bytes) -> None:
         self._memory.publish_prepared(token)
 
-    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+    def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
         """Nothing is removed: memory is for tests, which look at what there was."""
 
     def close(self) -> None:
@@ -227,7 +227,9 @@ class MemorySystem:
         """`max_records` bounds a batch, in messages."""
         return MemoryConsumer(self._memory, max_records)
 
-    def producer(self) -> MemoryProducer:
+    def producer(self, name: str = "") -> MemoryProducer:
+        """`name` makes no difference here."""
+        del name
         return MemoryProducer(self._memory)
 
     @contextmanager

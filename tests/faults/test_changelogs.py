@@ -17,7 +17,7 @@ from fluvial.planner import Settings
 from fluvial.planner.assignment import stages_of, tasks_of
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.engine import make_tasks, open_commits
-from fluvial.runtime.local.membership import Membership
+from fluvial.runtime.local.membership import Membership, Place
 from fluvial.runtime.local.stream_ends import Ends
 from fluvial.runtime.local.task import LocalTask, Run
 from fluvial.runtime.local.telling import Telling
@@ -49,7 +49,7 @@ class Life:
         member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
         sender = system.sender()
         stack.callback(sender.close)
-        commits = open_commits(plan, system, admin, settings, member, stack, opened=sender)
+        commits = open_commits(plan, system, admin, settings, Place(member), stack, opened=sender)
         self.tasks: list[LocalTask] = make_tasks(Run("run", plan, settings, commits, never), system, admin, stack)
         consumer = system.consumer()
         stack.callback(consumer.close)

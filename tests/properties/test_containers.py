@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from comparing import assert_same, without_repeats
 from descriptions import Mode
 from draft import Extra
 from fluvial.planner import Settings
+from fluvial.runtime.local import container
 from fluvial.runtime.systems import LogSystem
 from how_many import examples
 from oracle import Outputs
@@ -28,11 +30,13 @@ FEW = settings(max_examples=examples(30), deadline=None, suppress_health_check=P
 @with_remote_rows
 def in_containers(case: Case, containers: int, deaths: Sequence[tuple[int, int]] = ()) -> Outputs:
     with TemporaryDirectory() as folder:
-        system = LogSystem(Path(folder), fsync=False)
+        # Small files, and a trim at each turn: what containers still need must be kept.
+        system = LogSystem(Path(folder), fsync=False, segment_bytes=300)
         write(system, case.inputs)
         pipeline = build(case.description)
         often = Settings(guarantee="exactly_once", commit_interval=timedelta(0))
-        run_together(system, pipeline, containers, often, deaths)
+        with patch.object(container, "TRIM_SECONDS", 0.0):
+            run_together(system, pipeline, containers, often, deaths)
         return outputs_of(system, {*case.inputs}, pipeline.name)
 
 

@@ -82,7 +82,8 @@ class SendingSystem(MemorySystem):
     def admin(self) -> SendingAdmin:
         return SendingAdmin(self)
 
-    def producer(self) -> "CheckpointProducer":
+    def producer(self, name: str = "") -> "CheckpointProducer":
+        del name
         return CheckpointProducer(self._memory)
 
     def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> MemoryConsumer:

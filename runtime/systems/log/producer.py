@@ -6,12 +6,12 @@ from itertools import count
 from pathlib import Path
 
 from ....dsl.errors import UsageError
-from ..contract import StreamPartition
+from ..contract import OtherWriters, StreamPartition, no_others
 from .journal import COMPACT_BYTES, Journal
 from .publishing import Unless, from_token, publish
 from .segments import SEGMENT_BYTES, Segments
 from .transaction import LogTransaction
-from .trimming import trim
+from .trimming import Trimming, trim
 
 
 class LogProducer:
@@ -83,14 +83,14 @@ class LogProducer:
                 self._segments.published(one.extents)
         return done
 
-    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+    def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
         """Remove the files of these partitions that hold nothing from these offsets on.
 
-        Only for streams that no other producer alive writes to, and for which no transaction of one that is gone waits
-        to be published: their files are taken for leavings.
+        `others` names the other producers that may have something to publish to these partitions: their files stay.
+        Files of any other producer, of which no record is published and still to be read, are taken for leavings.
         """
-        trim(self._journal, starts, self._segments.in_use())
-        self._segments.close_removed()
+        by = Trimming(self._writer, self._segments.unpublished(), others)
+        self._segments.let_go(trim(self._journal, starts, by))
 
     def close(self) -> None:
         """Drop what was staged and not prepared."""

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -32,6 +32,15 @@ class Segment:
 def segment_path(directory: Path, stream: str, partition: int, file: str) -> Path:
     """Where a segment file of a log lies."""
     return directory.joinpath("streams", stream, str(partition), file)
+
+
+def writer_of(file: str) -> str:
+    """The writer of a segment file.
+
+    >>> writer_of("5b0c-12.seg")
+    '5b0c'
+    """
+    return file.rpartition("-")[0]
 
 
 class Segments:
@@ -103,13 +112,14 @@ class Segments:
         for extent in extents:
             self._unpublished[extent.file] -= extent.stop - extent.start
 
-    def in_use(self) -> set[str]:
-        """The files that are being written, or hold what is not published yet."""
+    def unpublished(self) -> Collection[str]:
+        """The files that hold what is not published yet."""
         self._unpublished = +self._unpublished
-        return {segment.name for segment in self._current.values()} | self._unpublished.keys()
+        return self._unpublished.keys()
 
-    def close_removed(self) -> None:
-        """Close the files that have been removed."""
+    def let_go(self, removed: Collection[str]) -> None:
+        """Write no more to files that have been removed, and close them."""
+        self._current = {place: one for place, one in self._current.items() if one.name not in removed}
         self.files.close_removed()
 
     def close(self) -> None:

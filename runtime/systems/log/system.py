@@ -71,10 +71,11 @@ class LogSystem:
         """`max_records` bounds a batch, in messages; a batch also ends early, after about 256 KB."""
         return LogConsumer(self.directory, max_records=max_records)
 
-    def producer(self) -> LogProducer:
+    def producer(self, name: str = "") -> LogProducer:
+        """`name` is one that no other producer of this log ever had; by default it is a random one."""
         return LogProducer(
             self.directory,
-            writer=self._new_writer(),
+            writer=name or self._new_writer(),
             fsync=self.fsync,
             compact_bytes=self._compact_bytes,
             segment_bytes=self._segment_bytes,

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,8 +24,8 @@ from how_many import examples
 Numbered = Callable[..., list[Record]]
 STEPS = 6
 NUMBERS = [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE]
-CALLS = ["open", "pwrite", "pread", "ftruncate", "truncate", "fdatasync", "fsync", "replace", "mkdir"]
-CALLS += ["stat", "fstat", "unlink", "listdir", "scandir"]
+FILES = ["open", "stat", "fstat", "unlink", "listdir", "scandir", "mkdir", "replace"]
+CALLS = [*FILES, "pwrite", "pread", "ftruncate", "truncate", "fdatasync", "fsync"]
 
 
 class Failing:
@@ -36,8 +36,10 @@ class Failing:
 
     @contextmanager
     def at_work(self, calls: Sequence[str] = CALLS) -> Iterator[None]:
-        there = {name: getattr(os, name) for name in calls if hasattr(os, name)}
-        with patch.multiple(os, **{name: self._failing(name, call) for name, call in there.items()}):
+        with ExitStack() as stack:
+            for name in calls:
+                if hasattr(os, name):
+                    stack.enter_context(patch.object(os, name, self._failing(name, getattr(os, name))))
             yield
 
     def _failing(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
