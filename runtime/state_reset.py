@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 
-from ..dsl.checks import explain
+from ..dsl.checks import explain, flag
 from ..dsl.errors import UsageError
 from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
@@ -51,7 +51,9 @@ def reset(
     ['store', 'checkpoint']
     """
     streams = open_system(system)
-    if states is not None and (isinstance(states, str) or not states):
+    flag("reset: dry_run", dry_run)
+    several = isinstance(states, Sequence) and not isinstance(states, str | bytes) and bool(states)
+    if states is not None and not (several and all(isinstance(id, str) for id in states)):
         raise UsageError(explain(f"states={states!r}", "ids of operators, one or more", "write states=['visits']"))
     settings = Settings() if settings is None else settings
     require(engine)

@@ -283,6 +283,15 @@ CASES: dict[str, Case] = {
         container_id=0,
         containers=1,
     ),
+    "reset": of(
+        runtime.reset,
+        pipeline=copy(),
+        states=None,
+        engine="local",
+        system="log:no-such-folder",
+        settings=planner.Settings(),
+        dry_run=True,
+    ),
     "open_system": of(runtime.open_system, target="memory:"),
     "KafkaSystem": of(
         runtime.KafkaSystem, servers="localhost:9092", conf={}, topics={}, reach_within=MINUTE, give_up_after=MINUTE
@@ -364,6 +373,12 @@ def arguments() -> Iterator[Any]:
                     yield pytest.param(name, parameter, wrong, id=f"{name}-{parameter}-{wrong!r}"[:60])
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a call leaves behind stays here."""
+    monkeypatch.chdir(tmp_path)
+
+
 def called(case: Case, changed: Mapping[str, Any]) -> Any:
     made = None if case.on is None else case.on()
     given = {**case.good(made), **changed}
@@ -404,6 +419,7 @@ DATA = {
     "PlannedStream",
     "Progress",
     "Report",
+    "ResetStep",
     "Guarantee",
 }
 """What users read, or subclass, or get from a function that is tried."""

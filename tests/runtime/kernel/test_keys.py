@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import INT64, KeyedStream, MessageError, Pipeline, Serde, count, fail, skip, tumbling
+from fluvial.dsl import INT64, MessageError, Pipeline, Serde, count, fail, skip, tumbling
 from fluvial.dsl.serde import encode_key
 from fluvial.planner import plan
 from fluvial.runtime import run
@@ -79,7 +79,7 @@ def test_a_text_that_is_refused_can_be_skipped(engine_run: Run) -> None:
 def engine_run(request: pytest.FixtureRequest) -> Run:
     def go(records: list[Any], kind: Any, on_error: Any = fail()) -> int:  # noqa: B008 - frozen
         pipeline = Pipeline("keys", on_error=on_error)
-        keyed: KeyedStream[Any, int] = pipeline.stream("in", key=kind, value=int)
+        keyed: Any = pipeline.stream("in", key=kind, value=int)
         keyed.window(tumbling(timedelta(seconds=1)), count(), id="w").map(lambda pane: pane.value).send_to("out")
         if request.param == "local":
             system = MemorySystem()
