@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from ..dsl import operators as ops
 from ..dsl.checks import explain
+from ..dsl.labels import label
 from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from .clock import wall_clock
@@ -76,13 +77,13 @@ class SuspiciousTimes:
             more, of = number - self._late.get(id, 0), given.get(id, 0) - self._given.get(id, 0)
             if of >= FEWEST and more > MOST_LATE * of:
                 operator = self._pipeline.operator(id)
-                wrong = f"{operator.kind} {id!r}: {more:,} of {of:,} messages were late within a minute"
+                wrong = f"{label(operator)}: {more:,} of {of:,} messages were late within a minute"
                 remedy = "allow for more disorder with out_of_order= of the stream, or lateness= of the window"
                 self._tell(f"late at {id}", explain(wrong, "a tenth at most", remedy, operator.origin))
         self._since, self._given, self._late = self._clock(), dict(given), dict(late)
 
     def _tell_untimed(self, source: ops.Source, window: ops.Operator) -> None:
-        wrong = f"window {window.id!r} goes by event time, but stream {source.stream!r} does not say what that is"
+        wrong = f"{label(window)} goes by event time, but stream {source.stream!r} does not say what that is"
         wrong += ": it is when its messages were written"
         remedy = 'give the stream timestamp=, or the window time="processing"'
         self._tell(f"timestamp of {source.stream}", explain(wrong, "the times of events", remedy, source.origin))

@@ -193,7 +193,7 @@ class Pool:
                 if self._cancelled:
                     raise
                 error = as_error(raised)
-            if not end(call, worker):
+            if not end(call, worker) or self._cancelled:
                 return
             if call.expired:
                 call.expired = False
@@ -282,6 +282,7 @@ class Pool:
         self._abandoned.cancel()
         for worker in tuple(self._workers):
             worker.cancel()
+        self.in_flight = 0
 
 
 def _one_lane(_: Call) -> str:

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ...dsl.checks import explain
-from ...dsl.errors import SystemProblem
+from ...dsl.errors import SystemProblem, UsageError
 from ...planner.settings import Settings
 from ..data_files import UMASK
 from ..modules import hides_modules, own_paths
@@ -26,16 +27,30 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
     """A session with our settings. One that is handed in gets its own settings back at the end, and stays up.
 
-    A master's URL, or None for this machine, starts a session that is stopped at the end.
+    So does one that this process has already. Else a master's URL, or None for this machine, starts a session that is
+    stopped at the end.
     """
-    own = not isinstance(spark, SparkSession)
-    session = _start(spark) if own else spark
+    there = spark if isinstance(spark, SparkSession) else _there(spark)
+    own = there is None
+    session = _start(spark) if there is None else there
     try:
         with _configured(session, _told(session, settings)):
             yield session
     finally:
         if own:
             session.stop()
+
+
+def _there(master: str | None) -> SparkSession | None:
+    """The session of this process. Spark gives a process one context: whoever starts a second gets the first."""
+    try:
+        session = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    if master in (None, session.sparkContext.master):
+        return session
+    wrong = f"spark={master!r}, where this process has a session of {session.sparkContext.master!r}"
+    raise UsageError(explain(wrong, "one Spark in a process", "stop that session, or hand it in as spark="))
 
 
 def _start(master: str | None) -> SparkSession:

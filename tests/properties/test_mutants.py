@@ -259,7 +259,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("tables", STRAIGHT): [
         # Rows that are never deleted, joined rows that outlive theirs, and rows that nobody finds.
         Mutant(TableOperator, "_set", "self._rows.delete(key)", "pass"),
-        Mutant(TableOperator, "_join", "self._rows.layer.fresh[key] is not None", "False"),
+        Mutant(TableOperator, "_join", "self._has(key)", "False"),
         Mutant(TableOperator, "_take", "key is not None", "row is not None"),
         Mutant(table_bindings, "joined_row", "needs_right and theirs is None", "theirs is None"),
     ],
@@ -304,9 +304,9 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(StageTask, "changes", "self.stateful.items()", "[*self.stateful.items()][1:]"),
         Mutant(SessionOperator, "changes", "self._timers.changes()", "()"),
         Mutant(TimedState, "changes", "yield from layer.changes()", "yield from [*layer.changes()][1:]"),
-        Mutant(Layer, "evict", "self.complete = self.complete and not gone", "pass"),
+        Mutant(Layer, "evict", "self.complete = self.complete and (not gone)", "pass"),
     ],
-    ("late", RESTARTING): [Mutant(Inputs, "_known", " - entry.source.out_of_order", "")],
+    ("late", RESTARTING): [Mutant(Inputs, "_told", " - source.out_of_order", "")],
     ("two streams", RESTARTING): [
         Mutant(Timeline, "restore", "self._slowest(line)", "(max(self.now[at] for at in line.follows), False)")
     ],

@@ -1,5 +1,6 @@
 """A real Kafka broker, alone on this machine: for tests, benchmarks, and `make broker`."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -105,6 +106,8 @@ class Broker:
         """Let it stand still: it keeps its connections, and answers nobody."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
+            # The signal is on its way until then, and the broker answers.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let it go on."""

@@ -70,7 +70,7 @@ def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:
     ended = fluvial("reset", "counts.py", "--all")
     assert ended.code == 2
     assert "would remove store .fluvial/state/counts-of-words\n" in ended.out
-    assert "would remove stream counts-of-words-by-word\n" in ended.out
+    assert "would remove checkpoint words/0\n" in ended.out
     assert "--yes, once you have read what would be removed" in ended.err
     assert count_tea(fluvial) == "2"
     assert fluvial("reset", "counts.py", "--all", "--dry-run").code == 0
@@ -108,6 +108,7 @@ def test_what_is_kept_on_kafka(fluvial: Fluvial, broker: Broker) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.usefixtures("spark")
 def test_what_is_kept_by_spark(fluvial: Fluvial, folder: Path) -> None:
     on_spark = ("--engine", "spark", "--master", "local[2]")
     assert [count_tea(fluvial, *on_spark) for _ in range(2)] == ["1", "2"]

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from explained import assert_explains
@@ -144,7 +144,8 @@ def expected(waits: list[tuple[str, int, int, bool]]) -> list[tuple[int, str, st
         else:
             due.pop((key, "a"), None)
         now += pause
-        ring(now)
+        if pause:  # what is due already rings when the clock moves on, and may be set anew until then
+            ring(now)
     ring(HOUR)
     return sorted(rung)
 
@@ -155,6 +156,7 @@ def found(told: Iterable[str]) -> list[tuple[int, str, str]]:
 
 
 @given(WAITS)
+@example([("k", 0, 0, False), ("k", 0, 0, False)])
 def test_timers_ring_when_a_list_says(waits: list[tuple[str, int, int, bool]]) -> None:
     with PipelineDriver(alarms(), start=START) as driver:
         for key, wait, pause, crash in waits:
@@ -167,6 +169,7 @@ def test_timers_ring_when_a_list_says(waits: list[tuple[str, int, int, bool]]) -
 
 
 @given(WAITS)
+@example([("k", 0, 0, False), ("k", 0, 0, False)])
 def test_in_the_levels_of_spark_they_ring_at_the_next_look_at_the_clock(
     waits: list[tuple[str, int, int, bool]],
 ) -> None:

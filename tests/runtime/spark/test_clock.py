@@ -57,5 +57,5 @@ def test_windows_close_though_nothing_comes(
 
 
 def test_a_plan_tells_how_seldom_the_clock_is_looked_at() -> None:
-    assert [note.subject for note in notes(plan(by_clock()), "spark")] == ["seconds"]
-    assert [note.subject for note in notes(plan(with_idle_partitions()), "spark")] == ["stream-1"]
+    assert [note.subject for note in notes(plan(by_clock()), "spark")] == ["window seconds"]
+    assert [note.subject for note in notes(plan(with_idle_partitions()), "spark")] == ["stream words"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fluvial.dsl import MessageError, Pipeline, PlanError, UnsupportedError, count, session
+from fluvial.dsl import MessageError, Pipeline, PlanError, UnsupportedError, UsageError, count, session
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report, run
 from fluvial.runtime.systems import LogSystem
@@ -124,6 +124,16 @@ def test_functions_may_hold_more_than_spark_sends_at_once(tmp_path: Path, spark:
     assert outputs(system) == [(b"a", b"a 1 of 2097152")]
 
 
+def test_a_session_of_this_process_is_used_and_left_up(tmp_path: Path, spark: "SparkSession") -> None:
+    """A notebook has one; Spark gives a process no second."""
+    system = written(tmp_path / "log", ["ada 0", "ada 1"])
+    run(visits(), engine="spark", system=system, settings=SMALL, until="end")
+    assert len(outputs(system)) == 1
+    assert spark.range(3).count() == 3
+    with pytest.raises(UsageError, match=r"spark='local\[3\]', where this process has a session of 'local\[2\]'"):
+        run(visits(), engine="spark", system=system, settings=SMALL, until="end", spark="local[3]")
+
+
 def test_a_session_may_have_other_settings_of_arrow_and_gets_them_back(tmp_path: Path, spark: "SparkSession") -> None:
     prefix = "spark.sql.execution.arrow"
     others = {f"{prefix}.maxRecordsPerBatch": "0", f"{prefix}.useLargeVarTypes": "true"}
@@ -156,9 +166,7 @@ def test_a_function_that_raises_stops_the_run_and_names_the_users_line(tmp_path:
     system = written(tmp_path, ["not a number"], partitions=1)
     with pytest.raises(MessageError) as raised:
         run(pipeline, engine="spark", system=system, until="end", spark=spark)
-    assert "map 'map-2' failed on the message at lines, partition 0, offset 0, key none: ValueError" in str(
-        raised.value
-    )
+    assert "map(int) failed on the message at lines, partition 0, offset 0, key none: ValueError" in str(raised.value)
     assert f"test_engine.py:{line}" in str(raised.value)
     assert "set Pipeline(on_error=skip())" in str(raised.value)
     assert outputs(system) == []

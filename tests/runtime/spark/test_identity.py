@@ -7,18 +7,18 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
-from fluvial.runtime.spark import query
+from fluvial.runtime.spark import files, query
 
 
 def test_a_crash_while_a_checkpoint_is_named_leaves_none_without_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(file: Path, _: bytes) -> int:
+    def killed(file: Path, _: bytes) -> None:
         file.touch()
         raise KeyboardInterrupt
 
     named: Any = query._identity
-    monkeypatch.setattr(Path, "write_bytes", killed)
+    monkeypatch.setattr(files, "write_file", killed)
     with pytest.raises(KeyboardInterrupt):
         named(tmp_path)
     monkeypatch.undo()
