@@ -49,22 +49,27 @@ $(LINKS)/%:
 	@mkdir -p $(LINKS)
 	@ln -sfn ../../$* $@
 
-LANES := test-on-spark test-elsewhere test-properties
+LANES := test-on-spark test-faults test-elsewhere test-properties
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 .PHONY: test $(LANES)
-test: setup broker-jars spark-jars ## run every test, two lanes at a time; branch coverage of all but the properties
+test: setup broker-jars spark-jars ## run every test, three lanes at a time; branch coverage of all but the properties
 	@rm -f .coverage .coverage.*
-	$(MAKE) --no-print-directory --jobs 2 --keep-going $(LANES)
+	$(MAKE) --no-print-directory --jobs 3 --keep-going $(LANES)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --fail-under=94
 
 test-on-spark:
 	COVERAGE_FILE=.coverage.spark $(PYTEST) -m spark --cov --cov-report= 2>&1 | sed -u 's/^/on spark  | /'
 
+# Most of the time these wait, for what has died to be noticed.
+test-faults:
+	COVERAGE_FILE=.coverage.faults $(PYTEST) -m "not spark" tests/faults --cov --cov-report= 2>&1 \
+		| sed -u 's/^/faults    | /'
+
 test-elsewhere:
-	COVERAGE_FILE=.coverage.others $(PYTEST) -m "not spark" --ignore tests/properties --ignore tests/support_tests \
-		--cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
+	COVERAGE_FILE=.coverage.others $(PYTEST) -m "not spark" --ignore tests/faults --ignore tests/properties \
+		--ignore tests/support_tests --cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
 
 # To note each line that random pipelines come by would take as long as to run them.
 test-properties:
