@@ -30,9 +30,7 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
     So does one that this process has already. Else a master's URL, or None for this machine, starts a session that is
     stopped at the end.
     """
-    there = spark if isinstance(spark, SparkSession) else _there(spark)
-    own = there is None
-    session = _start(spark) if there is None else there
+    session, own = (spark, False) if isinstance(spark, SparkSession) else _there_or_started(spark)
     try:
         with _configured(session, _told(session, settings)):
             yield session
@@ -41,14 +39,15 @@ def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
             session.stop()
 
 
-def _there(master: str | None) -> SparkSession | None:
-    """The session of this process. Spark gives a process one context: whoever starts a second gets the first."""
+def _there_or_started(master: str | None) -> tuple[SparkSession, bool]:
+    """The session of this process, and whether it was started here. Spark gives a process one context: whoever starts a
+    second gets the first."""
     try:
         session = SparkSession.active()
     except PySparkRuntimeError:
-        return None
+        return _start(master), True
     if master in (None, session.sparkContext.master):
-        return session
+        return session, False
     wrong = f"spark={master!r}, where this process has a session of {session.sparkContext.master!r}"
     raise UsageError(explain(wrong, "one Spark in a process", "stop that session, or hand it in as spark="))
 

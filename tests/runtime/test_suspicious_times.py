@@ -91,7 +91,7 @@ def test_more_than_a_tenth_late_within_a_minute_is_told() -> None:
     assert times.warnings == {}
     clock.seconds = 120
     times.look({}, {"w": 1100}, {"w": 111})
-    assert "window 'w': 11 of 100 messages were late within a minute" in times.warnings["late at w"]
+    assert "window w: 11 of 100 messages were late within a minute" in times.warnings["late at w"]
 
 
 def test_the_last_part_of_a_minute_counts_too_but_few_messages_say_nothing() -> None:

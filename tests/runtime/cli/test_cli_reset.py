@@ -77,7 +77,6 @@ def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:
     ended = fluvial("reset", "counts.py", "--all", "--yes", "--json")
     assert {(step["kind"], step["removed"]) for step in json.loads(ended.out)} == {
         ("store", True),
-        ("stream", True),
         ("checkpoint", True),
     }
     assert fluvial("reset", "counts.py", "--all", "--yes").out == "nothing is kept\n"
