@@ -201,7 +201,11 @@ class Pool:
             call.results, call.error = results, error
             # The traceback of an error refers to this frame, which would keep it until the garbage collector comes.
             failed, error = error is not None, None
-            if worker.cancelling() or copy_context() != clean:
+            try:
+                marked = worker.cancelling() or copy_context() != clean
+            except Exception:  # values that cannot be compared, such as arrays
+                marked = True
+            if marked:
                 workers.discard(worker)
                 self._start(self._carry_on(call))
                 return

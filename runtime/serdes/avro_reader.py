@@ -22,9 +22,9 @@ def compiled_reader(schema: Any, type: Any, library: Read) -> Read:
     """A function that reads what was written with the schema, or gives it to the library."""
     try:
         code = Code()
-        code.line("i = 0")
+        code.line("i, end = 0, len(data)")
         found = read(code, schema, described(type))
-        code.line("if i != len(data):")
+        code.line("if i != end:")
         code.line("    raise Unfit")
         code.line(f"return {found}")
         made: Read = code.function("data", _TOOLS, library)
@@ -81,6 +81,9 @@ def _read_record(code: Code, schema: Any, type: Any) -> str:
 
 def _built(code: Code, type: Any, found: dict[str, str]) -> str:
     """A record of a type, made of its parts as msgspec does."""
+    missing = [one for one in getattr(type, "fields", ()) if one.required and one.name not in found]
+    if missing:  # the library says so of each record
+        raise Unfit
     if isinstance(type, types.AnyType | types.TypedDictType):
         return f"{{{', '.join(f'{name!r}: {part}' for name, part in found.items())}}}"
     kind = class_of(type)
@@ -221,6 +224,8 @@ def _items(code: Code, one: Callable[[], str]) -> None:
     number = _length(code)
     code.line(f"if not {number}:")
     code.line("    break")
+    code.line(f"if {number} > end - i:")  # each takes a byte at least: see `_item`
+    code.line("    raise Unfit")
     code.line(f"for {code.name()} in range({number}):")
     code.depth += 1
     code.line(one())

@@ -105,6 +105,13 @@ def _write_long(code: Code, _: Any, __: Any, value: str) -> list[str]:
     return [f"(SMALL[{value}] if -8192 <= {value} < 8192 else varint({value}))"]
 
 
+def _write_int(code: Code, schema: Any, type: Any, value: str) -> list[str]:
+    parts = _write_long(code, schema, type, value)
+    code.line(f"if not -0x80000000 <= {value} <= 0x7fffffff:")
+    code.line("    raise Unfit")
+    return parts
+
+
 def _number_of(code: Code, value: str) -> str:
     """Of what has a length: its number of parts."""
     length = code.name()
@@ -113,11 +120,18 @@ def _number_of(code: Code, value: str) -> str:
 
 def _write_float(code: Code, schema: Any, _: Any, value: str) -> list[str]:
     del schema
+    _check_number(code, value)
     return [f"{code.name(_FLOAT.pack)}({value})"]
 
 
 def _write_double(code: Code, _: Any, __: Any, value: str) -> list[str]:
+    _check_number(code, value)
     return [f"{code.name(_DOUBLE.pack)}({value})"]
+
+
+def _check_number(code: Code, value: str) -> None:
+    code.line(f"if {value}.__class__ is not float and {value}.__class__ is not int:")
+    code.line("    raise Unfit")
 
 
 def _write_bytes(code: Code, _: Any, __: Any, value: str) -> list[str]:
@@ -177,7 +191,7 @@ def _block(code: Code, made: str, value: str) -> list[str]:
 _WRITERS: dict[str, Callable[[Code, Any, Any, str], list[str]]] = {
     "null": _write_null,
     "boolean": _write_boolean,
-    "int": _write_long,
+    "int": _write_int,
     "long": _write_long,
     "float": _write_float,
     "double": _write_double,

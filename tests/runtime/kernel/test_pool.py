@@ -317,6 +317,34 @@ def test_a_call_does_not_see_the_context_variables_of_others(seconds: int, in_fl
     assert [call.results for call in calls] == [["nobody"]] * 5
 
 
+class Array:
+    """As those of NumPy, two of which have no truth value when compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("The truth value of an array is ambiguous")
+
+    __hash__ = object.__hash__
+
+
+def test_context_variables_may_have_values_that_cannot_be_compared() -> None:
+    held: ContextVar[Array] = ContextVar("held")
+
+    async def change(value: int) -> list[int]:
+        held.set(Array())
+        return [value]
+
+    async def work() -> None:
+        held.set(Array())
+        calls = pool(change, done.append)
+        for value in range(3):
+            calls.submit(Call(None, value, None))
+        await asyncio.sleep(1)
+
+    done: list[Call] = []
+    run(work())
+    assert [call.results for call in done] == [[0], [1], [2]]
+
+
 def test_what_follows_a_call_does_not_see_its_context_variables() -> None:
     seen: list[str] = []
 

@@ -9,9 +9,10 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fluvial.runtime.serdes.avro_numbers import varint
 from fluvial.runtime.serdes.avro_reader import compiled_reader
 from fluvial.runtime.serdes.avro_values import AvroFormat
 from fluvial.runtime.serdes.avro_writer import compiled_writer
@@ -228,6 +229,57 @@ def test_items_of_no_bytes_do_not_fill_memory() -> None:
     assert form.decode(form.write([None, None])) == [None, None]
     reader = compiled_reader(form._schema, None, lambda _: "library")
     assert reader(b"\xfe\xff\xff\xff\xff\x01") == "library"
+
+
+def test_items_are_no_more_than_the_bytes_that_are_left() -> None:
+    """A message of ten bytes that claims a million million items costs no more than its bytes."""
+    form = AvroFormat('{"type": "array", "items": {"type": "fixed", "name": "F", "size": 4}}', None)
+    reader = compiled_reader(form._schema, None, lambda _: "library")
+    assert reader(varint(2**40) + b"\0" * 4) == "library"
+    assert reader(form.write([b"abcd", b"efgh"])) == [b"abcd", b"efgh"]
+
+
+@dataclass
+class Whole:
+    n: int
+    more: int
+
+
+class Open(TypedDict):
+    n: int
+    more: int
+
+
+@dataclass
+class Around:
+    inner: Whole | None
+
+
+@dataclass
+class AroundDict:
+    inner: Open | None
+
+
+@pytest.mark.parametrize("kind", [Around, AroundDict])
+def test_a_record_that_lacks_a_field_is_no_value(kind: Any) -> None:
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "n", "type": "long"}]}
+    schema = {"type": "record", "name": "Around", "fields": [{"name": "inner", "type": ["null", inner]}]}
+    form = AvroFormat(msgspec.json.encode(schema).decode(), kind)
+    with pytest.raises(ValueError, match="missing required field `more`"):
+        form.decode(b"\2\2")
+
+
+ANYTHING = st.one_of(st.none(), st.binary(max_size=3), st.integers(-(2**70), 2**70), *LEAVES.values())
+
+
+@pytest.mark.parametrize("kind", sorted(LEAVES))
+@pytest.mark.parametrize("optional", [False, True])
+@given(value=ANYTHING)
+@example(value=2**31)
+@example(value=True)
+def test_values_of_other_types_are_for_the_library_to_judge(kind: str, optional: bool, value: Any) -> None:
+    form = AvroFormat(msgspec.json.encode(["null", kind] if optional else kind).decode(), None)
+    assert outcome(form.write, value) == outcome(form.write_by_library, value)
 
 
 def test_it_goes_to_other_processes() -> None:
