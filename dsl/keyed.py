@@ -13,6 +13,7 @@ from .message import Pane
 from .policy import Retry
 from .processing import KeyedProcessor, checked_processor
 from .remote import RemoteTable, remote_call
+from .serde import Serde
 from .stream import MessageStream
 from .table import Table
 from .triggers import Trigger
@@ -20,6 +21,8 @@ from .windowing import WindowRules, checked_window
 from .windows import Assigner
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from .processed import ProcessedStream
 
 K = TypeVar("K")
@@ -60,6 +63,18 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
     ) -> "KeyedStream[K, U]":
         """As on a `MessageStream`; the key stays."""
         return KeyedStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
+
+    @overload
+    def send_to(
+        self, name: str, *, key: Callable[[V], Any] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> None: ...
+    @overload
+    def send_to(self, name: str, *, key: Callable[[V], Any] | None = None, value: "TypeForm[V]") -> None: ...
+    @overload
+    def send_to(self, name: Table[K, Any] | RemoteTable[K, Any]) -> None: ...
+    def send_to(self, name: Any, *, key: Callable[[V], Any] | None = None, value: Any = None) -> None:
+        """As `MessageStream.send_to`; to a table with keys of the same type, too."""
+        super().send_to(name, key=key, value=value)
 
     @overload
     def merge(self, *others: "KeyedStream[K, V]") -> "KeyedStream[K, V]": ...

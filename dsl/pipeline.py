@@ -22,6 +22,7 @@ from .table import Table
 
 if TYPE_CHECKING:
     import networkx as nx
+    from typing_extensions import TypeForm
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,7 +65,31 @@ class Pipeline:
         self,
         name: str,
         *,
+        value: "TypeForm[V]",
+        key: None = None,
+        timestamp: Callable[[V], int] | None = None,
+        out_of_order: timedelta = ...,
+        idle_after: timedelta | None = ...,
+        bootstrap: bool = ...,
+    ) -> MessageStream[V]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        *,
         value: type[V] | Serde[V],
+        key: type[K] | Serde[K],
+        timestamp: Callable[[V], int] | None = None,
+        out_of_order: timedelta = ...,
+        idle_after: timedelta | None = ...,
+        bootstrap: bool = ...,
+    ) -> KeyedStream[K, V]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        *,
+        value: "TypeForm[V]",
         key: type[K] | Serde[K],
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
@@ -115,7 +140,11 @@ class Pipeline:
         tail = self._add(ops.Source, inputs=(), **fields)
         return MessageStream(self, tail) if key is None else KeyedStream(self, tail)
 
-    def table(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Table[K, V]:
+    @overload
+    def table(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Table[K, V]: ...
+    @overload
+    def table(self, name: str, *, key: type[K] | Serde[K], value: "TypeForm[V]") -> Table[K, V]: ...
+    def table(self, name: str, *, key: Any, value: Any) -> Table[Any, Any]:
         """The latest row of each key, kept beside the tasks that look it up.
 
         It reads the stream `name`, which is to be compacted and partitioned by its key: all that the stream holds when

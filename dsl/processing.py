@@ -14,6 +14,9 @@ from .message import Message
 from .serde import Serde
 from .states import ClockTimers, State, assigned
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 K_co = TypeVar("K_co", covariant=True)
@@ -42,7 +45,7 @@ class Tag(Generic[T]):
     """
 
     name: str
-    kind: type[T] | Serde[T]
+    kind: "TypeForm[T] | Serde[T]"
 
     def __post_init__(self) -> None:
         operator_id(self.name)

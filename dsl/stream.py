@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from . import operators as ops
 from .annotations import UNKNOWN, returned
@@ -20,6 +20,8 @@ from .sink import Sink, check_sink
 from .table import Table, check_put
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from .keyed import KeyedStream
     from .pipeline import Pipeline
 
@@ -180,8 +182,16 @@ class MessageStream(Generic[V]):
         """
         return MessageStream(self._pipeline, self._merge(others))
 
+    @overload
     def partition_by(
         self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> "KeyedStream[K, V]": ...
+    @overload
+    def partition_by(
+        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: "TypeForm[V]"
+    ) -> "KeyedStream[K, V]": ...
+    def partition_by(
+        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: Any = None
     ) -> "KeyedStream[K, V]":
         """Give each message the key `fn(value)` and bring equal keys together, through an intermediate stream.
 
@@ -203,7 +213,11 @@ class MessageStream(Generic[V]):
         kind = None if value is None else checked_value(f"partition_by {id!r}", value)
         return self._pipeline._keyed(self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
 
-    def broadcast(self, *, id: str, value: type[V] | Serde[V] | None = None) -> "MessageStream[V]":
+    @overload
+    def broadcast(self, *, id: str, value: type[V] | Serde[V] | None = None) -> "MessageStream[V]": ...
+    @overload
+    def broadcast(self, *, id: str, value: "TypeForm[V]") -> "MessageStream[V]": ...
+    def broadcast(self, *, id: str, value: Any = None) -> "MessageStream[V]":
         """Let every task of the next stage have every message, through an intermediate stream.
 
         The stream is named `{pipeline}-{id}`. Keys, timestamps and headers stay, but the result is not keyed, for equal
@@ -221,13 +235,13 @@ class MessageStream(Generic[V]):
         kind = None if value is None else checked_value(f"broadcast {id!r}", value)
         return MessageStream(self._pipeline, self._add(ops.Broadcast, id=id, value=kind))
 
+    @overload
     def send_to(
-        self,
-        name: str | Table[Any, Any] | RemoteTable[Any, Any],
-        *,
-        key: Callable[[V], Any] | None = None,
-        value: type[V] | Serde[V] | None = None,
-    ) -> None:
+        self, name: str, *, key: Callable[[V], Any] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> None: ...
+    @overload
+    def send_to(self, name: str, *, key: Callable[[V], Any] | None = None, value: "TypeForm[V]") -> None: ...
+    def send_to(self, name: Any, *, key: Callable[[V], Any] | None = None, value: Any = None) -> None:
         """Write each message to the stream `name`, under the key `key(value)` or else the key it has.
 
         Values are written as their type says (`bytes` and `str` raw, else JSON); as JSON where no type is known.

@@ -24,6 +24,8 @@ from .registered import Keep, Read, registered
 from .schemas import Kind, Schema
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from .registry import Registry
 
 T = TypeVar("T")
@@ -40,7 +42,7 @@ _NATIVE = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
 def avro(
     schema: SchemaSource,
     *,
-    type: type[T],
+    type: "TypeForm[T]",
     registry: "Registry | None" = None,
     subject: str | None = None,
     register: bool = True,

@@ -91,7 +91,8 @@ def join_another_pipelines() -> Any:
 
 def put_without_key() -> Any:
     pipeline = Pipeline("p")
-    return pipeline.stream("in", value=str).send_to(users(pipeline))
+    unkeyed: Any = pipeline.stream("in", value=str)
+    return unkeyed.send_to(users(pipeline))
 
 
 def put_into_another_pipelines() -> Any:

@@ -264,3 +264,31 @@ with PipelineDriver(Pipeline("empty"), partitions={"in": 1}) as driver:
     assert_type(driver.report(), Report)
 
 called: Callable[[Click], Awaitable[Iterable[str]]] = fetch
+
+
+# Types that are several: unions and optional ones.
+several = Pipeline("several")
+optional = several.stream("optional", value=int | None)
+assert_type(optional, MessageStream[int | None])
+optional.partition_by(str, id="by", key_type=str, value=int | None).send_to("shown", value=int | None)
+optional.broadcast(id="all", value=int | None)
+assert_type(several.stream("either", key=str, value=int | str), KeyedStream[str, int | str])
+assert_type(several.table("rows", key=str, value=int | str), Table[str, int | str])
+assert_type(msgpack(int | None), Serde[int | None])
+
+
+class Several(KeyedProcessor[str, int, int]):
+    """States of several types."""
+
+    latest = ValueState(int | str)
+    first = ValueState(int | str, 0)
+    items = ListState(int | None)
+    named = MapState(str, int | None)
+
+    def on_message(self, message: Message[int], context: Context[str]) -> Iterable[int]:
+        self.named[context.key] = message.value
+        assert_type(self.latest.value, int | str | None)
+        assert_type(self.first.value, int | str)
+        assert_type(list(self.items), list[int | None])
+        assert_type(self.named["a"], int | None)
+        return ()

@@ -60,9 +60,11 @@ keyed.map(str).flattMap(list)  # BAD attr-defined reportAttributeAccessIssue: no
 unkeyed.map_messages(lambda m: m).window(tumbling(MINUTE), count(), id="m")  # BAD attr-defined reportAttributeAccessIssue: no key
 unkeyed.broadcast(id="b").join  # BAD attr-defined reportAttributeAccessIssue: no key
 keyed.merge(unkeyed).window  # BAD attr-defined reportAttributeAccessIssue: one of them has no key
+unkeyed.send_to(table)  # BAD call-overload reportArgumentType: no key
+by_number.send_to(table)  # BAD arg-type reportCallIssue,reportArgumentType: keys of another type
 table.map(str)  # BAD attr-defined reportAttributeAccessIssue: a table is no stream
 table.window  # BAD attr-defined reportAttributeAccessIssue: a table is no stream
-unkeyed.send_to("out").map(str)  # BAD attr-defined,func-returns-value reportAttributeAccessIssue: nothing follows
+unkeyed.send_to("out").map(str)  # BAD attr-defined reportAttributeAccessIssue: nothing follows
 p.strem("in", value=int)  # BAD attr-defined reportAttributeAccessIssue: no such method
 fluvial.runtime.rum(p)  # BAD attr-defined reportAttributeAccessIssue: no such name
 unkeyed.asyncFlatMap  # fine: a wanted spelling
@@ -75,11 +77,11 @@ unkeyed.map(3)  # BAD arg-type reportArgumentType: no function
 unkeyed.map(str.upper)  # BAD arg-type reportArgumentType: takes a text
 unkeyed.async_flat_map(lambda n: [n], id="plain")  # BAD arg-type,return-value reportArgumentType: no awaitable
 unkeyed.merge(words)  # BAD arg-type reportArgumentType: values of another type
-p.stream("times", value=str, timestamp=lambda text: text)  # BAD arg-type,return-value reportArgumentType: no number
-unkeyed.send_to("out", value=str)  # BAD arg-type reportArgumentType: values of another type
+p.stream("times", value=str, timestamp=lambda text: text)  # BAD arg-type,return-value reportArgumentType,reportCallIssue: no number
+unkeyed.send_to("out", value=str)  # BAD arg-type reportCallIssue,reportArgumentType: values of another type
 
 # Arguments.
-unkeyed.partition_by(str)  # BAD call-arg reportCallIssue: an id is missing
+unkeyed.partition_by(str)  # BAD call-overload reportCallIssue: an id is missing
 keyed.window(tumbling(MINUTE), count())  # BAD call-arg reportCallIssue: an id is missing
 keyed.window(tumbling(60), count(), id="s")  # BAD arg-type reportArgumentType: a duration is a timedelta
 keyed.window(session, count(), id="c")  # BAD arg-type reportArgumentType: session is not called
@@ -90,13 +92,13 @@ keyed.window(tumbling(MINUTE), count(), id="g", time="arrival")  # BAD arg-type 
 keyed.window(tumbling(MINUTE), count(), id="h", lateness=5)  # BAD arg-type reportArgumentType: a duration is a timedelta
 keyed.async_flat_map(fetch, id="a", order="any")  # BAD arg-type reportArgumentType: no such order
 keyed.async_flat_map(fetch, id="b", timeout=3.0)  # BAD arg-type reportArgumentType: a duration is a timedelta
-p.stream("late", value=int, out_of_order=5)  # BAD call-overload reportArgumentType: a duration is a timedelta
+p.stream("late", value=int, out_of_order=5)  # BAD call-overload reportArgumentType,reportCallIssue: a duration is a timedelta
 p.stream("untyped")  # BAD call-overload reportCallIssue: no type of value
-p.stream("number", value=3)  # BAD call-overload reportArgumentType: no type
-p.table("half", key=str)  # BAD call-arg reportCallIssue: no type of value
+p.stream("number", value=3)  # BAD call-overload reportArgumentType,reportCallIssue: no type
+p.table("half", key=str)  # BAD call-overload reportCallIssue: no type of value
 p.remote_table("plain", read=len)  # BAD arg-type reportArgumentType: no awaitable
 p.remote_table("one", read=fetch, batch=Batch(size=9))  # BAD arg-type reportArgumentType,reportCallIssue: with a batch it takes many keys
-keyed.send_to(3)  # BAD arg-type reportArgumentType: no name
+keyed.send_to(3)  # BAD call-overload reportCallIssue,reportArgumentType: no name
 keyed.sink(print, id="print")  # BAD arg-type reportArgumentType: no sink
 Serde("hex", int, str, int)  # BAD arg-type reportArgumentType: encode gives no bytes
 Tag("high", int)("x")  # BAD arg-type reportArgumentType: no number
