@@ -17,12 +17,11 @@ from .serde import Serde
 from .stream import MessageStream
 from .table import Table
 from .triggers import Trigger
+from .type_form import TypeForm
 from .windowing import WindowRules, checked_window
 from .windows import Assigner
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeForm
-
     from .processed import ProcessedStream
 
 K = TypeVar("K")
@@ -69,7 +68,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         self, name: str, *, key: Callable[[V], Any] | None = None, value: type[V] | Serde[V] | None = None
     ) -> None: ...
     @overload
-    def send_to(self, name: str, *, key: Callable[[V], Any] | None = None, value: "TypeForm[V]") -> None: ...
+    def send_to(self, name: str, *, key: Callable[[V], Any] | None = None, value: TypeForm[V]) -> None: ...
     @overload
     def send_to(self, name: Table[K, Any] | RemoteTable[K, Any]) -> None: ...
     def send_to(self, name: Any, *, key: Callable[[V], Any] | None = None, value: Any = None) -> None:

@@ -19,11 +19,10 @@ from .remote import Batch, Cache, RemoteTable, checked_remote
 from .serde import Serde
 from .stream import MessageStream
 from .table import Table
+from .type_form import TypeForm
 
 if TYPE_CHECKING:
     import networkx as nx
-    from typing_extensions import TypeForm
-
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -65,7 +64,7 @@ class Pipeline:
         self,
         name: str,
         *,
-        value: "TypeForm[V]",
+        value: TypeForm[V],
         key: None = None,
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
@@ -89,7 +88,7 @@ class Pipeline:
         self,
         name: str,
         *,
-        value: "TypeForm[V]",
+        value: TypeForm[V],
         key: type[K] | Serde[K],
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
@@ -143,8 +142,8 @@ class Pipeline:
     @overload
     def table(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Table[K, V]: ...
     @overload
-    def table(self, name: str, *, key: type[K] | Serde[K], value: "TypeForm[V]") -> Table[K, V]: ...
-    def table(self, name: str, *, key: Any, value: Any) -> Table[Any, Any]:
+    def table(self, name: str, *, key: type[K] | Serde[K], value: TypeForm[V]) -> Table[K, V]: ...
+    def table(self, name: str, *, key: type[K] | Serde[K], value: TypeForm[V] | Serde[V]) -> Table[K, V]:
         """The latest row of each key, kept beside the tasks that look it up.
 
         It reads the stream `name`, which is to be compacted and partitioned by its key: all that the stream holds when

@@ -13,9 +13,7 @@ from .errors import PipelineError
 from .message import Message
 from .serde import Serde
 from .states import ClockTimers, State, assigned
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeForm
+from .type_form import TypeForm
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -45,7 +43,7 @@ class Tag(Generic[T]):
     """
 
     name: str
-    kind: "TypeForm[T] | Serde[T]"
+    kind: TypeForm[T] | Serde[T]
 
     def __post_init__(self) -> None:
         operator_id(self.name)

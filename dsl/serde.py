@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -13,9 +13,7 @@ from .checks import explain, require
 from .errors import PipelineError
 from .finite import json_encoder
 from .functions import function
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeForm
+from .type_form import TypeForm
 
 T = TypeVar("T")
 
@@ -99,7 +97,7 @@ def value_serde(kind: Any) -> Serde[Any]:
     return Serde(f"json:{type_name(kind)}", kind, json_encoder(kind), decoder.decode)
 
 
-def msgpack(kind: "TypeForm[T]") -> Serde[T]:
+def msgpack(kind: TypeForm[T]) -> Serde[T]:
     """The serde of a type as MessagePack: what JSON through msgspec can hold, in fewer bytes, and NaN and infinities.
 
     Raises PipelineError for a type that msgspec cannot decode.

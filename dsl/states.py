@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import msgspec
 
@@ -10,9 +10,7 @@ from .checks import explain, millis
 from .declared import checked_key
 from .errors import PipelineError, UsageError
 from .serde import Serde, type_name
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeForm
+from .type_form import TypeForm
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -100,9 +98,9 @@ class ValueState(State, Generic[T]):
         self: "ValueState[S]", kind: type[S] | Serde[S], default: S, *, ttl: timedelta | None = None
     ) -> None: ...
     @overload
-    def __init__(self: "ValueState[S | None]", kind: "TypeForm[S]", *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self: "ValueState[S | None]", kind: TypeForm[S], *, ttl: timedelta | None = None) -> None: ...
     @overload
-    def __init__(self: "ValueState[S]", kind: "TypeForm[S]", default: S, *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self: "ValueState[S]", kind: TypeForm[S], default: S, *, ttl: timedelta | None = None) -> None: ...
     def __init__(self, kind: Any, default: Any = _MISSING, *, ttl: timedelta | None = None) -> None:
         super().__init__(kind, ttl)
         self.default = None if default is _MISSING else _checked_default(kind, default)
@@ -139,8 +137,8 @@ class ListState(State, Generic[T]):
     @overload
     def __init__(self, kind: type[T] | Serde[T], *, ttl: timedelta | None = None) -> None: ...
     @overload
-    def __init__(self, kind: "TypeForm[T]", *, ttl: timedelta | None = None) -> None: ...
-    def __init__(self, kind: Any, *, ttl: timedelta | None = None) -> None:
+    def __init__(self, kind: TypeForm[T], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, kind: TypeForm[T] | Serde[T], *, ttl: timedelta | None = None) -> None:
         super().__init__(kind, ttl)
 
     @overload
@@ -175,8 +173,8 @@ class MapState(State, Generic[K, V]):
     @overload
     def __init__(self, key: type[K] | Serde[K], kind: type[V] | Serde[V], *, ttl: timedelta | None = None) -> None: ...
     @overload
-    def __init__(self, key: type[K] | Serde[K], kind: "TypeForm[V]", *, ttl: timedelta | None = None) -> None: ...
-    def __init__(self, key: Any, kind: Any, *, ttl: timedelta | None = None) -> None:
+    def __init__(self, key: type[K] | Serde[K], kind: TypeForm[V], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, key: type[K] | Serde[K], kind: TypeForm[V] | Serde[V], *, ttl: timedelta | None = None) -> None:
         super().__init__(kind, ttl)
         self.key: Any = checked_key("MapState", key)
 

@@ -18,10 +18,9 @@ from .remote import RemoteTable, check_write, remote_call
 from .serde import Serde
 from .sink import Sink, check_sink
 from .table import Table, check_put
+from .type_form import TypeForm
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeForm
-
     from .keyed import KeyedStream
     from .pipeline import Pipeline
 
@@ -188,10 +187,15 @@ class MessageStream(Generic[V]):
     ) -> "KeyedStream[K, V]": ...
     @overload
     def partition_by(
-        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: "TypeForm[V]"
+        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: TypeForm[V]
     ) -> "KeyedStream[K, V]": ...
     def partition_by(
-        self, fn: Callable[[V], K], *, id: str, key_type: type[K] | None = None, value: Any = None
+        self,
+        fn: Callable[[V], K],
+        *,
+        id: str,
+        key_type: type[K] | None = None,
+        value: TypeForm[V] | Serde[V] | None = None,
     ) -> "KeyedStream[K, V]":
         """Give each message the key `fn(value)` and bring equal keys together, through an intermediate stream.
 
@@ -216,8 +220,8 @@ class MessageStream(Generic[V]):
     @overload
     def broadcast(self, *, id: str, value: type[V] | Serde[V] | None = None) -> "MessageStream[V]": ...
     @overload
-    def broadcast(self, *, id: str, value: "TypeForm[V]") -> "MessageStream[V]": ...
-    def broadcast(self, *, id: str, value: Any = None) -> "MessageStream[V]":
+    def broadcast(self, *, id: str, value: TypeForm[V]) -> "MessageStream[V]": ...
+    def broadcast(self, *, id: str, value: TypeForm[V] | Serde[V] | None = None) -> "MessageStream[V]":
         """Let every task of the next stage have every message, through an intermediate stream.
 
         The stream is named `{pipeline}-{id}`. Keys, timestamps and headers stay, but the result is not keyed, for equal
@@ -240,8 +244,14 @@ class MessageStream(Generic[V]):
         self, name: str, *, key: Callable[[V], Any] | None = None, value: type[V] | Serde[V] | None = None
     ) -> None: ...
     @overload
-    def send_to(self, name: str, *, key: Callable[[V], Any] | None = None, value: "TypeForm[V]") -> None: ...
-    def send_to(self, name: Any, *, key: Callable[[V], Any] | None = None, value: Any = None) -> None:
+    def send_to(self, name: str, *, key: Callable[[V], Any] | None = None, value: TypeForm[V]) -> None: ...
+    def send_to(
+        self,
+        name: str | Table[Any, Any] | RemoteTable[Any, Any],
+        *,
+        key: Callable[[V], Any] | None = None,
+        value: TypeForm[V] | Serde[V] | None = None,
+    ) -> None:
         """Write each message to the stream `name`, under the key `key(value)` or else the key it has.
 
         Values are written as their type says (`bytes` and `str` raw, else JSON); as JSON where no type is known.

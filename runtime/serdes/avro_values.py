@@ -17,6 +17,7 @@ from fastavro.schema import parse_schema
 from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde, converter, type_name
+from ...dsl.type_form import TypeForm
 from .avro_documents import document_value
 from .avro_reader import compiled_reader
 from .avro_writer import compiled_writer
@@ -24,8 +25,6 @@ from .registered import Keep, Read, registered
 from .schemas import Kind, Schema
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeForm
-
     from .registry import Registry
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ _NATIVE = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
 def avro(
     schema: SchemaSource,
     *,
-    type: "TypeForm[T]",
+    type: TypeForm[T],
     registry: "Registry | None" = None,
     subject: str | None = None,
     register: bool = True,
