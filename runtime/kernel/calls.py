@@ -156,15 +156,19 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 def end_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel all that still runs, give it some time to end, and close the loop."""
     try:
-        if tasks := asyncio.all_tasks(loop):
-            loop.run_until_complete(_cancelled(tasks))
+        loop.run_until_complete(_cancel_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
+        loop.run_until_complete(_cancel_all())
     finally:
         loop.close()
 
 
-async def _cancelled(tasks: "set[asyncio.Task[Any]]") -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks, timeout=GRACE_SECONDS)
+async def _cancel_all() -> None:
+    """Cancel tasks until none is left, for what ends, and timers that go off meanwhile, may start others."""
+    loop, current = asyncio.get_running_loop(), asyncio.current_task()
+    until = loop.time() + GRACE_SECONDS
+    while (tasks := asyncio.all_tasks() - {current}) and (left := until - loop.time()) > 0:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=left)

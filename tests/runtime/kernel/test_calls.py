@@ -139,3 +139,26 @@ def test_a_loop_is_left_with_its_result_or_error_and_cleaned_up() -> None:
     assert cleaned == ["beside"]
     with pytest.raises(KeyError):
         run_loop(wrong)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_begins_while_a_loop_is_left_is_ended_too() -> None:
+    cleaned: list[int] = []
+    running: set[Any] = set()
+
+    async def successor(of: int) -> None:
+        """Cancelled, it starts another."""
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            cleaned.append(of)
+            if of < 3:
+                running.add(asyncio.ensure_future(successor(of + 1)))
+
+    async def work() -> None:
+        running.add(asyncio.ensure_future(successor(1)))
+        await asyncio.sleep(0)
+
+    run_loop(work)
+    assert all(task.done() for task in running)
+    assert cleaned == [1, 2, 3]
