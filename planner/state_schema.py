@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..dsl import operators as ops
 from ..dsl.annotations import returned
@@ -12,7 +12,9 @@ from ..dsl.serde import Serde, key_serde
 from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from .labels import assigner_text, duration
-from .type_schema import TypeSchema, can_read, schema_text, type_schema
+from .type_history import merged_types
+from .type_reading import obstacle
+from .type_schema import TypeSchema, schema_text, type_schema
 from .types import Flow, plain, without_none
 
 VERSION = 1
@@ -53,11 +55,29 @@ def differences(kept: StateSchema, wanted: StateSchema) -> list[str]:
         _changed(name, kept.facts[name], now) for name, now in wanted.facts.items() if kept.facts.get(name, now) != now
     ]
     types = [
-        _changed(name, schema_text(kept.types[name]), schema_text(now))
+        _changed(name, schema_text(kept.types[name]), schema_text(now)) + (f" ({why})" if why else "")
         for name, now in wanted.types.items()
-        if name in kept.types and not can_read(now, kept.types[name])
+        if name in kept.types and (why := obstacle(now, kept.types[name])) is not None
     ]
     return facts + types
+
+
+def carried(kept: Mapping[str, StateSchema], wanted: Mapping[str, StateSchema]) -> dict[str, StateSchema]:
+    """The records, by operator, of state of which a run has found the `kept` ones and goes on with the `wanted` ones.
+
+    What runs have left is still there: operators, states of a processor and fields that are gone may come back, and
+    are compared then.
+    """
+    return {**kept, **{name: _merged(kept[name], now) if name in kept else now for name, now in wanted.items()}}
+
+
+def _merged(kept: StateSchema, wanted: StateSchema) -> StateSchema:
+    if differences(kept, wanted):
+        return wanted
+    types = {
+        name: merged_types(kept.types[name], now) if name in kept.types else now for name, now in wanted.types.items()
+    }
+    return structs.replace(wanted, facts={**kept.facts, **wanted.facts}, types={**kept.types, **types})
 
 
 def _changed(name: str, before: str, now: str) -> str:

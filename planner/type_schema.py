@@ -4,21 +4,26 @@ A schema is JSON: the name of a scalar ("int"), else an object with one field, w
 reference, `{"class": "Visit"}`, into `classes`, so that types may refer to themselves.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct, inspect
+from msgspec import NODEFAULT, Struct, inspect
 
 Schema = Any
 """`"int"`, `{"list": "int"}`, `{"dict": ["str", "int"]}`, `{"class": "Visit"}` and so on."""
+
+FIRST_VERSION, VERSION = 1, 2
+"""Version 1 tells sets as lists and enums as their values, and has no conditions, defaults and fields of tags."""
 
 
 class ClassSchema(Struct, frozen=True, kw_only=True):
     """The fields of a class, in the form that values of it are encoded in: a map by name, or an array by position.
 
     Fields that are `required` must be there when a value is read; those that are `always` written are there in every
-    value. A `closed` class refuses other fields than its own.
+    value. `defaults` has the default of each other field, as JSON; fields that are `omitted` are not written where
+    they have it. A `closed` class refuses other fields than its own. `tag_field` is None where it is not known.
     """
 
     form: str
@@ -27,6 +32,9 @@ class ClassSchema(Struct, frozen=True, kw_only=True):
     always: list[str]
     closed: bool = False
     tag: str | int | None = None
+    tag_field: str | None = None
+    defaults: dict[str, str] = {}
+    omitted: list[str] = []
 
 
 class TypeSchema(Struct, frozen=True, kw_only=True):
@@ -38,16 +46,17 @@ class TypeSchema(Struct, frozen=True, kw_only=True):
 
     schema: Schema
     classes: dict[str, ClassSchema] = {}
+    version: int = FIRST_VERSION
 
 
 def type_schema(kind: Any) -> TypeSchema:
     """The schema of a type that msgspec can decode; any other type is known by its name alone."""
     try:
-        found = inspect.type_info(kind)
+        info = inspect.type_info(kind)
     except (TypeError, NotImplementedError):
-        return TypeSchema(schema=_by_name(kind))
-    seen = _Classes()
-    return TypeSchema(schema=_schema(found, seen), classes=seen.described)
+        return TypeSchema(schema=_by_name(kind), version=VERSION)
+    classes = _Classes()
+    return TypeSchema(schema=_schema(info, classes), classes=classes.described, version=VERSION)
 
 
 class _Classes:
@@ -62,52 +71,121 @@ class _Classes:
         known = self._names.get(id(info))
         if known is not None:
             return known
-        same = sum(1 for name in self._names.values() if name.partition("#")[0] == info.cls.__qualname__)
-        name = info.cls.__qualname__ if not same else f"{info.cls.__qualname__}#{same + 1}"
+        name = free_name(info.cls.__qualname__, self._names.values())
         self._names[id(info)] = name  # before its fields, which may refer to it
         self.described[name] = self._describe(info)
         return name
 
     def _describe(self, info: Any) -> ClassSchema:
+        array = getattr(info, "array_like", type(info) is inspect.NamedTupleType)
         required = [field.encode_name for field in info.fields if field.required]
-        # A field that may be left out when a value is written is not there in every value. Of a dataclass that was
-        # read, msgspec leaves out what had the default.
-        config = getattr(info.cls, "__struct_config__", None)
-        partly = type(info) in _PARTLY or (config is not None and config.omit_defaults)
+        omitted = [] if array else [field.encode_name for field in info.fields if _omitted(info, field)]
         return ClassSchema(
-            form="array" if getattr(info, "array_like", type(info) is inspect.NamedTupleType) else "map",
+            form="array" if array else "map",
             fields={field.encode_name: _schema(field.type, self) for field in info.fields},
             required=required,
-            always=required if partly else [field.encode_name for field in info.fields],
-            closed=getattr(info, "forbid_unknown_fields", False),
+            always=[field.encode_name for field in info.fields if field.encode_name not in omitted],
+            closed=getattr(info, "forbid_unknown_fields", type(info) is inspect.NamedTupleType),
             tag=getattr(info, "tag", None),
+            tag_field=getattr(info, "tag_field", None),
+            defaults={field.encode_name: text for field in info.fields if (text := _default(field))},
+            omitted=omitted,
         )
+
+
+def free_name(name: str, taken: Any) -> str:
+    """The name of one more class that is called `name`: `Visit`, `Visit#2`."""
+    same = sum(1 for other in taken if bare_name(other) == name)
+    return f"{name}#{same + 1}" if same else name
+
+
+def bare_name(name: str) -> str:
+    """What a class is called.
+
+    >>> bare_name("Visit#2")
+    'Visit'
+    """
+    return name.partition("#")[0]
+
+
+def _omitted(info: Any, field: inspect.Field) -> bool:
+    """Whether a value may be written without a field."""
+    if field.required:
+        return False
+    if field.default is NODEFAULT and field.default_factory is NODEFAULT:
+        return True  # a field of a TypedDict that need not be there, or one that is UNSET
+    if type(info) is inspect.DataclassType:
+        # Of a dataclass that was read, msgspec does not set the attributes that had the default of their class.
+        return field.default is not NODEFAULT and bool(info.cls.__dictoffset__)
+    config = getattr(info.cls, "__struct_config__", None)
+    if config is None or not config.omit_defaults:
+        return False
+    return field.default is not NODEFAULT or field.default_factory in _EMPTY
+
+
+_EMPTY: dict[Any, str] = {list: "[]", set: "[]", dict: "{}", bytearray: '""'}
+"""What some factories of defaults make."""
+
+
+def _default(field: inspect.Field) -> str:
+    """The default of a field as JSON, empty where there is none."""
+    default, factory = field.default, field.default_factory
+    if factory is not NODEFAULT:
+        return _EMPTY.get(factory) or f"{getattr(factory, '__name__', 'factory')}()"
+    if default is NODEFAULT:
+        return ""
+    if isinstance(default, float) and not math.isfinite(default):
+        return str(default)  # JSON has none
+    try:
+        return msgspec.json.encode(default).decode()
+    except TypeError:
+        return repr(default)
 
 
 def _by_name(kind: Any) -> Schema:
     return {"named": getattr(kind, "__qualname__", str(kind))}
 
 
-def _schema(info: inspect.Type, seen: _Classes) -> Schema:
+def _schema(info: inspect.Type, classes: _Classes) -> Schema:
     describe = _DESCRIBED.get(type(info))
     # The record of a scalar is named after it: IntType.
-    return type(info).__name__.removesuffix("Type").lower() if describe is None else describe(info, seen)
+    schema = type(info).__name__.removesuffix("Type").lower() if describe is None else describe(info, classes)
+    conditions = _conditions(info)
+    return {"limited": [schema, conditions]} if conditions else schema
 
 
-def _collection(info: Any, seen: _Classes) -> Schema:
-    return {"list": _schema(info.item_type, seen)}
+def _conditions(info: Any) -> dict[str, Any]:
+    """The conditions that values of a type meet, by the names of `msgspec.Meta`."""
+    conditions = {name: found for name in _CONDITIONS if (found := getattr(info, name, None)) is not None}
+    if type(info) is inspect.IntType:  # so that what is the same is written in one way
+        if "gt" in conditions:
+            conditions["ge"] = math.floor(conditions.pop("gt")) + 1
+        if "lt" in conditions:
+            conditions["le"] = math.ceil(conditions.pop("lt")) - 1
+    return conditions
 
 
-def _tuple(info: inspect.TupleType, seen: _Classes) -> Schema:
-    return {"tuple": [_schema(item, seen) for item in info.item_types]}
+_CONDITIONS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 
 
-def _dict(info: Any, seen: _Classes) -> Schema:
-    return {"dict": [_schema(info.key_type, seen), _schema(info.value_type, seen)]}
+def _list(info: Any, classes: _Classes) -> Schema:
+    return {"list": _schema(info.item_type, classes)}
 
 
-def _union(info: inspect.UnionType, seen: _Classes) -> Schema:
-    return {"union": sorted((_schema(one, seen) for one in info.types), key=msgspec.json.encode)}
+def _set(info: Any, classes: _Classes) -> Schema:
+    return {"set": _schema(info.item_type, classes)}
+
+
+def _tuple(info: inspect.TupleType, classes: _Classes) -> Schema:
+    return {"tuple": [_schema(item, classes) for item in info.item_types]}
+
+
+def _dict(info: Any, classes: _Classes) -> Schema:
+    return {"dict": [_schema(info.key_type, classes), _schema(info.value_type, classes)]}
+
+
+def _union(info: inspect.UnionType, classes: _Classes) -> Schema:
+    return {"union": sorted((_schema(one, classes) for one in info.types), key=msgspec.json.encode)}
 
 
 def _literal(info: inspect.LiteralType, _: _Classes) -> Schema:
@@ -115,105 +193,45 @@ def _literal(info: inspect.LiteralType, _: _Classes) -> Schema:
 
 
 def _enum(info: inspect.EnumType, _: _Classes) -> Schema:
-    return {"values": [member.value for member in info.cls]}
+    return {"enum": {member.name: member.value for member in info.cls}}
 
 
 def _custom(info: inspect.CustomType, _: _Classes) -> Schema:
     return _by_name(info.cls)
 
 
-def _class(info: Any, seen: _Classes) -> Schema:
-    return {"class": seen.name(info)}
+def _metadata(info: inspect.Metadata, classes: _Classes) -> Schema:
+    return _schema(info.type, classes)
 
 
-_PARTLY = (inspect.TypedDictType, inspect.DataclassType)
+def _class(info: Any, classes: _Classes) -> Schema:
+    return {"class": classes.name(info)}
+
+
 _DESCRIBED: Mapping[type, Callable[[Any, _Classes], Schema]] = {
-    **dict.fromkeys((inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTupleType), _collection),
-    inspect.CollectionType: _collection,
+    inspect.ListType: _list,
+    inspect.VarTupleType: _list,
+    inspect.CollectionType: _list,
+    inspect.SetType: _set,
+    inspect.FrozenSetType: _set,
     inspect.TupleType: _tuple,
     inspect.DictType: _dict,
     inspect.UnionType: _union,
     inspect.LiteralType: _literal,
     inspect.EnumType: _enum,
     inspect.CustomType: _custom,
+    inspect.Metadata: _metadata,
     **dict.fromkeys((inspect.StructType, inspect.DataclassType, inspect.TypedDictType, inspect.NamedTupleType), _class),
 }
 
 
-def can_read(wanted: TypeSchema, kept: TypeSchema) -> bool:
-    """Whether every value that was written as the `kept` type can be read as the `wanted` one, with the same meaning.
+def kind_of(schema: Schema) -> str:
+    """The kind of a schema, empty for a scalar.
 
-    Fields with a default may be added to a class, and fields may be removed; int may become float, and a type one
-    choice of several.
-
-    >>> can_read(type_schema(float | None), type_schema(int))
-    True
-    >>> can_read(type_schema(int), type_schema(float))
-    False
+    >>> kind_of({"list": "int"})
+    'list'
     """
-    return _Reading(wanted.classes, kept.classes).can(wanted.schema, kept.schema)
-
-
-class _Reading:
-    """One comparison. Pairs of classes that are being compared are taken to fit, for they may refer to themselves."""
-
-    def __init__(self, wanted: Mapping[str, ClassSchema], kept: Mapping[str, ClassSchema]) -> None:
-        self._wanted, self._kept = wanted, kept
-        self._assumed: set[tuple[str, str]] = set()
-
-    def can(self, wanted: Schema, kept: Schema) -> bool:
-        if _kind(kept) == "union":
-            return all(self.can(wanted, one) for one in kept["union"])
-        if _kind(wanted) == "union":
-            return any(self.can(one, kept) for one in wanted["union"])
-        if isinstance(wanted, str):
-            return wanted in ("any", kept) or (wanted, kept) == ("float", "int") or self._holds_all(wanted, kept)
-        compare = _COMPARED.get((_kind(wanted), _kind(kept)))
-        return compare is not None and compare(self, wanted[_kind(wanted)], kept[_kind(kept)])
-
-    def _holds_all(self, scalar: str, kept: Schema) -> bool:
-        """Whether a scalar type has all the values that were listed."""
-        return _kind(kept) == "values" and all(type(value).__name__ == scalar for value in kept["values"])
-
-    def each(self, wanted: list[Schema], kept: list[Schema]) -> bool:
-        return len(wanted) == len(kept) and all(map(self.can, wanted, kept))
-
-    def classes(self, wanted: str, kept: str) -> bool:
-        if (wanted, kept) in self._assumed:
-            return True
-        self._assumed.add((wanted, kept))
-        new, old = self._wanted[wanted], self._kept[kept]
-        if new.form != old.form or new.tag != old.tag:
-            return False
-        return self._by_position(new, old) if new.form == "array" else self._by_name(new, old)
-
-    def _by_name(self, new: ClassSchema, old: ClassSchema) -> bool:
-        if new.closed and not old.fields.keys() <= new.fields.keys():
-            return False
-        there = set(new.required) <= set(old.always)
-        return there and all(
-            self.can(schema, old.fields[name]) for name, schema in new.fields.items() if name in old.fields
-        )
-
-    def _by_position(self, new: ClassSchema, old: ClassSchema) -> bool:
-        if len(new.required) > len(old.always) or (new.closed and len(old.fields) > len(new.fields)):
-            return False
-        return all(self.can(one, other) for one, other in zip(new.fields.values(), old.fields.values(), strict=False))
-
-
-def _kind(schema: Schema) -> str:
     return "" if isinstance(schema, str) else next(iter(schema))
-
-
-_COMPARED: Mapping[tuple[str, str], Callable[[_Reading, Any, Any], bool]] = {
-    ("list", "list"): lambda reading, wanted, kept: reading.can(wanted, kept),
-    ("list", "tuple"): lambda reading, wanted, kept: all(reading.can(wanted, one) for one in kept),
-    ("tuple", "tuple"): lambda reading, wanted, kept: reading.each(wanted, kept),
-    ("dict", "dict"): lambda reading, wanted, kept: reading.each(wanted, kept),
-    ("values", "values"): lambda _, wanted, kept: all(value in wanted for value in kept),
-    ("class", "class"): lambda reading, wanted, kept: reading.classes(wanted, kept),
-    ("named", "named"): lambda _, wanted, kept: bool(wanted == kept),
-}
 
 
 def schema_text(of: TypeSchema) -> str:
@@ -222,26 +240,31 @@ def schema_text(of: TypeSchema) -> str:
     >>> schema_text(type_schema(dict[str, int | None]))
     'dict[str, int | None]'
     """
-    return _text(of.schema, of.classes, ())
+    return text_of(of.schema, of.classes)
 
 
-def _text(schema: Schema, classes: Mapping[str, ClassSchema], within: tuple[str, ...]) -> str:
+def text_of(schema: Schema, classes: Mapping[str, ClassSchema], within: tuple[str, ...] = ()) -> str:
+    """The same of a part of a schema, as it stands `within` classes."""
     if isinstance(schema, str):
         return "None" if schema == "none" else schema
-    kind = _kind(schema)
+    kind = kind_of(schema)
     inner = schema[kind]
     if kind == "class":
-        name = str(inner).partition("#")[0]
+        name = bare_name(inner)
         if inner in within:
             return name
-        found = classes[inner]
-        fields = (f"{field}: {_text(one, classes, (*within, inner))}" for field, one in found.fields.items())
+        fields = (f"{field}: {text_of(one, classes, (*within, inner))}" for field, one in classes[inner].fields.items())
         return f"{name}({', '.join(fields)})"
     if kind == "named":
         return str(inner)
     if kind == "values":
         return f"one of {', '.join(map(repr, inner))}"
-    parts: list[str] = [_text(one, classes, within) for one in (inner if isinstance(inner, list) else [inner])]
+    if kind == "enum":
+        return f"one of {', '.join(f'{name}={value!r}' for name, value in inner.items())}"
+    if kind == "limited":
+        conditions = " and ".join(f"{name}={value!r}" for name, value in inner[1].items())
+        return f"{text_of(inner[0], classes, within)} with {conditions}"
+    parts: list[str] = [text_of(one, classes, within) for one in (inner if isinstance(inner, list) else [inner])]
     if kind == "union":
         return " | ".join(sorted(parts, key="None".__eq__))
     return f"{kind}[{', '.join(parts)}]"

@@ -11,6 +11,7 @@ from msgspec import structs
 from ...dsl.operators import Border
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
+from ...planner.state_schema import carried
 from ..kernel.pool import Gate, Sleep
 from ..kernel.program import Program
 from ..kernel.stage import StageTask
@@ -90,7 +91,8 @@ class LocalTask:
         self._router = Router(run.plan, stage.id, number)
         self.outbox: Outbox = run.commits.outbox()
         self._last = found
-        self._states = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
+        own = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
+        self._states = carried(found.states, own)
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
         for name in stage.inputs:
             if name not in self.inputs:
@@ -286,7 +288,7 @@ class LocalTask:
             lateness=position.lateness,
             out_of_order=position.out_of_order,
             forgotten=position.forgotten,
-            states={**self._last.states, **self._states},
+            states=self._states,
             atomic=self._last.atomic,
         )
         same = structs.replace(now, clock=self._last.clock) == self._last

@@ -13,7 +13,7 @@ from ...dsl.checks import explain
 from ...dsl.errors import PlanError, SystemProblem
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
-from ...planner.state_schema import StateSchema
+from ...planner.state_schema import StateSchema, carried
 from ..data_files import check_owner, make_folder
 from ..state_compatibility import refuse_changed, reset_command
 from .files import write
@@ -106,7 +106,7 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) ->
     record = kept.record
     if record is not None:
         _refuse_changed(plan, record, wanted, kept.folder)
-        wanted = replace(wanted, states={**record.states, **wanted.states}, resets=record.resets)
+        wanted = replace(wanted, states=carried(record.states, wanted.states), resets=record.resets)
     if record != wanted:
         kept.save(wanted)
     return KeptQuery(kept.folder, wanted)

@@ -1,0 +1,138 @@
+"""The type of kept values that were written as several types, one after the other."""
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from .type_reading import Reading
+from .type_schema import VERSION, ClassSchema, Schema, TypeSchema, bare_name, free_name, kind_of
+
+
+def merged_types(kept: TypeSchema, wanted: TypeSchema) -> TypeSchema:
+    """The schema of all values that may be kept once values of the `wanted` type are written beside those of the
+    `kept` one, which it can read.
+
+    What can read the merged schema can read both. So it has the fields that are gone, and a field that came later is
+    not in every value.
+
+    >>> from dataclasses import make_dataclass
+    >>> before, now = (type_schema(make_dataclass("Visit", fields)) for fields in (["user", "url"], ["user"]))
+    >>> schema_text(merged_types(before, now))
+    'Visit(user: any, url: any)'
+    """
+    if kept == wanted:
+        return wanted
+    merge = _Merge(kept, wanted)
+    schema = merge.both(kept.schema, wanted.schema)
+    return TypeSchema(schema=schema, classes=merge.classes, version=VERSION)
+
+
+class _Merge:
+    """One merge. `classes` are those of the result, by their names there."""
+
+    def __init__(self, kept: TypeSchema, wanted: TypeSchema) -> None:
+        self._kept, self._wanted, self._reading = kept.classes, wanted.classes, Reading(wanted, kept)
+        self._names: dict[tuple[str | None, str | None], str] = {}
+        self.classes: dict[str, ClassSchema] = {}
+
+    def both(self, kept: Schema, wanted: Schema) -> Schema:
+        """The schema of values of either; the `wanted` one reads the `kept` one."""
+        if kind_of(wanted) == "union" or kind_of(kept) == "union":
+            return self._union(_choices(kept), _choices(wanted))
+        if kind_of(kept) == "limited":
+            kept = kept["limited"][0]
+        kind, kept_kind = kind_of(wanted), kind_of(kept)
+        if kind == "limited":
+            inner, conditions = wanted["limited"]
+            return {"limited": [self.both(kept, inner), conditions]}
+        if kind == kept_kind == "class":
+            return {"class": self._class(kept["class"], wanted["class"])}
+        if kind == kept_kind == "enum":
+            return {"enum": {**kept["enum"], **wanted["enum"]}}
+        if kind == "list" and kept_kind == "tuple":
+            items = [self.both(item, wanted["list"]) for item in kept["tuple"]]
+            return {"list": _one_of(items or [self._alone(wanted["list"], self._wanted)])}
+        if kind in ("list", "set") and kept_kind in ("list", "set"):
+            return {kind: self.both(kept[kept_kind], wanted[kind])}
+        if kind == kept_kind and kind in ("tuple", "dict"):
+            return {kind: [self.both(*pair) for pair in zip(kept[kind], wanted[kind], strict=True)]}
+        return self._alone(wanted, self._wanted)
+
+    def _union(self, kept: list[Schema], wanted: list[Schema]) -> Schema:
+        read: set[int] = set()
+        choices: list[Schema] = []
+        for one in kept:
+            number = next((n for n, choice in enumerate(wanted) if self._reading.can(choice, one)), None)
+            if number is None:  # listed values, of which each is read as another type
+                choices.append(self._alone(one, self._kept))
+            else:
+                read.add(number)
+                choices.append(self.both(one, wanted[number]))
+        return _one_of(
+            choices + [self._alone(choice, self._wanted) for n, choice in enumerate(wanted) if n not in read]
+        )
+
+    def _class(self, kept: str, wanted: str) -> str:
+        if (kept, wanted) in self._names:
+            return self._names[kept, wanted]
+        name = self._named((kept, wanted), wanted)
+        old, new = self._kept[kept], self._wanted[wanted]
+        # Where fields have places, those at the end are the ones that only the longer class has.
+        names = dict.fromkeys((*new.fields, *old.fields))
+        self.classes[name] = ClassSchema(
+            form=new.form,
+            fields={field: self._field(field, old, new) for field in names},
+            required=new.required,
+            always=[field for field in names if field in new.always and field in old.always],
+            tag=new.tag,
+            tag_field=new.tag_field,
+            defaults={field: old.defaults[field] for field in old.omitted if field in old.defaults} | new.defaults,
+            omitted=[field for field in names if field in new.omitted or field in old.omitted],
+        )
+        return name
+
+    def _field(self, name: str, old: ClassSchema, new: ClassSchema) -> Schema:
+        if name not in old.fields:
+            return self._alone(new.fields[name], self._wanted)
+        if name not in new.fields:
+            return self._alone(old.fields[name], self._kept)
+        return self.both(old.fields[name], new.fields[name])
+
+    def _named(self, pair: tuple[str | None, str | None], like: str) -> str:
+        name = free_name(bare_name(like), self._names.values())
+        self._names[pair] = name
+        return name
+
+    def _alone(self, schema: Schema, classes: Mapping[str, ClassSchema]) -> Schema:
+        """A schema of one side alone, with its classes."""
+        kind = kind_of(schema)
+        if kind == "class":
+            return {"class": self._lone_class(schema["class"], classes)}
+        if kind in ("list", "set"):
+            return {kind: self._alone(schema[kind], classes)}
+        if kind in ("tuple", "dict", "union"):
+            return {kind: [self._alone(one, classes) for one in schema[kind]]}
+        if kind == "limited":
+            inner, conditions = schema[kind]
+            return {kind: [self._alone(inner, classes), conditions]}
+        return schema
+
+    def _lone_class(self, name: str, classes: Mapping[str, ClassSchema]) -> str:
+        pair = (name, None) if classes is self._kept else (None, name)
+        if pair in self._names:
+            return self._names[pair]
+        merged = self._named(pair, name)
+        described = classes[name]
+        fields = {field: self._alone(one, classes) for field, one in described.fields.items()}
+        self.classes[merged] = structs.replace(described, fields=fields)
+        return merged
+
+
+def _choices(schema: Schema) -> list[Schema]:
+    return list(schema["union"]) if kind_of(schema) == "union" else [schema]
+
+
+def _one_of(choices: list[Schema]) -> Schema:
+    """A choice of schemas, each told once."""
+    once = [one for number, one in enumerate(choices) if one not in choices[:number]]
+    return once[0] if len(once) == 1 else {"union": once}

@@ -1,0 +1,285 @@
+"""Whether values that were kept as one type can be read as another, with the same meaning; and if not, why."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .type_schema import FIRST_VERSION, ClassSchema, Schema, TypeSchema, kind_of, text_of
+
+
+def can_read(wanted: TypeSchema, kept: TypeSchema) -> bool:
+    """Whether every value that was written as the `kept` type can be read as the `wanted` one, with the same meaning.
+
+    Fields with a default may be added to a class, and fields may be removed, those of arrays at the end; int may become
+    float, and a type one choice of several.
+
+    >>> can_read(type_schema(float | None), type_schema(int))
+    True
+    >>> can_read(type_schema(int), type_schema(float))
+    False
+    """
+    return Reading(wanted, kept).obstacle(wanted.schema, kept.schema) is None
+
+
+def obstacle(wanted: TypeSchema, kept: TypeSchema) -> str | None:
+    """What keeps values of the `kept` type from being read as the `wanted` one; None where nothing does, empty where
+    the two types say it.
+
+    >>> obstacle(type_schema(list[str]), type_schema(list[int]))
+    'items: was int, is str'
+    """
+    found = Reading(wanted, kept).obstacle(wanted.schema, kept.schema)
+    if found is None:
+        return None
+    return "" if found.types and not found.path else ": ".join((*found.path, found.why))
+
+
+class Obstacle(NamedTuple):
+    """Why values cannot be read, and where in them. `types` says that the two types there are all that there is to
+    say."""
+
+    why: str
+    types: bool = False
+    path: tuple[str, ...] = ()
+
+    def within(self, place: str) -> "Obstacle":
+        return self._replace(path=(place, *self.path))
+
+
+class Reading:
+    """One comparison. Pairs of classes that are being compared are taken to fit, for they may refer to themselves."""
+
+    def __init__(self, wanted: TypeSchema, kept: TypeSchema) -> None:
+        self._wanted, self._kept = wanted.classes, kept.classes
+        self._first = kept.version == FIRST_VERSION
+        self._assumed: list[tuple[str, str]] = []
+
+    def can(self, wanted: Schema, kept: Schema) -> bool:
+        return self.obstacle(wanted, kept) is None
+
+    def obstacle(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+        """What keeps a part of values from being read, None where nothing does."""
+        kept_kind, wanted_kind = kind_of(kept), kind_of(wanted)
+        if kept_kind == "union":
+            return self._first_of(wanted, kept, (self.obstacle(wanted, one) for one in kept["union"]))
+        if wanted_kind == "union":
+            return self._by_one_of(wanted, kept)
+        if kept_kind == "limited" or wanted_kind == "limited":
+            return self._limited(wanted, kept)
+        if kept == "metadata":
+            return None  # version 1 does not tell what it was
+        if isinstance(wanted, str):
+            return None if self._as_scalar(wanted, kept) else self._types(wanted, kept)
+        compare = _COMPARED.get((wanted_kind, kept_kind or str(kept)))
+        if compare is None:
+            return self._types(wanted, kept)
+        found = compare(self, wanted[wanted_kind], kept if kept_kind == "" else kept[kept_kind])
+        return self._types(wanted, kept) if found is _TYPES else found
+
+    def _types(self, wanted: Schema, kept: Schema) -> Obstacle:
+        return Obstacle(f"was {text_of(kept, self._kept)}, is {text_of(wanted, self._wanted)}", types=True)
+
+    def _first_of(self, wanted: Schema, kept: Schema, obstacles: Iterable[Obstacle | None]) -> Obstacle | None:
+        """The first that there is, told of both types as a whole unless it says more."""
+        found = next(filter(None, obstacles), None)
+        return self._types(wanted, kept) if found is not None and found.types and not found.path else found
+
+    def _by_one_of(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+        """Whether one of several types reads all values; of values that are listed each may have its own."""
+        if kind_of(kept) == "values" and len(kept["values"]) > 1:
+            each = [{"values": [value]} for value in kept["values"]]
+            return self._first_of(wanted, kept, (self.obstacle(wanted, one) for one in each))
+        obstacles = [self.obstacle(one, kept) for one in wanted["union"]]
+        if None in obstacles:
+            return None
+        telling = [found for found in obstacles if found is not None and (found.path or not found.types)]
+        return max(telling, key=lambda found: len(found.path)) if telling else self._types(wanted, kept)
+
+    def _limited(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+        """Compare types of which at least one has conditions."""
+        plain, conditions = _parted(wanted)
+        kept_plain, kept_conditions = _parted(kept)
+        found = self.obstacle(plain, kept_plain)
+        if found is None and not (self._first or _implied(conditions, kept_conditions)):
+            return self._types(wanted, kept)
+        return self._types(wanted, kept) if found is not None and found.types and not found.path else found
+
+    def _as_scalar(self, wanted: str, kept: Schema) -> bool:
+        if wanted == kept or (isinstance(kept, str) and kept == _NARROWER.get(wanted)):
+            return True
+        values = _values(kept)
+        if values is not None:
+            return wanted == "any" or all(_SCALARS.get(type(value)) == wanted for value in values)
+        return wanted == "any" and self._plain(kept)
+
+    def _plain(self, kept: Schema) -> bool:
+        """Whether values are the same where they are read without a type."""
+        kind = kind_of(kept)
+        if kind == "":
+            return kept in _PLAIN
+        if kind == "dict":
+            return _parted(kept["dict"][0])[0] == "str" and self.can("any", kept["dict"][1])
+        inner = kept[kind]
+        return kind in ("list", "tuple") and all(
+            self.can("any", one) for one in (inner if isinstance(inner, list) else [inner])
+        )
+
+    def items(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+        found = self.obstacle(wanted, kept)
+        return None if found is None else found.within("items")
+
+    def set_of_list(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+        """Version 1 tells sets as lists; what was a list may hold items more than once."""
+        return self.items(wanted, kept) if self._first else _TYPES
+
+    def all_items(self, wanted: Schema, kept: list[Schema]) -> Obstacle | None:
+        return next(filter(None, (self.items(wanted, one) for one in kept)), None)
+
+    def tuples(self, wanted: list[Schema], kept: list[Schema]) -> Obstacle | None:
+        if len(wanted) != len(kept):
+            return _TYPES
+        return self._in_places((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, kept, strict=True), 1))
+
+    def dicts(self, wanted: list[Schema], kept: list[Schema]) -> Obstacle | None:
+        return self._in_places(zip(("keys", "values"), wanted, kept, strict=True))
+
+    def _in_places(self, places: Iterable[tuple[str, Schema, Schema]]) -> Obstacle | None:
+        for place, wanted, kept in places:
+            found = self.obstacle(wanted, kept)
+            if found is not None:
+                return found.within(place)
+        return None
+
+    def classes(self, wanted: str, kept: str) -> Obstacle | None:
+        if (wanted, kept) in self._assumed:
+            return None
+        before = len(self._assumed)
+        self._assumed.append((wanted, kept))
+        new, old = self._wanted[wanted], self._kept[kept]
+        found = _layout(new, old, self._first) or self._fields(new, old)
+        if found is not None:
+            del self._assumed[before:]  # what was found on the way was found on an assumption that does not hold
+        return found
+
+    def _fields(self, new: ClassSchema, old: ClassSchema) -> Obstacle | None:
+        there = (name for name in new.fields if name in old.fields)
+        return self._in_places((f"field {name}", new.fields[name], old.fields[name]) for name in there)
+
+
+def _layout(new: ClassSchema, old: ClassSchema, first: bool) -> Obstacle | None:
+    """What two classes differ in besides the types of their fields, of which the old one is told in the `first`
+    version or not."""
+    if new.form != old.form:
+        return Obstacle(f"was {_FORMS[old.form]}, is {_FORMS[new.form]}")
+    if new.tag != old.tag:
+        return Obstacle(f"tag: was {_quoted(old.tag)}, is {_quoted(new.tag)}")
+    found = _by_position(new, old) if new.form == "array" else _by_name(new, old, first)
+    lacking = next((name for name in new.required if name not in old.always), None)
+    if found is None and lacking is not None:
+        return Obstacle(f"field {lacking}: it has no default, and not every kept value has it")
+    return found
+
+
+def _by_name(new: ClassSchema, old: ClassSchema, first: bool) -> Obstacle | None:
+    if new.tag_field != old.tag_field and not first:
+        return Obstacle(f"tag_field: was {_quoted(old.tag_field)}, is {_quoted(new.tag_field)}")
+    refused = next((name for name in old.fields if new.closed and name not in new.fields), None)
+    if refused is not None:
+        return Obstacle(f"field {refused}: it was written, and forbid_unknown_fields refuses it")
+    for name in old.omitted:
+        before, now = old.defaults.get(name), new.defaults.get(name)
+        if before and now and not _same_default(before, now):
+            return Obstacle(f"field {name}: its default was {before}, is {now}, and values were kept without it")
+    return None
+
+
+def _by_position(new: ClassSchema, old: ClassSchema) -> Obstacle | None:
+    for number, (name, before) in enumerate(zip_longest(new.fields, old.fields), 1):
+        if name is None and new.closed:
+            return Obstacle(f"field {before}: it was written, and there is no place for it any more")
+        if None not in (name, before) and name != before:
+            return Obstacle(f"field {number}, which is kept by its position: was {before}, is {name}")
+    return None
+
+
+_TYPES = Obstacle("", types=True)
+_FORMS = {"array": "an array of its fields", "map": "a map of its fields by name"}
+_NARROWER = {"float": "int", "bytes": "bytearray", "bytearray": "bytes"}
+"""What is read as another type and means the same."""
+_PLAIN = {"bool", "int", "float", "str", "none", "any"}
+_SCALARS: Mapping[type, str] = {int: "int", str: "str", type(None): "none"}
+
+
+def _quoted(value: Any) -> str:
+    return "none" if value is None else repr(value)
+
+
+def _parted(schema: Schema) -> tuple[Schema, dict[str, Any]]:
+    """A schema without its conditions, and these."""
+    return schema["limited"] if kind_of(schema) == "limited" else (schema, {})
+
+
+_INFINITE = float("inf")
+
+
+def _implied(wanted: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+    """Whether values that meet the `kept` conditions meet those that are `wanted`."""
+    return all(_IMPLIED[name](value, kept) for name, value in wanted.items())
+
+
+_IMPLIED: Mapping[str, Callable[[Any, Mapping[str, Any]], bool]] = {
+    "ge": lambda least, kept: max(kept.get("ge", -_INFINITE), kept.get("gt", -_INFINITE)) >= least,
+    "gt": lambda least, kept: kept.get("ge", -_INFINITE) > least or kept.get("gt", -_INFINITE) >= least,
+    "le": lambda most, kept: min(kept.get("le", _INFINITE), kept.get("lt", _INFINITE)) <= most,
+    "lt": lambda most, kept: kept.get("le", _INFINITE) < most or kept.get("lt", _INFINITE) <= most,
+    "multiple_of": lambda number, kept: "multiple_of" in kept and kept["multiple_of"] % number == 0,
+    "min_length": lambda least, kept: kept.get("min_length", 0) >= least,
+    "max_length": lambda most, kept: kept.get("max_length", _INFINITE) <= most,
+    "pattern": lambda pattern, kept: kept.get("pattern") == pattern,
+    "tz": lambda zone, kept: kept.get("tz") == zone,
+}
+
+
+def _values(schema: Schema) -> list[Any] | None:
+    """The values that are listed; None where none are."""
+    kind = kind_of(schema)
+    if kind == "values":
+        return list(schema["values"])
+    return list(schema["enum"].values()) if kind == "enum" else None
+
+
+def _same_default(one: str, other: str) -> bool:
+    try:
+        return one == other or msgspec.json.decode(one) == msgspec.json.decode(other)
+    except msgspec.DecodeError:
+        return False
+
+
+def _enums(_: Reading, wanted: Mapping[str, Any], kept: Mapping[str, Any]) -> Obstacle | None:
+    """Members may be renamed, but none may take the value of another."""
+    moved = any(name in wanted and wanted[name] != value for name, value in kept.items())
+    return _TYPES if moved or not set(kept.values()) <= set(wanted.values()) else None
+
+
+def _listed(there: bool) -> Obstacle | None:
+    return None if there else _TYPES
+
+
+_COMPARED: Mapping[tuple[str, str], Callable[[Reading, Any, Any], Obstacle | None]] = {
+    ("list", "list"): Reading.items,
+    ("list", "set"): Reading.items,
+    ("set", "set"): Reading.items,
+    ("set", "list"): Reading.set_of_list,
+    ("list", "tuple"): Reading.all_items,
+    ("tuple", "tuple"): Reading.tuples,
+    ("dict", "dict"): Reading.dicts,
+    ("values", "values"): lambda _, wanted, kept: _listed(set(kept) <= set(wanted)),
+    ("values", "enum"): lambda _, wanted, kept: _listed(set(kept.values()) <= set(wanted)),
+    ("values", "none"): lambda _, wanted, __: _listed(None in wanted),
+    ("enum", "values"): lambda _, wanted, kept: _listed(set(kept) <= set(wanted.values())),
+    ("enum", "enum"): _enums,
+    ("class", "class"): Reading.classes,
+    ("named", "named"): lambda _, wanted, kept: _listed(wanted == kept),
+}
