@@ -1,7 +1,7 @@
 """How values and keys become bytes and come back."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType, UnionType
@@ -32,6 +32,9 @@ class Serde(Generic[T]):
     serde that has it is fed JSON lines by `fluvial run --input`; without it a line itself is what is decoded. Fields of
     CSV are texts.
 
+    `layout` says what gives the bytes their meaning, as facts by name, such as a schema. State is not gone on with
+    where one of them has changed; one that comes or goes may do so. Without it that is the whole name, and the type.
+
     >>> hexadecimal = Serde("hex", int, lambda n: b"%x" % n, lambda data: int(data, 16))
     >>> hexadecimal.decode(hexadecimal.encode(255))
     255
@@ -43,6 +46,7 @@ class Serde(Generic[T]):
     decode: Callable[[bytes], T]
     check: Callable[[bool], str] | None = None
     from_json: Callable[[Any], T] | None = field(default=None, compare=False)
+    layout: Mapping[str, str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         require(isinstance(self.name, str), PipelineError, f"Serde: name={self.name!r}", "a text")
@@ -51,15 +55,22 @@ class Serde(Generic[T]):
         for name, given in (("check", self.check), ("from_json", self.from_json)):
             if given is not None:
                 function(f"Serde {self.name!r}: {name}", given)
+        layout = self.layout
+        texts = isinstance(layout, Mapping) and all(isinstance(one, str) for pair in layout.items() for one in pair)
+        wrong = f"Serde {self.name!r}: layout={layout!r}"
+        require(layout is None or texts, PipelineError, wrong, "texts by texts, such as {'schema': '...'}")
 
 
 def _same(data: bytes) -> bytes:
     return data
 
 
+_OURS: Mapping[str, str] = {}
+"""The layout of what a name before the first colon and a type tell all of."""
+
 _RAW: dict[Any, Serde[Any]] = {
-    bytes: Serde("bytes", bytes, bytes, _same),
-    str: Serde("str", str, str.encode, bytes.decode),
+    bytes: Serde("bytes", bytes, bytes, _same, layout=_OURS),
+    str: Serde("str", str, str.encode, bytes.decode, layout=_OURS),
 }
 
 
@@ -94,7 +105,7 @@ def value_serde(kind: Any) -> Serde[Any]:
     if kind in _RAW:
         return _RAW[kind]
     decoder = msgspec.json.Decoder(kind)
-    return Serde(f"json:{type_name(kind)}", kind, json_encoder(kind), decoder.decode)
+    return Serde(f"json:{type_name(kind)}", kind, json_encoder(kind), decoder.decode, layout=_OURS)
 
 
 def msgpack(kind: TypeForm[T]) -> Serde[T]:
@@ -112,7 +123,7 @@ def msgpack(kind: TypeForm[T]) -> Serde[T]:
         wrong = f"msgpack({type_name(kind)}): values of it cannot be decoded: {error}"
         raise PipelineError(explain(wrong, "a dataclass, Struct, TypedDict or builtin type")) from None
     encode, from_json = msgspec.msgpack.Encoder().encode, converter(kind)
-    return Serde(f"msgpack:{type_name(kind)}", kind, encode, decoder.decode, from_json=from_json)
+    return Serde(f"msgpack:{type_name(kind)}", kind, encode, decoder.decode, from_json=from_json, layout=_OURS)
 
 
 def converter(kind: Any) -> Callable[[Any], Any]:
@@ -151,16 +162,18 @@ def _decode_float64(data: bytes) -> float:
     return value
 
 
-INT64: Serde[int] = Serde("int64", int, _encode_int64, _decode_int64, from_json=converter(int))
+INT64: Serde[int] = Serde("int64", int, _encode_int64, _decode_int64, from_json=converter(int), layout=_OURS)
 """Whole numbers as 8 bytes, big-endian: what Kafka's `LongSerializer` writes, and what keys of type `int` are."""
 
-FLOAT64: Serde[float] = Serde("float64", float, _encode_float64, _decode_float64, from_json=converter(float))
+FLOAT64: Serde[float] = Serde(
+    "float64", float, _encode_float64, _decode_float64, from_json=converter(float), layout=_OURS
+)
 """Numbers as 8 bytes, big-endian, after IEEE 754: what Kafka's `DoubleSerializer` writes."""
 
 
 def untyped_serde() -> Serde[Any]:
     """JSON of whatever comes: what an output is written with where its type is not known."""
-    return Serde("json", Any, json_encoder(Any), msgspec.json.Decoder().decode)
+    return Serde("json", Any, json_encoder(Any), msgspec.json.Decoder().decode, layout=_OURS)
 
 
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -261,10 +274,10 @@ def key_serde(kind: Any) -> Serde[Any]:
     if kind in _RAW:
         return _RAW[kind]
     if kind is int:
-        return Serde("int", int, _int_key, _decode_int)
+        return Serde("int", int, _int_key, _decode_int, layout=_OURS)
     parts = get_args(kind)
     if get_origin(kind) is tuple and parts and all(part in (str, bytes, int) for part in parts):
-        return Serde(type_name(kind), kind, _KEYS[tuple], msgspec.msgpack.Decoder(kind).decode)
+        return Serde(type_name(kind), kind, _KEYS[tuple], msgspec.msgpack.Decoder(kind).decode, layout=_OURS)
     raise TypeError(f"{type_name(kind)} is not a type of key")
 
 
@@ -280,4 +293,4 @@ def source_key_serde(kind: Any) -> Serde[Any]:
     Traceback (most recent call last):
     fluvial.dsl.serde.WrongKey: the key is text of length 8, not an int in eight bytes: ...
     """
-    return Serde("int", int, _int_key, _decode_foreign_int) if kind is int else key_serde(kind)
+    return Serde("int", int, _int_key, _decode_foreign_int, layout=_OURS) if kind is int else key_serde(kind)

@@ -162,7 +162,7 @@ def _store(pipeline: Pipeline, operator: ops.Operator, stage: PlannedStage, know
         changelog=changelog(pipeline.name, operator.id),
         key=shown(known[operator.id].key) or "bytes",
         value=_KEPT[type(operator)](operator, inputs),
-        schema=state_schema(operator, inputs, stage.tasks),
+        schema=state_schema(pipeline, operator, inputs, stage.tasks),
     )
 
 

@@ -7,11 +7,13 @@ from msgspec import Struct, structs
 
 from ..dsl import operators as ops
 from ..dsl.annotations import returned
+from ..dsl.pipeline import Pipeline
 from ..dsl.processing import states_of
 from ..dsl.serde import Serde, key_serde
 from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from .labels import assigner_text, duration
+from .sides import FROM, THROUGH, side_facts, swapped
 from .type_history import merged_types
 from .type_reading import obstacle
 from .type_schema import TypeSchema, schema_text, type_schema
@@ -39,10 +41,12 @@ class StateSchema(Struct, frozen=True, kw_only=True):
     types: dict[str, TypeSchema] = {}
 
 
-def state_schema(operator: ops.Operator, inputs: list[Flow], partitions: int) -> StateSchema:
+def state_schema(pipeline: Pipeline, operator: ops.Operator, inputs: list[Flow], partitions: int) -> StateSchema:
     """The record of an operator that keeps state. `inputs` is what it is given; `partitions` says over how many tasks
     its keys are spread."""
     facts, types = _SCHEMAS[type(operator)](operator, inputs)
+    if isinstance(operator, ops.JoinStreams):
+        facts |= side_facts(pipeline, operator)
     schemas = {name: type_schema(kind) for name, kind in types.items()}
     return StateSchema(kind=operator.kind, facts={**facts, "partitions": str(partitions)}, types=schemas)
 
@@ -52,14 +56,27 @@ def differences(kept: StateSchema, wanted: StateSchema) -> list[str]:
     if kept.kind != wanted.kind:
         return [f"it was a {kept.kind}, and is a {wanted.kind}"]
     facts = [
-        _changed(name, kept.facts[name], now) for name, now in wanted.facts.items() if kept.facts.get(name, now) != now
+        _changed(name, kept.facts[name], now)
+        for name, now in wanted.facts.items()
+        if name not in _SIDES and _alike(kept.facts.get(name, now)) != _alike(now)
     ]
+    sides = swapped(kept.facts, wanted.facts)
     types = [
         _changed(name, schema_text(kept.types[name]), schema_text(now)) + (f" ({why})" if why else "")
         for name, now in wanted.types.items()
-        if name in kept.types and (why := obstacle(now, kept.types[name])) is not None
+        if name in kept.types and (why := _obstacle(kept, name, now)) is not None
     ]
-    return facts + types
+    return facts + ([] if sides is None else [sides]) + types
+
+
+def _obstacle(kept: StateSchema, name: str, wanted: TypeSchema) -> str | None:
+    """What keeps values of a name from being read as the wanted type; None where nothing does."""
+    before = kept.types[name]
+    form = kept.facts.get(name.removeprefix("values of "), "")
+    # Items of other types are told from encoded ones where a list is read; these cannot be.
+    if form in ("list", "list, with ttl") and (before.schema == "bytes") != (wanted.schema == "bytes"):
+        return "items of the type bytes are kept as they are, others encoded"
+    return obstacle(wanted, before)
 
 
 def carried(kept: Mapping[str, StateSchema], wanted: Mapping[str, StateSchema]) -> dict[str, StateSchema]:
@@ -84,13 +101,21 @@ def _changed(name: str, before: str, now: str) -> str:
     return f"{name}: was {before}, is {now}"
 
 
+_SIDES = {f"{side} {how}" for side in ("left", "right") for how in (FROM, THROUGH)}
+
+
+def _alike(fact: str) -> str:
+    """A fact, without a difference in name alone: keys of the types int and INT64 are the same bytes."""
+    return {"int64": "int"}.get(fact, fact.replace("map by int64", "map by int"))
+
+
 Meaning = tuple[dict[str, str], dict[str, Any]]
 """Facts, and types, by name."""
 
 
 def _window(op: ops.WindowBy, inputs: list[Flow]) -> Meaning:
     facts = {
-        "key": _key(inputs[0]),
+        **_key(inputs[0].key),
         "windows": assigner_text(op.assigner),
         "time": op.time,
         "aggregate": op.aggregate.kind,
@@ -117,47 +142,55 @@ def _trigger(trigger: Trigger | None) -> str:
 def _join(op: ops.JoinStreams, inputs: list[Flow]) -> Meaning:
     left, right = inputs
     facts = {
-        "key": _key(left),
+        **_key(left.key),
         "how": op.how,
         "within": duration(op.within),
         "retain": op.retain,
         "time": op.time,
-        "left rows": _format(left.value),
-        "right rows": _format(right.value),
+        **_rows("left rows", left.value),
+        **_rows("right rows", right.value),
     }
-    return facts, {"left": plain(left.value), "right": plain(right.value)}
+    return facts, {**_type("left", left.value), **_type("right", right.value)}
 
 
 def _table(op: ops.TableOf, _: list[Flow]) -> Meaning:
-    return {"key": key_serde(op.key).name, "rows": _format(op.value)}, {"row": plain(op.value)}
+    return {**_key(op.key), **_rows("rows", op.value)}, _type("row", op.value)
 
 
 def _joined_tables(op: ops.JoinTables, inputs: list[Flow]) -> Meaning:
     left, right = op.inputs
     row = without_none(returned(op.fn))
-    facts = {"key": _key(inputs[0]), "how": op.how, "left": left, "right": right, "rows": _format(row)}
-    return facts, {"row": row}
+    facts = {**_key(inputs[0].key), "how": op.how, "left": left, "right": right, **_rows("rows", row)}
+    return facts, _type("row", row)
 
 
 def _process(op: ops.Process, inputs: list[Flow]) -> Meaning:
-    found = states_of(op.processor)
-    facts = {f"state {name}": _state(state) for name, state in found.items()}
-    types = {f"values of state {name}": plain(state.kind) for name, state in found.items()}
-    return {"key": _key(inputs[0]), **facts}, types
+    facts, types = _key(inputs[0].key), dict[str, Any]()
+    for name, state in states_of(op.processor).items():
+        facts |= _state(name, state)
+        types |= _type(f"values of state {name}", state.kind)
+    return facts, types
 
 
-def _state(state: State) -> str:
+def _state(name: str, state: State) -> dict[str, str]:
     """The form of a state. How long entries are kept may change; that they say when they were written may not."""
     aged = ", with ttl" if state.ttl else ""
     # A state of a type of MessagePack needs no serde.
     format = f" as {_format(state.kind)}" if isinstance(state.kind, Serde) else ""
+    form = "list" if isinstance(state, ListState) else "value"
+    keys = {}
     if isinstance(state, MapState):
-        return f"map by {key_serde(state.key).name}{format}{aged}"
-    return f"{'list' if isinstance(state, ListState) else 'value'}{format}{aged}"
+        form, keys = f"map by {key_serde(state.key).name}", _layout(f"keys of state {name}", key_serde(state.key))
+    return {f"state {name}": f"{form}{format}{aged}", **keys, **_layout(f"values of state {name}", state.kind)}
 
 
-def _key(flow: Flow) -> str:
-    return key_serde(flow.key).name
+def _key(kind: Any) -> dict[str, str]:
+    serde = key_serde(kind)
+    return {"key": serde.name, **_layout("key", serde)}
+
+
+def _rows(what: str, kind: Any) -> dict[str, str]:
+    return {what: _format(kind), **_layout(what, kind)}
 
 
 def _format(kind: Any) -> str:
@@ -165,6 +198,19 @@ def _format(kind: Any) -> str:
     if isinstance(kind, Serde):
         return kind.name.partition(":")[0]
     return kind.__name__ if kind in (str, bytes) else "json"
+
+
+def _layout(what: str, kind: Any) -> dict[str, str]:
+    """What a serde tells of its bytes; the whole name of one that tells nothing."""
+    if not isinstance(kind, Serde):
+        return {}
+    layout = {"serde": kind.name} if kind.layout is None else kind.layout
+    return {f"{what}, {name}": text for name, text in layout.items()}
+
+
+def _type(name: str, kind: Any) -> dict[str, Any]:
+    """The type of values, unless their serde's layout says all that there is to compare."""
+    return {} if isinstance(kind, Serde) and kind.layout else {name: plain(kind)}
 
 
 _SCHEMAS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Meaning]] = {

@@ -158,7 +158,7 @@ class Reading:
         before = len(self._assumed)
         self._assumed.append((wanted, kept))
         new, old = self._wanted[wanted], self._kept[kept]
-        found = _layout(new, old, self._first) or self._fields(new, old)
+        found = _layout(new, old, self._first) or self._fields(new, old) or _defaults(new, old)
         if found is not None:
             del self._assumed[before:]  # what was found on the way was found on an assumption that does not hold
         return found
@@ -188,6 +188,10 @@ def _by_name(new: ClassSchema, old: ClassSchema, first: bool) -> Obstacle | None
     refused = next((name for name in old.fields if new.closed and name not in new.fields), None)
     if refused is not None:
         return Obstacle(f"field {refused}: it was written, and forbid_unknown_fields refuses it")
+    return None
+
+
+def _defaults(new: ClassSchema, old: ClassSchema) -> Obstacle | None:
     for name in old.omitted:
         before, now = old.defaults.get(name), new.defaults.get(name)
         if before and now and not _same_default(before, now):

@@ -6,6 +6,8 @@ from itertools import chain
 from struct import Struct as Layout
 from typing import Any, Protocol
 
+import msgspec
+
 from ...dsl.serde import Serde, type_name
 from .alarms import Alarms
 from .state import Bytes, Change, Codec, Coding, Layer, unreadable
@@ -43,8 +45,8 @@ class Form:
     coding: Coding
     keep: Callable[[Any], Any]
     give: Callable[[Any], Any] | None
-    pieces: Any
-    """The type of a piece of a list of what is kept."""
+    pieces: Coding
+    """How pieces of a list of what is kept become bytes."""
 
 
 def _same(data: bytes) -> bytes:
@@ -57,7 +59,7 @@ AS_BYTES = Coding(_same, _same)
 def form(kind: Any, operator: str, state: str) -> Form:
     """The form for values of a type or Serde, which a state of an operator keeps."""
     if kind in (int, str, float, bool, bytes):
-        return Form(Codec(kind), _KEEP.get(kind, _exactly)(kind, state), None, tuple[kind, ...])
+        return Form(Codec(kind), _KEEP.get(kind, _exactly)(kind, state), None, _pieces(kind, Codec(kind).decode))
     coding: Any = kind if isinstance(kind, Serde) else Codec(kind)
     encode, decode = coding.encode, coding.decode
 
@@ -72,7 +74,25 @@ def form(kind: Any, operator: str, state: str) -> Form:
         except Exception as error:
             raise unreadable(operator, error) from error
 
-    return Form(AS_BYTES, keep, give, tuple[bytes, ...])
+    return Form(AS_BYTES, keep, give, _pieces(bytes, Codec(kind).encode if coding is not kind else _same))
+
+
+def _pieces(kind: type, turned: Callable[[Any], Any]) -> Coding:
+    """Pieces of a list whose items are kept as a type. Items that an earlier type has kept in the other form, encoded
+    or as they are, are `turned` into this one."""
+    codec = Codec(tuple[kind, ...])  # type: ignore[valid-type]
+
+    def decode(data: bytes) -> Any:
+        try:
+            return codec.decode(data)
+        except msgspec.ValidationError:
+            items = msgspec.msgpack.decode(data)
+        return tuple(
+            turned(item) if (item.__class__ is bytes) != (kind is bytes) else msgspec.convert(item, kind)
+            for item in items
+        )
+
+    return Coding(codec.encode, decode)
 
 
 def _exactly(kind: type, state: str, check: Callable[[Any], None] | None = None) -> Callable[[Any], Any]:

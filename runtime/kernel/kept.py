@@ -115,7 +115,7 @@ class ListAtWork:
         self._name, self._turn, self._keep, self._give = state.name, shelf.turn, kept.keep, kept.give
         self._weight: Callable[[Any], int] = len if kept.give is not None or state.kind in (str, bytes) else _eight
         self._heads = shelf.entries("s", state.name, Codec(tuple[int, int]), state.ttl)
-        self._pieces = shelf.lasting("p", state.name, Codec(kept.pieces))
+        self._pieces = shelf.lasting("p", state.name, kept.pieces)
         self.entries: list[Lasting | Ageing] = [self._heads, self._pieces]
         self.ages = self._heads if isinstance(self._heads, Ageing) else None
         self._key: bytes | None = None

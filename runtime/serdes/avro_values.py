@@ -18,10 +18,11 @@ from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde, converter, type_name
 from ...dsl.type_form import TypeForm
+from .avro_canonical import canonical_text
 from .avro_documents import document_value
 from .avro_reader import compiled_reader
 from .avro_writer import compiled_writer
-from .registered import Keep, Read, registered
+from .registered import IN_REGISTRY, Keep, Read, registered
 from .schemas import Kind, Schema
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def avro(
     format = AvroFormat(text, type)
     made = registered(f"avro {format.name}", format, registry, subject, register, normalize) or format
     check = getattr(made, "check", None)
-    return Serde(f"avro:{format.name}", format.type, made.encode, made.decode, check, format.from_json)
+    layout = {"schema": IN_REGISTRY if registry is not None else format.canonical}
+    return Serde(f"avro:{format.name}", format.type, made.encode, made.decode, check, format.from_json, layout)
 
 
 class AvroFormat:
@@ -119,6 +121,11 @@ class AvroFormat:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroFormat, self._told
+
+    @property
+    def canonical(self) -> str:
+        """The schema, as far as it gives bytes their meaning."""
+        return canonical_text(self._schema)
 
     def write(self, value: Any) -> bytes:
         """A value as a record; raises ValueError for one that the schema does not describe."""

@@ -14,7 +14,8 @@ from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde
 from .framing import path_bytes, split_path
-from .registered import Keep, Read, registered
+from .protobuf_layout import message_layout
+from .registered import IN_REGISTRY, Keep, Read, registered
 from .schemas import Kind, Reference, Schema
 
 if TYPE_CHECKING:
@@ -62,9 +63,11 @@ def protobuf(
     format = ProtobufFormat(message)
     made = registered(f"protobuf {descriptor.full_name}", format, registry, subject, register, normalize)
     name = f"protobuf:{descriptor.full_name}"
+    layout = message_layout(descriptor)
     if made is None:
-        return Serde(name, message, format.encode, format.decode, from_json=format.from_json)
-    return Serde(name, message, made.encode, made.decode, made.check, format.from_json)
+        return Serde(name, message, format.encode, format.decode, from_json=format.from_json, layout=layout)
+    layout["schema"] = IN_REGISTRY
+    return Serde(name, message, made.encode, made.decode, made.check, format.from_json, layout)
 
 
 class ProtobufFormat:

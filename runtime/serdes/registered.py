@@ -12,6 +12,9 @@ from .schemas import Kind, Schema
 if TYPE_CHECKING:
     from .registry import Registry
 
+IN_REGISTRY = "in a registry"
+"""The schema of values whose messages name it each."""
+
 Read = Callable[[bytes], Any]
 """What reads values that were written with one schema."""
 

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from fluvial.dsl import (
+    FLOAT64,
+    INT64,
     ClockTimers,
     Context,
     KeyedProcessor,
@@ -17,6 +19,7 @@ from fluvial.dsl import (
     MapState,
     Message,
     Pipeline,
+    Serde,
     ValueState,
     after,
     after_count,
@@ -33,7 +36,7 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.planner import plan
-from fluvial.planner.state_schema import StateSchema, differences
+from fluvial.planner.state_schema import StateSchema, carried, differences
 
 
 def minutes(number: int) -> timedelta:
@@ -254,6 +257,123 @@ def test_keys_that_are_spread_over_other_partitions() -> None:
         return schema(pipeline, partitions)
 
     assert differences(of(2), of(4)) == ["partitions: was 2, is 4"]
+
+
+def in_cents(text: str) -> Serde[int]:
+    return Serde(text, int, lambda number: b"%d" % number, int)
+
+
+def test_a_serde_of_the_users_is_known_by_its_whole_name() -> None:
+    assert differences(table(in_cents("price:cents")), table(in_cents("price:hex"))) == [
+        "rows, serde: was price:cents, is price:hex"
+    ]
+    # What the name of one of ours says behind the colon is the type, which has rules of its own.
+    assert differences(table(msgpack(Order)), table(msgpack(LongerOrder))) == []
+
+
+def test_keys_that_are_the_same_bytes_are_the_same() -> None:
+    assert differences(table(key=int), table(key=INT64)) == []
+    assert differences(table(key=INT64), table(key=int)) == []
+    assert differences(process(n=MapState(int, int)), process(n=MapState(INT64, int))) == []
+    assert differences(table(key=INT64), table(key=FLOAT64)) == ["key: was int64, is float64"]
+
+
+def sides(build: Callable[[Pipeline], tuple[Any, Any]]) -> StateSchema:
+    pipeline = Pipeline("p")
+    left, right = build(pipeline)
+    left.join(right, pair, id="j", within=minutes(1)).send_to("out")
+    return schema(pipeline)
+
+
+def source(pipeline: Pipeline, name: str) -> KeyedStream[str, int]:
+    return pipeline.stream(name, key=str, value=int)
+
+
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+def paid(number: int) -> bool:
+    return number > 0
+
+
+def still_open(number: int) -> bool:
+    return number <= 0
+
+
+def clicks_and_orders(pipeline: Pipeline) -> tuple[Any, Any]:
+    return source(pipeline, "clicks"), source(pipeline, "orders")
+
+
+def both_of_one(first: Any, second: Any) -> Callable[[Pipeline], tuple[Any, Any]]:
+    def build(pipeline: Pipeline) -> tuple[Any, Any]:
+        numbers = source(pipeline, "numbers")
+        return numbers.filter(first), numbers.filter(second)
+
+    return build
+
+
+def test_the_sides_of_a_join_stay_where_they_are() -> None:
+    kept = sides(clicks_and_orders)
+    assert differences(kept, sides(lambda p: clicks_and_orders(p)[::-1])) == [
+        "sides: orders was on the right, and is on the left"
+    ]
+    merged = sides(lambda p: (source(p, "clicks").merge(source(p, "orders")), source(p, "more")))
+    assert differences(kept, merged) == ["sides: orders was on the right, and is on the left"]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda p: (source(p, "renamed"), source(p, "orders")),
+        lambda p: (source(p, "clicks").merge(source(p, "more")), source(p, "orders")),
+        lambda p: (source(p, "clicks").map(doubled), source(p, "orders")),
+        lambda p: (source(p, "clicks").partition_by(str, id="by", key_type=str), source(p, "orders")),
+    ],
+)
+def test_what_is_before_a_join_may_change(build: Callable[[Pipeline], tuple[Any, Any]]) -> None:
+    assert differences(sides(clicks_and_orders), sides(build)) == []
+
+
+def test_sides_of_one_stream_are_told_by_their_functions() -> None:
+    kept = sides(both_of_one(paid, still_open))
+    assert differences(kept, sides(both_of_one(still_open, paid))) == [
+        "sides: still_open was on the right, and is on the left"
+    ]
+    # A function that is on both sides, or moves while the streams stay, tells nothing.
+    before = sides(lambda p: (source(p, "a").map(doubled), source(p, "b")))
+    assert differences(before, sides(lambda p: (source(p, "a"), source(p, "b").map(doubled)))) == []
+
+
+def test_a_list_of_bytes_stays_one() -> None:
+    def listed(kind: Any) -> StateSchema:
+        return process(n=ListState(kind))
+
+    assert differences(listed(int), listed(int | None)) == []
+    assert differences(listed(bytes), listed(bytes)) == []
+    assert differences(listed(bytes), listed(bytes | None)) == [
+        "values of state n: was bytes, is bytes | None (items of the type bytes are kept as they are, others encoded)"
+    ]
+
+
+def test_what_is_gone_is_carried_along() -> None:
+    kept = {"c": process(n=ValueState(int), a=ValueState(int)), "gone": window()}
+    between = carried(kept, {"c": process(n=ValueState(int))})
+    assert between["gone"] == kept["gone"]
+    assert differences(between["c"], process(n=ValueState(int), a=ValueState(int))) == []
+    assert differences(between["c"], process(n=ValueState(int), a=ValueState(str))) == [
+        "values of state a: was int, is str"
+    ]
+    assert differences(between["c"], process(n=ValueState(int), a=ValueState(int, ttl=minutes(1)))) == [
+        "state a: was value, is value, with ttl"
+    ]
+
+
+def test_a_difference_says_more_where_the_types_are_called_the_same() -> None:
+    one, other = (msgspec.defstruct("C", [("x", int)], array_like=flag) for flag in (True, False))
+    assert differences(table(one), table(other)) == [
+        "row: was C(x: int), is C(x: int) (was an array of its fields, is a map of its fields by name)"
+    ]
 
 
 def test_what_only_one_of_two_records_has_is_not_compared() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -10,6 +10,7 @@ from everything import Everything, driver, one, sent, values
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
+    ListState,
     Message,
     MessageError,
     Pipeline,
@@ -321,6 +322,39 @@ def test_state_of_another_type_is_told() -> None:
         else:
             feed(task, "in", (b"k", b"x", 0, ()))
             store.write(task.changes())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "item", "expected"),
+    [
+        (int, int | None, 1, "[1, 1]"),
+        (int, float, 1, "[1.0, 1.0]"),
+        (int, float | None, 1, "[1.0, 1.0]"),
+        (str, Any, "a", "['a', 'a']"),
+        (Literal["a"], str, "a", "['a', 'a']"),
+        (bytes, bytes, b"a", "[b'a', b'a']"),
+    ],
+    ids=str,
+)
+def test_a_list_may_get_a_wider_type(before: Any, after: Any, item: Any, expected: str) -> None:
+    def listing(kind: Any) -> Pipeline:
+        class Listing(KeyedProcessor[str, str, str]):
+            items = ListState(kind)
+
+            def on_message(self, message: Message[str], context: Context[str]) -> Iterable[str]:  # noqa: ARG002
+                self.items.append(item)
+                yield str(list(self.items))
+
+        pipeline = Pipeline("p")
+        pipeline.stream("in", key=str, value=str).process(Listing(), id="it").send_to("out")
+        return pipeline
+
+    store = MemoryStore()
+    for kind in (before, after):
+        task = StageTask(program_of(listing(kind)), store)
+        (messages,) = feed(task, "in", (b"k", b"x", 0, ())).values()
+        store.write(task.changes())
+    assert [message[1] for message in messages] == [expected.encode()]
 
 
 def test_side_outputs_are_counted_apart() -> None:

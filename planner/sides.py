@@ -1,0 +1,88 @@
+"""Which streams and operators feed the sides of a join: rows that are kept of one side are none of the other's."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..dsl import operators as ops
+from ..dsl.labels import name_of
+from ..dsl.pipeline import Pipeline
+
+FROM, THROUGH = "from", "through"
+
+
+def side_facts(pipeline: Pipeline, join: ops.JoinStreams) -> dict[str, str]:
+    """What each side of a join is fed by: the streams and ids before it, and, for sides that share them, the functions
+    and branches."""
+    facts = {}
+    for side, source in zip(("left", "right"), join.inputs, strict=True):
+        before = list(_before(pipeline, source))
+        facts[f"{side} {FROM}"] = _listed(filter(None, (_NAMES.get(type(one), _no_name)(one) for one in before)))
+        facts[f"{side} {THROUGH}"] = _listed(filter(None, map(_way, before)))
+    return facts
+
+
+def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
+    """What has fed one side alone and now feeds the other alone, as the line of a difference; None if nothing does.
+
+    Streams may be renamed, and others may come: a name that was not there before says nothing.
+    """
+    for how in (FROM, THROUGH):
+        before, now = _alone(kept, how), _alone(wanted, how)
+        for side, other in (("left", "right"), ("right", "left")):
+            crossed = sorted(before[other] & now[side])
+            if crossed:
+                return f"sides: {', '.join(crossed)} was on the {other}, and is on the {side}"
+        if now["left"] or now["right"]:
+            return None  # the sides are told apart by their streams and ids
+    return None
+
+
+def _alone(facts: Mapping[str, str], how: str) -> dict[str, set[str]]:
+    """What each side has that the other has not."""
+    left, right = (set(filter(None, facts.get(f"{side} {how}", "").split(", "))) for side in ("left", "right"))
+    return {"left": left - right, "right": right - left}
+
+
+def _before(pipeline: Pipeline, id: str) -> Iterable[ops.Operator]:
+    """An operator and all that it is fed by."""
+    met: set[str] = set()
+    waiting = [id]
+    while waiting:
+        one = waiting.pop()
+        if one not in met:
+            met.add(one)
+            operator = pipeline.operator(one)
+            waiting += operator.inputs
+            yield operator
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))
+
+
+def _no_name(_: Any) -> str:
+    return ""
+
+
+def _id(operator: ops.Operator) -> str:
+    return operator.id
+
+
+_NAMES: Mapping[type[ops.Operator], Callable[[Any], str]] = {
+    ops.Source: lambda op: op.stream,
+    ops.TableOf: lambda op: op.stream,
+    ops.Side: lambda op: f"side {op.tag.name}",
+    **dict.fromkeys((ops.PartitionBy, ops.Broadcast, ops.AsyncFlatMap, ops.WindowBy, ops.JoinStreams), _id),
+    **dict.fromkeys((ops.JoinTable, ops.JoinTables, ops.JoinRemote, ops.Process), _id),
+}
+"""The names of a user's that an operator has, and keeps as long as its state or messages are to be found."""
+
+
+def _way(operator: Any) -> str:
+    """A function or branch by which messages come."""
+    if isinstance(operator, ops.Branch):
+        return f"branch {operator.place + 1}"
+    if not isinstance(operator, ops.Map | ops.Filter | ops.FlatMap | ops.MapMessages):
+        return ""
+    name = name_of(operator.fn)
+    return "" if name == "lambda" else name
