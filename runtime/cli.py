@@ -21,12 +21,13 @@ from .cli_streams import MAX_LINE, consume_verb, names_of, produce_verb
 from .cli_words import KAFKA_CONF, URL, Json, KafkaConf, MaybeSystem, StateDir, Target, print_json
 from .commands import checking, options, planning, streams, top
 from .commands.containers import MOST_RESTARTS
-from .commands.run import DEFAULT_SYSTEM, RunOptions, run_pipeline
+from .commands.run import RunOptions, run_pipeline
 from .display import showing, summary
 from .files import STANDARD, FormatName, Reading
 from .metrics.screen import screen
 from .metrics.serving import LOOPBACK, Address
 from .running import EngineName, Until
+from .systems import DEFAULT_SYSTEM
 from .target import load_pipeline
 
 app = typer.Typer(

@@ -7,9 +7,9 @@ import typer
 from ..planner.settings import Settings
 from .cli_words import Json, KafkaConf, StateDir, SystemUrl, Target, print_json
 from .commands import options
-from .commands.run import DEFAULT_SYSTEM
 from .running import EngineName
 from .state_reset import reset
+from .systems import DEFAULT_SYSTEM
 from .target import load_pipeline
 
 

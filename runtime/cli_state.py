@@ -9,8 +9,8 @@ from ..planner.planner import plan
 from ..planner.settings import Settings
 from .cli_words import Json, KafkaConf, StateDir, SystemUrl, Target, print_json
 from .commands import options
-from .commands.run import DEFAULT_SYSTEM
 from .local import looking
+from .systems import DEFAULT_SYSTEM
 from .target import load_pipeline
 
 state = typer.Typer(

@@ -8,9 +8,9 @@ import typer
 from ..dsl.text import visible
 from .cli_words import KafkaConf, Stream, SystemUrl
 from .commands import options, streams
-from .commands.run import DEFAULT_SYSTEM
 from .files import FormatName, Reading, ShownAs
 from .running import Until
+from .systems import DEFAULT_SYSTEM
 
 Format = Annotated[FormatName, typer.Option("--format", help="What a line of the file is.")]
 MaxLine = Annotated[str, typer.Option(metavar="SIZE", help="Most bytes of a line: 500kB, 64MB, 1GB.")]

@@ -1,5 +1,6 @@
 """Whether a plan can go on with the state that is kept of its pipeline: checked before a run starts anything."""
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -7,7 +8,9 @@ from ..dsl.checks import explain
 from ..dsl.errors import PlanError
 from ..dsl.origin import Origin
 from ..planner.plan import Plan
+from ..planner.settings import Settings
 from ..planner.state_schema import StateSchema, differences
+from .systems import DEFAULT_SYSTEM, System
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,9 @@ class ChangedState:
         return f"the kept state of {self.label} has another meaning: {'; '.join(self.differences)}"
 
 
-def changed_states(
-    plan: Plan, kept: Iterable[tuple[str, StateSchema]], engine: str = "local"
-) -> Iterator[ChangedState]:
-    """The operators whose state an engine cannot go on with. `kept` are the records of their state as (operator,
-    record); tasks have a record each.
+def changed_states(plan: Plan, kept: Iterable[tuple[str, StateSchema]], reset: str) -> Iterator[ChangedState]:
+    """The operators whose state a run cannot go on with. `kept` are the records of their state as (operator, record);
+    tasks have a record each. `reset` is the command that would remove it.
 
     An operator without a record has kept nothing, or has kept it before there were records.
     """
@@ -40,21 +41,32 @@ def changed_states(
         if changed:
             operator = plan.operator(store.operator)
             origin = Origin(operator.file, operator.line)
-            remedy = (
-                "give it another id to begin anew, or remove what is kept of it: "
-                f"{reset_command(plan, engine)} --state {operator.id}"
-            )
+            remedy = f"give it another id to begin anew, or remove what is kept of it: {reset} --state {operator.id}"
             yield ChangedState(operator.label, origin, tuple(changed), remedy)
 
 
-def reset_command(plan: Plan, engine: str) -> str:
-    """The command that resets a pipeline, without what it is to remove; `--system` is for the user to add."""
-    return f"fluvial reset {plan.pipeline.origin.path}" + (f" --engine {engine}" if engine != "local" else "")
+def reset_command(plan: Plan, system: System, settings: Settings, engine: str = "local") -> str:
+    """The command that resets a pipeline where a run keeps its state, without what it is to remove.
+
+    It has no settings of a client, among which there may be secrets.
+
+    >>> pipeline = Pipeline("busy")
+    >>> command = reset_command(plan(pipeline), open_system("log:elsewhere"), Settings(state_dir="kept"))
+    >>> command.partition(" --")[2]
+    'system log:elsewhere --state-dir kept'
+    """
+    options = {
+        "--engine": engine if engine != "local" else None,
+        "--system": system.url if system.url != DEFAULT_SYSTEM else None,
+        "--state-dir": settings.state_dir,
+    }
+    given = [word for name, value in options.items() if value is not None for word in (name, value)]
+    return shlex.join(["fluvial", "reset", plan.pipeline.origin.path, *given])
 
 
-def refuse_changed(plan: Plan, kept: Iterable[tuple[str, StateSchema]], engine: str = "local") -> None:
-    """Raise PlanError where state that is kept would be read with another meaning."""
-    changed = list(changed_states(plan, kept, engine))
+def refuse_changed(plan: Plan, kept: Iterable[tuple[str, StateSchema]], reset: str) -> None:
+    """Raise PlanError where state that is kept would be read with another meaning; `reset` would remove it."""
+    changed = list(changed_states(plan, kept, reset))
     if changed:
         first, *others = changed
         wrong = "\n".join([str(first), *(f"{other}, at {other.origin}" for other in others)])

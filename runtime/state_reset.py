@@ -13,7 +13,7 @@ from ..planner.settings import Settings
 from .needs import require
 from .reset_step import ResetStep
 from .running import EngineName
-from .systems import open_system
+from .systems import LogSystem, open_system
 from .systems.contract import System
 
 Steps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
@@ -37,7 +37,7 @@ def reset(
     `settings` are those of the run. Of stores on other machines nothing need be removed: on Kafka they are built anew.
 
     Returns what is removed, step by step. Raises SystemProblem where the pipeline runs, UsageError for an operator of
-    which no state is kept, UnsupportedError in memory, where a new system is as good.
+    which no state is kept and for a log that does not exist, UnsupportedError in memory, where a new system is as good.
 
     >>> from tempfile import mkdtemp
     >>> from fluvial.runtime import run
@@ -51,6 +51,9 @@ def reset(
     ['store', 'checkpoint']
     """
     streams = open_system(system)
+    if isinstance(streams, LogSystem) and not streams.directory.is_dir():
+        remedy = "name it: --system log:DIR, from Python system='log:DIR'"
+        raise UsageError(explain(f"there is no log in {streams.directory}", "the system of the run", remedy))
     flag("reset: dry_run", dry_run)
     several = isinstance(states, Sequence) and not isinstance(states, str | bytes) and bool(states)
     if states is not None and not (several and all(isinstance(id, str) for id in states)):

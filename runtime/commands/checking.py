@@ -21,7 +21,7 @@ from ..gaps import gaps, notes
 from ..local.adopting import kept_states
 from ..needs import has_pyspark, missing
 from ..running import EngineName
-from ..state_compatibility import refuse_changed
+from ..state_compatibility import refuse_changed, reset_command
 from ..systems.contract import SendingSystem, StreamUse, System
 from .types import foreign
 
@@ -201,7 +201,8 @@ def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settin
         if engine == "spark":
             import_module("fluvial.runtime.spark.engine").check_kept(made, system, settings)
         else:
-            refuse_changed(made, kept_states(made, system.admin().checkpoints(made.name)))
+            records = kept_states(made, system.admin().checkpoints(made.name))
+            refuse_changed(made, records, reset_command(made, system, settings))
     except FluvialError as error:
         yield Finding(f"state: {error}", error.exit_code)
     else:

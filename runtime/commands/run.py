@@ -21,15 +21,13 @@ from ..metrics.serving import Address, Metrics, serving
 from ..needs import require
 from ..report import OnProgress, Report
 from ..running import EngineName, Until, check_containers, run
-from ..systems import LogSystem, open_system
+from ..systems import DEFAULT_SYSTEM, LogSystem, open_system
 from ..systems.contract import System
 from .containers import MOST_RESTARTS, run_containers
 from .feeding import EVERY_STREAM, encoding_of, reading_of
 from .loading import Loaded, load
 from .options import refused
 from .reading import read_to_ends
-
-DEFAULT_SYSTEM = "log:.fluvial"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
-from ..state_compatibility import refuse_changed
+from ..state_compatibility import refuse_changed, reset_command
 from ..streams import make_changelogs, make_streams, table_streams
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
@@ -87,7 +87,7 @@ def _prepare(
 ) -> Container | None:
     """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
     admin = system.admin()
-    refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)))
+    refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)), reset_command(plan, system, settings))
     make_streams(plan, admin)
     opened = _open_early(system, settings, stack)
     place = stack.enter_context(join(plan, system, seat, until))
@@ -187,7 +187,8 @@ def make_tasks(
             homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
     found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), kept))
     # A store may have been written after the checkpoints that were looked at before.
-    refuse_changed(plan, chain.from_iterable(one.states.items() for one in found.values()))
+    records = chain.from_iterable(one.states.items() for one in found.values())
+    refuse_changed(plan, records, reset_command(plan, system, settings))
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
     made = []
     for home in homes.values():

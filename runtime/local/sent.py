@@ -263,6 +263,6 @@ def _behind(home: Home, operator: str, log: Log, own: Checkpoint, target: Checkp
     if start < end and last < end:
         wrong = f"the changelog {log.stream!r} ends at offset {last} of partition {home.number}, and the checkpoint of "
         wrong += f"task {home.name} needs it up to {end}"
-        remedy = "bring the stream back, or run the pipeline under another name to start over"
+        remedy = "bring the stream back, or start over: fluvial reset PIPELINE --all"
         raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
     return Span(home.store, operator, (log.stream, home.number), start, max(start, end))

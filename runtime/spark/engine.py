@@ -14,6 +14,7 @@ from ...planner.settings import Settings
 from ..gaps import gaps
 from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
+from ..state_compatibility import reset_command
 from ..streams import make_streams
 from ..systems.contract import System
 from ..systems.kafka import KafkaSystem
@@ -80,7 +81,8 @@ def check_kept(plan: Plan, system: System, settings: Settings) -> None:
     root = Path(settings.state_dir or connect(plan, system).folder) / plan.name
     for stages in components(plan):
         found = levels(plan, stages, settings.spark_buckets)
-        check_query(plan, wanted_record(plan, stages, found, settings), root)
+        reset = reset_command(plan, system, settings, "spark")
+        check_query(plan, wanted_record(plan, stages, found, settings), root, reset)
 
 
 def _refuse(plan: Plan, system: System) -> None:

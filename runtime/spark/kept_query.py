@@ -15,7 +15,7 @@ from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema, carried
 from ..data_files import check_owner, make_folder
-from ..state_compatibility import refuse_changed, reset_command
+from ..state_compatibility import refuse_changed
 from .files import write
 from .levels import Levels
 from .noted import PLANNED, batches
@@ -88,11 +88,11 @@ def wanted_record(plan: Plan, stages: Sequence[PlannedStage], levels: Levels, se
     )
 
 
-def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) -> KeptQuery:
+def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, reset: str) -> KeptQuery:
     """The checkpoint that a query goes on with, which is made if need be; its record is up to date.
 
     Raises PlanError where what is kept is of a query that Spark cannot go on with as this one, and where the state of
-    an operator has another meaning.
+    an operator has another meaning. `reset` is the command that removes what is kept.
     """
     check_owner(root)
     kept = _kept_of(wanted, root)
@@ -101,22 +101,22 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path) ->
         kept = None
     if kept is None:
         kept = KeptQuery(root / next(iter(wanted.stages)) / fingerprint, None)
-        _check_older(plan, kept.folder)
+        _check_older(plan, kept.folder, reset)
         make_folder(kept.folder)
     record = kept.record
     if record is not None:
-        _refuse_changed(plan, record, wanted, kept.folder)
+        _refuse_changed(plan, record, wanted, kept.folder, reset)
         wanted = replace(wanted, states=carried(record.states, wanted.states), resets=record.resets)
     if record != wanted:
         kept.save(wanted)
     return KeptQuery(kept.folder, wanted)
 
 
-def check_query(plan: Plan, wanted: QueryRecord, root: Path) -> None:
+def check_query(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None:
     """Raise PlanError where `find_query` would, as far as records tell; nothing is made."""
     kept = _kept_of(wanted, root)
     if kept is not None and kept.record is not None and kept.begun:
-        _refuse_changed(plan, kept.record, wanted, kept.folder)
+        _refuse_changed(plan, kept.record, wanted, kept.folder, reset)
 
 
 def _kept_of(wanted: QueryRecord, root: Path) -> KeptQuery | None:
@@ -128,18 +128,19 @@ def _kept_of(wanted: QueryRecord, root: Path) -> KeptQuery | None:
     return None
 
 
-def _check_older(plan: Plan, folder: Path) -> None:
+def _check_older(plan: Plan, folder: Path, reset: str) -> None:
     """Refuse to begin beside a checkpoint without a record, of the same stage: it is of another query."""
     others = [path for path in folder.parent.glob("*") if path.is_dir() and path.name != folder.name]
     if others and not folder.exists():
-        raise _changed(plan, folder.parent, "it is of other sources, stateful operators, key types or partition counts")
+        wrong = "it is of other sources, stateful operators, key types or partition counts"
+        raise _changed(plan, folder.parent, wrong, reset)
 
 
-def _refuse_changed(plan: Plan, kept: QueryRecord, wanted: QueryRecord, folder: Path) -> None:
+def _refuse_changed(plan: Plan, kept: QueryRecord, wanted: QueryRecord, folder: Path, reset: str) -> None:
     found = list(_differences(kept, wanted))
     if found:
-        raise _changed(plan, folder, "; ".join(found))
-    refuse_changed(plan, kept.states.items(), "spark")
+        raise _changed(plan, folder, "; ".join(found), reset)
+    refuse_changed(plan, kept.states.items(), reset)
 
 
 def _differences(kept: QueryRecord, wanted: QueryRecord) -> Iterator[str]:
@@ -155,11 +156,8 @@ def _sources(record: QueryRecord) -> str:
     return ", ".join(f"{name} with {count} partition(s)" for name, count in record.sources.items())
 
 
-def _changed(plan: Plan, folder: Path, difference: str) -> PlanError:
+def _changed(plan: Plan, folder: Path, difference: str, reset: str) -> PlanError:
     wrong = f"Spark cannot go on with the checkpoint in {folder} of pipeline {plan.name!r}: {difference}"
     expected = "the same sources, stages, partition counts and spark_buckets"
-    remedy = (
-        "give the pipeline another name to begin anew beside it, or remove what is kept: "
-        f"{reset_command(plan, 'spark')} --all"
-    )
+    remedy = f"give the pipeline another name to begin anew beside it, or remove what is kept: {reset} --all"
     return PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))

@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ..kernel.state import Size
+from ..state_compatibility import reset_command
 from ..streams import table_streams
 from ..systems.contract import System
 from .connection import Connection, Offsets
@@ -29,7 +30,8 @@ def prepare(plan: Plan, stages: list[PlannedStage], connection: Connection, sett
     """
     found = levels(plan, stages, settings.spark_buckets)
     fingerprint = plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
-    kept = find_query(plan, wanted_record(plan, stages, found, settings), fingerprint, root)
+    reset = reset_command(plan, connection.system, settings, "spark")
+    kept = find_query(plan, wanted_record(plan, stages, found, settings), fingerprint, root, reset)
     folder, record = kept.folder, kept.record
     cache = Size(settings.cached_entries, settings.cached_bytes)
     packed = pack(Cargo(plan, found, settings.spark_buckets, cache, {} if record is None else record.resets))

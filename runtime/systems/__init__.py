@@ -7,7 +7,9 @@ from .kafka import KafkaSystem
 from .log import LogSystem
 from .memory import MemorySystem
 
-__all__ = ["KafkaSystem", "LogSystem", "MemorySystem", "System", "open_system"]
+DEFAULT_SYSTEM = "log:.fluvial"
+
+__all__ = ["DEFAULT_SYSTEM", "KafkaSystem", "LogSystem", "MemorySystem", "System", "open_system"]
 
 
 def open_system(target: str | System) -> System:

@@ -1,6 +1,7 @@
 """`reset`: what a pipeline keeps is removed, and its operators begin anew."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,25 @@ def test_an_operator_begins_anew_after_another_meaning_was_refused(fluvial: Fluv
     (folder / "counts.py").write_text(COUNTS.format(kind="int"))
     assert fluvial("reset", "counts.py", "--state", "count").code == 0
     assert count_tea(fluvial) == "2"  # with the word that could not be counted
+
+
+def test_the_hint_names_the_system_of_the_run(fluvial: Fluvial, folder: Path) -> None:
+    elsewhere = ("--system", "log:an other")
+    assert count_tea(fluvial, *elsewhere) == "1"
+    (folder / "counts.py").write_text(COUNTS.format(kind="str").replace("+= 1", '+= "x"'))
+    for told in (count_tea(fluvial, *elsewhere), fluvial("check", "counts.py", *elsewhere).out):
+        hint = "fluvial reset counts.py --system 'log:an other' --state count"
+        assert hint in told
+    assert fluvial(*shlex.split(hint)[1:]).code == 0
+    assert count_tea(fluvial, *elsewhere) == '"xx"'  # with the word that could not be counted
+
+
+def test_a_log_that_does_not_exist_stays_so(fluvial: Fluvial, folder: Path) -> None:
+    ended = fluvial("reset", "counts.py", "--state", "count")
+    assert ended.code == 2
+    assert "there is no log in .fluvial" in ended.err
+    assert "--system log:DIR" in ended.err
+    assert not (folder / ".fluvial").exists()
 
 
 def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:

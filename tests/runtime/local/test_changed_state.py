@@ -61,7 +61,8 @@ def test_another_meaning_is_refused_before_anything_starts(system: System) -> No
     error = error_of(lambda: run_more(system, counting(5, output="another")), PlanError)
     wrong = "the kept state of window w has another meaning: windows: was tumbling 1 min, is tumbling 5 min"
     expected = "the meaning that it was kept with"
-    assert_explains(error, wrong, counting, expected, "test_changed_state.py --state w", below=3)
+    remedy = f"test_changed_state.py --system {system.url} --state w"
+    assert_explains(error, wrong, counting, expected, remedy, below=3)
     assert system.admin().partitions("another") is None
 
 

@@ -32,7 +32,13 @@ def found(root: Path, made: Plan, buckets: int = 8, *, begun: bool = True) -> Ke
     settings = Settings(spark_buckets=buckets)
     (stages,) = components(made)
     record = wanted_record(made, stages, levels(made, stages, buckets), settings)
-    kept = find_query(made, record, made.fingerprint(buckets, [stage.id for stage in stages]), root)
+    kept = find_query(
+        made,
+        record,
+        made.fingerprint(buckets, [stage.id for stage in stages]),
+        root,
+        "fluvial reset test_kept_query.py --engine spark",
+    )
     if begun:
         (kept.checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
         (kept.checkpoint / "offsets" / "0").touch()
