@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from fluvial.dsl import (
+    INT64,
     Context,
     KeyedProcessor,
     KeyedStream,
@@ -95,6 +96,48 @@ def seen(ttl: int | None = None) -> dict[str, Any]:
     return {"seen": ValueState(int, 0, ttl=None if ttl is None else ms(ttl))}
 
 
+class Place(msgspec.Struct, array_like=True):
+    x: int
+
+
+class DeeperPlace(msgspec.Struct, array_like=True):
+    x: int
+    y: int = 7
+
+
+class Priced(msgspec.Struct):
+    name: str
+    price: int
+
+
+class PricedFreely(msgspec.Struct):
+    name: str
+    price: float
+
+
+class DearerItem(msgspec.Struct):
+    name: str
+    price: int = 9
+
+
+def listing(kind: Any) -> Pipeline:
+    """Shows the list of all that came."""
+
+    def on_message(self: Any, message: Message[int], _: Context[str]) -> Iterable[list[str]]:
+        self.items.append(message.value)
+        yield list(map(str, self.items))
+
+    made: Any = type("Listing", (KeyedProcessor,), {"items": ListState(kind), "on_message": on_message})
+    return of(lambda keyed: keyed.process(made(), id="c"))
+
+
+def counting_by(key: Any) -> Pipeline:
+    pipeline = Pipeline("p")
+    keyed: KeyedStream[Any, int] = pipeline.stream("in", key=key, value=int)
+    keyed.window(tumbling(ms(10)), count(), id="w").map(lambda pane: pane.value).send_to("out")
+    return pipeline
+
+
 def two_windows() -> Pipeline:
     pipeline = counting()
     keyed: Keyed = KeyedStream(pipeline, "stream-1")
@@ -114,6 +157,7 @@ class Row:
     then: list[int]
     expected: Outputs
     values: list[Any] | None = None
+    key: bytes = b"k"
 
 
 ROWS = [
@@ -184,6 +228,62 @@ ROWS = [
         [["Item(name='tea')", "Item(name='milk')"]],
         [{"name": "tea", "price": 3}, {"name": "milk"}],
     ),
+    Row(
+        "a field at the end of what is kept by position",
+        lambda: collecting(Place),
+        lambda: collecting(DeeperPlace),
+        [1],
+        [2],
+        [["DeeperPlace(x=1, y=7)", "DeeperPlace(x=2, y=8)"]],
+        [[1], [2, 8]],
+    ),
+    Row(
+        "a field less at the end of what is kept by position",
+        lambda: collecting(DeeperPlace),
+        lambda: collecting(Place),
+        [1],
+        [2],
+        [["Place(x=1)", "Place(x=2)"]],
+        [[1, 7], [2]],
+    ),
+    Row(
+        "a wider type",
+        lambda: collecting(Priced),
+        lambda: collecting(PricedFreely),
+        [1],
+        [2],
+        [["PricedFreely(name='tea', price=3.0)", "PricedFreely(name='milk', price=-0.5)"]],
+        [{"name": "tea", "price": 3}, {"name": "milk", "price": -0.5}],
+    ),
+    Row(
+        "a wider type of the items of a list", lambda: listing(int), lambda: listing(float), [1], [2], [["1.0", "1.0"]]
+    ),
+    Row(
+        "an optional type of the items of a list",
+        lambda: listing(int),
+        lambda: listing(int | None),
+        [1],
+        [2],
+        [["1", "1"]],
+    ),
+    Row(
+        "the default of a field that is not kept",
+        lambda: collecting(Item),
+        lambda: collecting(DearerItem),
+        [1],
+        [2],
+        [["DearerItem(name='tea', price=9)", "DearerItem(name='milk', price=9)"]],
+        [{"name": "tea"}, {"name": "milk"}],
+    ),
+    Row(
+        "keys of int as INT64",
+        lambda: counting_by(int),
+        lambda: counting_by(INT64),
+        [1, 2],
+        [3],
+        [3],
+        key=(5).to_bytes(8, "big"),
+    ),
     Row("an operator more", counting, two_windows, [1, 2], [3], [3]),
     Row("an operator less", two_windows, counting, [1, 2], [3], [3]),
 ]
@@ -191,7 +291,7 @@ ROWS = [
 
 def records(row: Row, times: list[int], skip: int = 0) -> list[Record]:
     values = row.values or [1] * (len(row.first) + len(row.then))
-    return [(b"k", msgspec.json.encode(values[skip + number]), time, ()) for number, time in enumerate(times)]
+    return [(row.key, msgspec.json.encode(values[skip + number]), time, ()) for number, time in enumerate(times)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])

@@ -1,16 +1,27 @@
 """State that is kept is gone on with under the meaning that it was kept with, or not at all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Pipeline, PlanError, count, tumbling
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    ListState,
+    Message,
+    Pipeline,
+    PlanError,
+    ValueState,
+    count,
+    tumbling,
+)
 from fluvial.runtime import Report, run
 from fluvial.runtime.local import engine
 from fluvial.runtime.local.checkpoint import Checkpoint, decode, encode
@@ -81,6 +92,26 @@ def test_an_operator_that_comes_back_is_refused_too(system: System) -> None:
     run_more(system, counting(5, id="v"))
     assert run_more(system, counting(1)).read == {"in": 1}
     error_of(lambda: run_more(system, counting(5)), PlanError)
+
+
+def numbering(**states: Any) -> Pipeline:
+    def on_message(self: Any, message: Message[int], _: Context[str]) -> Iterable[int]:
+        if states.get("a") is not None:
+            self.a.append(message.value)
+        yield message.value
+
+    kind: Any = type("Numbering", (KeyedProcessor,), {**states, "n": ValueState(int), "on_message": on_message})
+    pipeline = Pipeline("p")
+    pipeline.stream("in", key=str, value=int).process(kind(), id="w").send_to("out")
+    return pipeline
+
+
+def test_a_state_that_comes_back_has_the_form_that_it_had(system: System) -> None:
+    run_more(system, numbering(a=ListState(int)))
+    run_more(system, numbering())
+    error = error_of(lambda: run_more(system, numbering(a=ValueState(list[int]))), PlanError)
+    assert "state a: was list, is value" in str(error)
+    assert run_more(system, numbering(a=ListState(int))).read == {"in": 2}
 
 
 def without_records(data: bytes) -> bytes:

@@ -4,12 +4,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Aggregate, Pipeline, PlanError, SystemProblem, count, maximum, tumbling
+from fluvial.dsl import Aggregate, Pipeline, PlanError, SystemProblem, collect, count, maximum, tumbling
 from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime.spark.files import write
 from fluvial.runtime.spark.kept_query import FILE, KeptQuery, QueryRecord, find_query, kept_queries, wanted_record
@@ -57,6 +58,24 @@ def test_another_meaning_of_state_is_refused(tmp_path: Path) -> None:
     # What is kept is another type too, by which the folder is named.
     error = error_of(lambda: found(tmp_path, planned(counting(1, maximum(str)))), PlanError)
     assert "accumulator: was int, is str | None" in str(error)
+
+
+def collecting(kind: Any) -> Pipeline:
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", key=str, value=kind)
+    keyed.window(tumbling(timedelta(minutes=1)), collect(), id="w").send_to("out")
+    return pipeline
+
+
+def test_what_is_gone_is_told_by_the_record(tmp_path: Path) -> None:
+    def visit(*fields: Any) -> Any:
+        return msgspec.defstruct("Visit", [("n", int), *fields])
+
+    found(tmp_path, planned(collecting(visit(("who", int, 0)))))
+    found(tmp_path, planned(collecting(visit())))
+    error = error_of(lambda: found(tmp_path, planned(collecting(visit(("who", str, ""))))), PlanError)
+    assert "field who: was int, is str" in str(error)
+    assert found(tmp_path, planned(collecting(visit(("who", int, 0))))).begun
 
 
 @pytest.mark.parametrize(
