@@ -31,7 +31,7 @@ def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
         for side, other in (("left", "right"), ("right", "left")):
             crossed = sorted(before[other] & now[side])
             if crossed:
-                return f"sides: {', '.join(crossed)} was on the {other}, and is on the {side}"
+                return f"sides: {', '.join(map(repr, crossed))} fed the {other} one, and feeds the {side} one"
         if now["left"] or now["right"]:
             return None  # the sides are told apart by their streams and ids
     return None

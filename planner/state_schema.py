@@ -55,10 +55,15 @@ def differences(kept: StateSchema, wanted: StateSchema) -> list[str]:
     """How the meaning of state that is kept differs from the one that is wanted, a line for each respect."""
     if kept.kind != wanted.kind:
         return [f"it was a {kept.kind}, and is a {wanted.kind}"]
-    facts = [
-        _changed(name, kept.facts[name], now)
+    changed = {
+        name: now
         for name, now in wanted.facts.items()
         if name not in _SIDES and _alike(kept.facts.get(name, now)) != _alike(now)
+    }
+    facts = [
+        _changed(name, kept.facts[name], now)
+        for name, now in changed.items()
+        if name.removesuffix(_WHOLE_NAME) == name or name.removesuffix(_WHOLE_NAME) not in changed
     ]
     sides = swapped(kept.facts, wanted.facts)
     types = [
@@ -101,6 +106,8 @@ def _changed(name: str, before: str, now: str) -> str:
     return f"{name}: was {before}, is {now}"
 
 
+_WHOLE_NAME = ", serde"
+"""The end of a fact that has the whole name of a serde, of which another fact has what is before a colon."""
 _SIDES = {f"{side} {how}" for side in ("left", "right") for how in (FROM, THROUGH)}
 
 
@@ -204,8 +211,9 @@ def _layout(what: str, kind: Any) -> dict[str, str]:
     """What a serde tells of its bytes; the whole name of one that tells nothing."""
     if not isinstance(kind, Serde):
         return {}
-    layout = {"serde": kind.name} if kind.layout is None else kind.layout
-    return {f"{what}, {name}": text for name, text in layout.items()}
+    if kind.layout is None:
+        return {what + _WHOLE_NAME: kind.name}
+    return {f"{what}, {name}": text for name, text in kind.layout.items()}
 
 
 def _type(name: str, kind: Any) -> dict[str, Any]:

@@ -267,6 +267,7 @@ def test_a_serde_of_the_users_is_known_by_its_whole_name() -> None:
     assert differences(table(in_cents("price:cents")), table(in_cents("price:hex"))) == [
         "rows, serde: was price:cents, is price:hex"
     ]
+    assert differences(table(in_cents("cents")), table(in_cents("euros"))) == ["rows: was cents, is euros"]
     # What the name of one of ours says behind the colon is the type, which has rules of its own.
     assert differences(table(msgpack(Order)), table(msgpack(LongerOrder))) == []
 
@@ -316,10 +317,10 @@ def both_of_one(first: Any, second: Any) -> Callable[[Pipeline], tuple[Any, Any]
 def test_the_sides_of_a_join_stay_where_they_are() -> None:
     kept = sides(clicks_and_orders)
     assert differences(kept, sides(lambda p: clicks_and_orders(p)[::-1])) == [
-        "sides: orders was on the right, and is on the left"
+        "sides: 'orders' fed the right one, and feeds the left one"
     ]
     merged = sides(lambda p: (source(p, "clicks").merge(source(p, "orders")), source(p, "more")))
-    assert differences(kept, merged) == ["sides: orders was on the right, and is on the left"]
+    assert differences(kept, merged) == ["sides: 'orders' fed the right one, and feeds the left one"]
 
 
 @pytest.mark.parametrize(
@@ -338,7 +339,7 @@ def test_what_is_before_a_join_may_change(build: Callable[[Pipeline], tuple[Any,
 def test_sides_of_one_stream_are_told_by_their_functions() -> None:
     kept = sides(both_of_one(paid, still_open))
     assert differences(kept, sides(both_of_one(still_open, paid))) == [
-        "sides: still_open was on the right, and is on the left"
+        "sides: 'still_open' fed the right one, and feeds the left one"
     ]
     # A function that is on both sides, or moves while the streams stay, tells nothing.
     before = sides(lambda p: (source(p, "a").map(doubled), source(p, "b")))
