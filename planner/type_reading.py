@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .type_schema import FIRST_VERSION, ClassSchema, Schema, TypeSchema, kind_of, text_of
+from .type_schema import FIRST_VERSION, ClassSchema, Schema, TypeSchema, kind_of, parted, text_of
 
 
 def can_read(wanted: TypeSchema, kept: TypeSchema) -> bool:
@@ -99,8 +99,8 @@ class Reading:
 
     def _limited(self, wanted: Schema, kept: Schema) -> Obstacle | None:
         """Compare types of which at least one has conditions."""
-        plain, conditions = _parted(wanted)
-        kept_plain, kept_conditions = _parted(kept)
+        plain, conditions = parted(wanted)
+        kept_plain, kept_conditions = parted(kept)
         found = self.obstacle(plain, kept_plain)
         if found is None and not (self._first or _implied(conditions, kept_conditions)):
             return self._types(wanted, kept)
@@ -120,7 +120,7 @@ class Reading:
         if kind == "":
             return kept in _PLAIN
         if kind == "dict":
-            return _parted(kept["dict"][0])[0] == "str" and self.can("any", kept["dict"][1])
+            return parted(kept["dict"][0])[0] == "str" and self.can("any", kept["dict"][1])
         inner = kept[kind]
         return kind in ("list", "tuple") and all(
             self.can("any", one) for one in (inner if isinstance(inner, list) else [inner])
@@ -218,11 +218,6 @@ _SCALARS: Mapping[type, str] = {int: "int", str: "str", type(None): "none"}
 
 def _quoted(value: Any) -> str:
     return "none" if value is None else repr(value)
-
-
-def _parted(schema: Schema) -> tuple[Schema, dict[str, Any]]:
-    """A schema without its conditions, and these."""
-    return schema["limited"] if kind_of(schema) == "limited" else (schema, {})
 
 
 _INFINITE = float("inf")

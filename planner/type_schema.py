@@ -185,7 +185,15 @@ def _dict(info: Any, classes: _Classes) -> Schema:
 
 
 def _union(info: inspect.UnionType, classes: _Classes) -> Schema:
-    return {"union": sorted((_schema(one, classes) for one in info.types), key=msgspec.json.encode)}
+    conditions: dict[bytes, dict[str, Any]] = {}
+    plain: dict[bytes, Schema] = {}
+    for one in info.types:
+        schema, limits = parted(_schema(one, classes))
+        name = msgspec.json.encode(schema)
+        plain[name] = schema
+        conditions[name] = conditions.get(name, {}) | limits  # msgspec asks for those of any of the same type
+    choices = [{"limited": [plain[name], conditions[name]]} if conditions[name] else plain[name] for name in plain]
+    return choices[0] if len(choices) == 1 else {"union": sorted(choices, key=msgspec.json.encode)}
 
 
 def _literal(info: inspect.LiteralType, _: _Classes) -> Schema:
@@ -232,6 +240,11 @@ def kind_of(schema: Schema) -> str:
     'list'
     """
     return "" if isinstance(schema, str) else next(iter(schema))
+
+
+def parted(schema: Schema) -> tuple[Schema, dict[str, Any]]:
+    """A schema without its conditions, and these."""
+    return schema["limited"] if kind_of(schema) == "limited" else (schema, {})
 
 
 def schema_text(of: TypeSchema) -> str:

@@ -152,6 +152,7 @@ UNREADABLE: list[tuple[Any, Any]] = [
     (enum(A=1), enum(A=1, B=2)),
     (limited(int, gt=5), int),
     (limited(int, ge=1), limited(int, ge=0)),
+    (int | limited(int, gt=0), int),
     (limited(str, max_length=3), limited(str, max_length=9)),
     (limited(str, pattern="a"), limited(str, pattern="b")),
     (limited(datetime, tz=True), datetime),

@@ -69,6 +69,8 @@ def type_of(draft: Draft) -> Any:
         return Enum("Choice", dict(draft.values))
     if draft.kind == "limited":
         return Annotated[parts[0], _METAS[draft.values]]
+    if draft.kind == "set" and "bytearray" in repr(draft.parts):
+        raise TypeError("no set holds a bytearray")
     if draft.kind == "many":
         return tuple.__class_getitem__((parts[0], ...))
     if draft.kind == "tuple":
