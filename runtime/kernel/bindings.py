@@ -128,7 +128,7 @@ def _bind_stateful(
                 stateful.sides = {tag: task.emitter(env[f"after_{numbers[id]}"]) for tag, id in sides.items()}
             task.stateful[operator.id] = stateful
             task.timeline.attach(operator.id, stateful)
-            env[f"add_{number}"] = stateful.add
+            _bind_add(task, operator, stateful, env, f"add_{number}")
             env[f"undo_{number}"] = partial(task.undo, operator.id)
         use = TABLE_USERS.get(type(operator))
         if use is not None:
@@ -136,6 +136,24 @@ def _bind_stateful(
         if isinstance(operator, ops.AsyncFlatMap):
             pool = task.pools[operator.id] = make_pool(_called(task, operator), env[f"after_{number}"])
             env[f"submit_{number}"] = pool.submit
+
+
+def _bind_add(
+    task: "StageTask", operator: ops.Operator, stateful: StatefulOperator, env: dict[str, Any], name: str
+) -> None:
+    """Give compiled code an operator's `add`. Where the operator's own watermark is beyond the one in front of it, the
+    messages up to there are judged by its own."""
+    own, add = task.timeline.reached_by(operator.id), stateful.add
+    env[name] = add
+    if own <= task.timeline.now[task.program.shape.line_in[operator.id]]:
+        return
+
+    def add_by_own(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:
+        if watermark >= own:
+            env[name] = add
+        add(key, value, timestamp, headers, max(watermark, own), *side)
+
+    env[name] = add_by_own
 
 
 def _window(
@@ -215,7 +233,7 @@ def _join(
         id=id,
         below=below,
         empty=empty,
-        watermark=task.timeline.now[shape.line_in[id]],
+        watermark=task.timeline.reached_by(id),
         within=operator.within,
         alone=(operator.how != "inner", operator.how == "outer"),
         fn=operator.fn,
@@ -238,7 +256,7 @@ def _process(
         id=operator.id,
         below=below,
         empty=empty,
-        watermark=task.timeline.now[shape.line_in[operator.id]],
+        watermark=task.timeline.reached_by(operator.id),
         processor=operator.processor,
         decode_key=key_serde(task.program.flows[operator.inputs[0]].key).decode,
         emit=task.emitter(emit),
@@ -246,10 +264,12 @@ def _process(
         rouse=task.timeline.rouse,
         firing=partial(task.firing, shape.line_out[operator.id]),
         clock=lambda: task.timeline.clock,
+        rung=task.rung.get(operator.id, task.timeline.clock),
         run=task.run,
     )
     made = ProcessOperator(context)
     if made.ring is not None:
+        task.clock_users.append(operator.id)
         task.timeline.attach_clock(made.due, made.ring)
     return made
 

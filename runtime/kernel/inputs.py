@@ -1,7 +1,7 @@
 """How far the inputs of a task have come: from timestamps, from the stamps of producers, from control messages, and
 where nothing comes from the clock."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from .program import Position
 from .shape import Entry
@@ -11,6 +11,8 @@ from .times import END, LATEST, START
 
 Accepts = Callable[[Control], bool]
 """Whether a control message is of this run and assignment: others end nothing."""
+Report = tuple[str, int, int, bool]
+"""What a producer tells: the stream, its number, its watermark, and whether it is idle."""
 Counts = Callable[[str], int]
 """A number of messages of a stream."""
 _MANY = 256
@@ -48,10 +50,11 @@ class Inputs:
         self._opened = opened
         # By producer, how many messages came before it told the end.
         self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
-        self._idle = self._idle_at(position)
         self._waits = _patience(entries)
+        self._idle = self._idle_at(position)
         self._quiet_since: dict[str, int] = {}
-        timeline.restore(self._known(), self._resting(), position.clock, position.met)
+        self._reached_before = position.reached
+        timeline.restore(self._known(), self._resting(), position.clock, position.met, position.reached)
 
     @staticmethod
     def _shift(entry: Entry, before: Mapping[str, int]) -> int:
@@ -62,10 +65,11 @@ class Inputs:
 
     def _idle_at(self, position: Position) -> dict[str, dict[int, int]]:
         """By stream the producers that were idle, 0 for a source, and how far the time of each had gone on. An older
-        version kept that as if a message had told it."""
-        found = {stream: dict(rested) for stream, rested in position.rested.items() if stream in self.entries}
+        version kept that as if a message had told it. A source that is not to be left out any more is not idle."""
+        known = {stream for stream, entry in self.entries.items() if entry.clock != "source" or stream in self._waits}
+        found = {stream: dict(rested) for stream, rested in position.rested.items() if stream in known}
         for stream, producers in position.idle.items():
-            for producer in producers if stream in self.entries else ():
+            for producer in producers if stream in known else ():
                 marks = found.setdefault(stream, {})
                 marks.setdefault(producer, self._told(stream, producer))
         return found
@@ -141,14 +145,26 @@ class Inputs:
             if before is None or before <= self._timeline.stream(stream):
                 self._timeline.set_stream(stream, self._least(stream)[0], idle=False)
 
+    def tell_all(self, reports: Iterable[Report]) -> None:
+        """Several producers have come this far, and are idle or not, all at one time: their order means nothing."""
+        streams: dict[str, None] = {}
+        for stream, producer, watermark, idle in reports:
+            streams[stream] = None
+            self._note(stream, producer, watermark, idle=idle)
+        self._timeline.set_streams({stream: self._least(stream) for stream in streams})
+
     def _tell_among_idle(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
-        told = self._producers[stream]
-        if self._set_idle(stream, producer, watermark if idle else None):
+        self._note(stream, producer, watermark, idle=idle)
+        watermark, rests = self._least(stream)
+        self._timeline.set_stream(stream, watermark, idle=rests)
+
+    def _note(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
+        """Note how far a producer has come, and whether it is idle."""
+        told = self._producers.setdefault(stream, {})
+        if (idle or self._idle.get(stream)) and self._set_idle(stream, producer, watermark if idle else None):
             # The same stamp, read again, would tell that it no longer is.
             self.seen[stream].clear()
         told[producer] = max(told.get(producer, START), START if idle else watermark)
-        watermark, rests = self._least(stream)
-        self._timeline.set_stream(stream, watermark, idle=rests)
 
     def _set_idle(self, stream: str, producer: int, watermark: int | None) -> bool:
         """Note how far the time of an idle producer has gone on, None if it is not idle; whether that is news of it
@@ -223,6 +239,7 @@ class Inputs:
         and then must not meet a later time: it would be late for those behind it. `landed(stream)` tells how many of
         `opened(stream)` have landed without a gap: an end that came behind one under way will be read again too.
         """
+        reached = {**self._reached_before, **self._timeline.reached()}
         highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
         told = {stream: _capped(found, floor(stream)) for stream, found in self._producers.items()}
         ended = {stream: _before(found, landed(stream)) for stream, found in self._ended.items()}
@@ -237,6 +254,7 @@ class Inputs:
             out_of_order={
                 stream: entry.source.out_of_order for stream, entry in self.entries.items() if entry.source is not None
             },
+            reached=reached,
         )
 
     def _met(self) -> dict[str, int]:

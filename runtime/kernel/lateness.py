@@ -31,8 +31,9 @@ class Lateness:
 
     def tell(self, position: Position, watermarks: Sequence[int], lines: Mapping[str, int]) -> None:
         """Add to a position what is to be remembered: what the watermark alone does not make late."""
-        position.lateness = self._now
-        position.forgotten = {
+        gone = {operator: end for operator, end in self._before.forgotten.items() if operator not in self._now}
+        position.lateness = {**self._before.lateness, **self._now}
+        position.forgotten = gone | {
             operator: end
             for operator, end in self._forgotten.items()
             if end > START and end + self._now[operator] > watermarks[lines[operator]]

@@ -27,8 +27,9 @@ Emit = Callable[[bytes, Any, int, Headers], None]
 class ProcessContext:
     """What a processor is put to work with.
 
-    `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time; `run` names the run that
-    goes on to the same end of input if it is begun again; for the rest see `windows.Context`.
+    `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time, and `rung` is the one up
+    to which clock timers have rung; `run` names the run that goes on to the same end of input if it is begun again; for
+    the rest see `windows.Context`.
     """
 
     id: str
@@ -42,6 +43,7 @@ class ProcessContext:
     rouse: Callable[[int], None]
     firing: Callable[[int], None]
     clock: Callable[[], int]
+    rung: int
     run: str
 
 
@@ -137,7 +139,7 @@ class ProcessOperator:
         self.ring: Callable[[int], None] | None = None
         """To be called when the clock moves, if there are timers that go by it."""
         if (name := clock_of(self._processor)) is not None:
-            clock = self._by_clock = TimersAtWork(shelf.by_clock(context.clock()), "cb")
+            clock = self._by_clock = TimersAtWork(shelf.by_clock(context.rung), "cb")
             self.ring = partial(self._ring, clock)
             put_to_work(self._processor, {name: clock})
         self._here = Here(self._timers)

@@ -77,8 +77,12 @@ class Position:
     end, by operator. `rested` tells how far the time of those that are idle has gone on; their other watermarks are
     what their messages have told.
 
+    `reached` is the watermark of each operator that keeps state, up to which all has fired there; of one that goes by
+    the clock it is the clock's time. `rung` is the time up to which clock timers have rung, by processor.
+
     `lateness` and `out_of_order` are those of windows, by operator, and of sources; in ms. `forgotten` tells of windows
-    whose lateness has grown since: up to which end they were forgotten by then.
+    whose lateness has grown since: up to which end they were forgotten by then. What is known of an operator that the
+    stage no longer has is carried along: it counts again if the operator comes back.
     """
 
     highs: dict[str, int] = field(default_factory=dict)
@@ -91,3 +95,5 @@ class Position:
     lateness: dict[str, int] = field(default_factory=dict)
     out_of_order: dict[str, int] = field(default_factory=dict)
     forgotten: dict[str, int] = field(default_factory=dict)
+    reached: dict[str, int] = field(default_factory=dict)
+    rung: dict[str, int] = field(default_factory=dict)

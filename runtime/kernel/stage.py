@@ -99,6 +99,8 @@ class StageTask:
         self._relief = relief
         self.run = run
         self.lateness = Lateness(position)
+        self.rung = dict(position.rung)
+        self.clock_users: list[str] = []
         self._below = CountedReads(below)
         self._reads = bind(self, self._below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
 
@@ -143,6 +145,12 @@ class StageTask:
             self.inputs.rest(active)
         self.check()
 
+    def resume(self) -> None:
+        """Let fire what fell due for an operator while the stage was without it. To be called before the first message,
+        where what fires can be handed on."""
+        self.timeline.resume()
+        self.check()
+
     def check(self) -> None:
         """Raise what asynchronous work has failed with."""
         if self.error is not None:
@@ -174,9 +182,10 @@ class StageTask:
             pool.cancel()
 
     def watermark_of(self, operator: str) -> int:
-        """The watermark of what an operator is given, in ms since epoch; END once its inputs have ended."""
+        """The watermark of what an operator is given, in ms since epoch; END once its inputs have ended. It is never
+        less than the one up to which the operator has fired."""
         self.timeline.catch_up()
-        return self.timeline.now[self.program.shape.line_in[operator]]
+        return max(self.timeline.now[self.program.shape.line_in[operator]], self.timeline.reached_by(operator))
 
     def is_idle(self, operator: str) -> bool:
         """Whether nothing comes to an operator for now."""
@@ -186,7 +195,7 @@ class StageTask:
     def told_watermark_of(self, operator: str) -> int:
         """The same, as the messages told it: the end of input does not count."""
         self.timeline.catch_up()
-        return self.timeline.told[self.program.shape.line_in[operator]]
+        return max(self.timeline.told[self.program.shape.line_in[operator]], self.timeline.reached_by(operator))
 
     # What was made, and what must be kept.
 
@@ -203,6 +212,9 @@ class StageTask:
         """How far time had come for the messages that have landed."""
         position = self.inputs.position(self.cells.floor, self.cells.landed)
         self.lateness.tell(position, self.timeline.now, self.program.shape.line_out)
+        if self.timeline.clock > START:
+            self.rung.update(dict.fromkeys(self.clock_users, self.timeline.clock))
+        position.rung = self.rung
         return position
 
     @property

@@ -7,6 +7,9 @@ the clock tells.
 
 The time of an idle stream goes on with the clock. When messages come again, the line has the watermark that they give
 it: it goes back. So do the lines that follow it, but not those in front of state: what has fired stays fired.
+
+An operator that keeps state has a watermark of its own, which is kept with the state. It is restored whatever the
+inputs' watermarks are: these differ from it after a run without the operator, or with fewer inputs before it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -76,7 +79,9 @@ class Timeline:
         self._floor = floor
         self._following = self._again = False
         self._stateful: dict[str, Advances] = {}
+        self._restored: dict[str, int] = {}
         self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
+        self._operators = {line.owner: index for index, line in enumerate(lines) if line.kind == "stateful"}
         self._rings: list[Callable[[int], None]] = []
         self._dues: list[Callable[[], int]] = []
         self.clocked = any(line.kind == "clock" for line in lines)
@@ -128,6 +133,18 @@ class Timeline:
                 self._follow()
             else:
                 self.follow()
+
+    def set_streams(self, told: Mapping[str, tuple[int, bool]]) -> None:
+        """The same of several streams at once, each given as watermark and whether it is idle. Time follows once all are
+        known: one that is idle no longer holds it back before another lets it leap."""
+        self.catch_up()
+        for name, (watermark, idle) in told.items():
+            index = self._streams[name]
+            before = self.now[index]
+            self.idle[index] = idle
+            if watermark > before or (before != END and self.lines[index].returns):
+                self._move(index, watermark)
+        self._follow()
 
     def is_idle(self, name: str) -> bool:
         """Whether nothing comes in a stream for now."""
@@ -188,6 +205,10 @@ class Timeline:
         if self._behind:
             self._follow()
 
+    def resume(self) -> None:
+        """Let every line follow what was restored, and fire what is due by that."""
+        self._follow()
+
     def _follow(self) -> None:
         self._behind = False
         self._again = True
@@ -237,15 +258,48 @@ class Timeline:
         meeting = [(index, line.owner) for index, line in enumerate(self.lines) if _keeps(line)]
         return {owner: self._last(index) for index, owner in meeting if ended or self.now[index] != END}
 
+    def reached(self) -> dict[str, int]:
+        """The watermark of each operator that keeps state: what was due by then has fired. Where its input has ended, a
+        later run that has more goes on from what messages had told."""
+        self.catch_up()
+        return {id: self._kept_of(id, index) for id, index in self._operators.items()}
+
+    def reached_by(self, operator: str) -> int:
+        """The watermark of one operator, START if it keeps no state."""
+        index = self._operators.get(operator)
+        return START if index is None else self._passed_by(index)
+
+    def _kept_of(self, operator: str, index: int) -> int:
+        if self.now[index] != END or self.returns:
+            return self._passed_by(index)
+        return max(self._restored.get(operator, START), self._told_at(self.lines[index].follows[0]))
+
+    def _told_at(self, index: int) -> int:
+        """How far a line would have come if no input had ended before another."""
+        line = self.lines[index]
+        if line.kind == "stream":
+            return self._last(index)
+        if line.kind == "clock":
+            return self.clock
+        return _back(min(self._told_at(other) for other in line.follows), line.behind)
+
+    def _passed_by(self, index: int) -> int:
+        return _back(self._last(index), -self.lines[index].behind)
+
     def restore(
         self,
         watermarks: Mapping[str, int],
         idle: Collection[str] = (),
         clock: int = START,
         met: Mapping[str, int] | None = None,
+        reached: Mapping[str, int] | None = None,
     ) -> None:
-        """Set the streams' watermarks of the last commit, when everything due by them had fired, which were `idle`, the
-        clock, and how far time was where lines meet, which tells more where one of them had been idle or had ended."""
+        """Set the streams' watermarks of the last commit, which were `idle`, the clock, how far time was where lines
+        meet, which tells more where one of them had been idle or had ended, and the watermark of each operator that
+        keeps state. An operator that has none begins with the one in front of it. What lies between the two is due:
+        the next move of time lets it fire."""
+        own, meetings = dict(reached or {}), met or {}
+        self._restored = own
         self.clock = clock
         for name, index in self._streams.items():
             self.now[index] = watermarks.get(name, START)
@@ -255,8 +309,11 @@ class Timeline:
                 self.now[index] = clock
             elif line.kind != "stream":
                 watermark, self.idle[index] = self._slowest(line)
-                kept = START if met is None or not _keeps(line) else met.get(line.owner, START)
-                self.now[index] = max(kept, _back(watermark, line.behind))
+                if _keeps(line):
+                    watermark = max(watermark, meetings.get(line.owner, START), own.get(line.owner, START))
+                elif line.kind == "stateful":
+                    watermark = own.get(line.owner, watermark)
+                self.now[index] = _back(watermark, line.behind)
 
 
 def _keeps(line: Line) -> bool:

@@ -65,7 +65,9 @@ def _merged(
         changelogs=_latest([other.changelogs for other in others], operators),
         lateness=_latest([other.lateness for other in others], operators) | own.lateness,
         out_of_order=_latest([other.out_of_order for other in others], inputs) | own.out_of_order,
-        forgotten=_latest([other.forgotten for other in others], operators),
+        forgotten=own.forgotten | _latest([other.forgotten for other in others], operators),
+        reached=own.reached | _latest([other.reached for other in others], operators),
+        rung=own.rung | _latest([other.rung for other in others], operators),
         states={name: record for one in (*others, own) for name, record in one.states.items()},
     )
 

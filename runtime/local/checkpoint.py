@@ -30,6 +30,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     lateness: dict[str, int] = {}
     out_of_order: dict[str, int] = {}
     forgotten: dict[str, int] = {}
+    reached: dict[str, int] = {}
+    rung: dict[str, int] = {}
     states: dict[str, StateSchema] = {}
     atomic: bool = False
 
@@ -53,6 +55,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
             lateness=self.lateness,
             out_of_order=self.out_of_order,
             forgotten=self.forgotten,
+            reached=self.reached,
+            rung=self.rung,
         )
 
     def within(self, run: str) -> "Checkpoint":

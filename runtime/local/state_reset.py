@@ -125,11 +125,11 @@ def _clear(system: System, open_store: OpenStore, task: str, operators: Sequence
 
 def _without(found: Checkpoint, operators: Sequence[str]) -> Checkpoint:
     """A checkpoint that knows nothing of the state of some operators."""
-    return structs.replace(
-        found,
-        states={name: record for name, record in found.states.items() if name not in operators},
-        changelogs={name: end for name, end in found.changelogs.items() if name not in operators},
-    )
+    kept = ("states", "changelogs", "lateness", "forgotten", "reached", "rung")
+    left = {
+        field: {name: value for name, value in getattr(found, field).items() if name not in operators} for field in kept
+    }
+    return structs.replace(found, **left)
 
 
 def _write(plan: Plan, system: System, task: str, data: bytes) -> None:

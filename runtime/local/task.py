@@ -100,6 +100,7 @@ class LocalTask:
         self._silent = {id for id in self._borders if self.work.watermark_of(id) == END}
         self._told: dict[str, tuple[int, bool, bool]] = {}
         self._processed: dict[str, int] = {}
+        self._resumed = False
         self.taken: dict[str, int] = {}
         self.commits = 0
         # What fires then may be handed on at once, so all must be in place.
@@ -170,6 +171,10 @@ class LocalTask:
 
     def step(self) -> bool:
         """Process some of what is queued; whether there was anything to do."""
+        if not self._resumed:
+            self._resumed = True
+            self.work.resume()
+            self.pass_on()
         if self._first:
             self._first = {name: end for name, end in self._first.items() if not self._landed_all(name, end)}
         if not self._program.asynchronous and not self.queued:
@@ -288,10 +293,14 @@ class LocalTask:
             lateness=position.lateness,
             out_of_order=position.out_of_order,
             forgotten=position.forgotten,
+            reached=position.reached,
+            rung=dict(position.rung),
             states=self._states,
             atomic=self._last.atomic,
         )
-        same = structs.replace(now, clock=self._last.clock) == self._last
+        # The clock alone is no news: what it has let fire has changed state.
+        last = self._last
+        same = structs.replace(now, clock=last.clock, reached=last.reached, rung=last.rung) == last
         if same and not told and not self._router.unflushed and not self.work.changed:
             return None
         self._router.flush()

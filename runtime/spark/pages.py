@@ -53,6 +53,14 @@ class Index(msgspec.Struct, array_like=True):
     resets: dict[str, int] = {}
     lateness: dict[str, dict[str, int]] = {}
     forgotten: dict[str, dict[str, int]] = {}
+    reached: dict[str, dict[str, int]] = {}
+    rung: dict[str, dict[str, int]] = {}
+
+    def forget(self, operator: str) -> None:
+        """What was to be remembered of an operator's state is so no longer."""
+        for by_stage in (self.lateness, self.forgotten, self.reached, self.rung):
+            for by_operator in by_stage.values():
+                by_operator.pop(operator, None)
 
 
 _INDEX = b"\0index"
@@ -100,6 +108,7 @@ class Pages:
             if self.index.resets.get(operator, 0) < count:
                 for prefix in [one for one in self.index.shelves if one.startswith(operator.encode() + b"\0")]:
                     self._clear(prefix, self.index.shelves[prefix])
+                self.index.forget(operator)
                 self.index.resets[operator] = count
 
     def write(self, changes: Iterable[Change]) -> None:

@@ -88,7 +88,7 @@ def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -
     task.inputs.end("in")
     assert dict(task.take()) == {"send_to-4": [(b"a", b"1", 9, ())]}
     assert (task.watermark_of("map-3"), task.told_watermark_of("map-3")) == (END, 3)
-    assert task.position() == Position({"in": 3}, lateness={"window": 0}, out_of_order={"in": 0})
+    assert task.position() == Position({"in": 3}, lateness={"window": 0}, out_of_order={"in": 0}, reached={"window": 3})
 
 
 def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() -> None:
@@ -119,7 +119,10 @@ def test_where_all_inputs_have_ended_a_later_run_goes_on_from_what_they_told() -
     for name in ("other", "in"):
         task.inputs.end(name)
     orders = {"in": 0, "other": 0}
-    assert task.position() == Position({"in": 50, "other": 1}, lateness={"window": 0}, out_of_order=orders)
+    reached = {"window": 1}
+    assert task.position() == Position(
+        {"in": 50, "other": 1}, lateness={"window": 0}, out_of_order=orders, reached=reached
+    )
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
