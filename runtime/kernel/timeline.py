@@ -135,7 +135,7 @@ class Timeline:
                 self.follow()
 
     def set_streams(self, told: Mapping[str, tuple[int, bool]]) -> None:
-        """The same of several streams at once, each given as watermark and whether it is idle. Time follows once all are
+        """The same of several streams at once, given as watermark and whether it is idle. Time follows once all are
         known: one that is idle no longer holds it back before another lets it leap."""
         self.catch_up()
         for name, (watermark, idle) in told.items():
@@ -206,8 +206,10 @@ class Timeline:
             self._follow()
 
     def resume(self) -> None:
-        """Let every line follow what was restored, and fire what is due by that."""
+        """Let every line follow what was restored, and fire what is due by that, and by the clock."""
         self._follow()
+        for ring in self._rings:
+            ring(self.clock)
 
     def _follow(self) -> None:
         self._behind = False
