@@ -166,7 +166,11 @@ class SessionOperator:
         if span.held:
             self._show(key, span, kind)
         span.fired = True
-        due = span.last + self._gap + 1 + self._kept
+        self._note(key, span)
+
+    def _note(self, key: bytes, span: Span[Any]) -> None:
+        """See to it that a span which has fired is forgotten at its time."""
+        due = self._over(span)
         self._forgotten.fresh(due + -due % self._slot)[key] = True
 
     def _show(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
@@ -218,22 +222,24 @@ class SessionOperator:
                 self._keys.delete(key)
             elif len(stay) < len(spans):
                 fresh[key] = stay
+            if stay and stay[-1].fired:  # the lateness has grown since it was noted
+                self._note(key, stay[-1])
         self._forgotten.drop(slot)
 
     def _staying(self, spans: list[Span[Any]], time: int) -> list[Span[Any]]:
         if len(spans) == 1:
             span = spans[0]
-            return spans if not span.fired or span.last + self._gap + 1 + self._kept > time else []
+            return spans if not span.fired or self._over(span) > time else []
         stay: list[Span[Any]] = []
         for span in reversed(spans):
-            if self._due(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
+            # One that has not fired has something to show: under a shorter lateness than it was kept with, it is late.
+            if not span.fired or self._over(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
                 stay.insert(0, span)
         return stay
 
-    def _due(self, span: Span[Any]) -> int:
-        """When something next happens to a span: it fires, or is forgotten."""
-        end = span.last + self._gap + 1
-        return end + self._kept if span.fired else end
+    def _over(self, span: Span[Any]) -> int:
+        """When a span that has fired is forgotten."""
+        return span.last + self._gap + 1 + self._kept
 
     def wake(self) -> int:
         slot = self._forgotten.first()

@@ -66,9 +66,6 @@ class WatchedSessionOperator(SessionOperator):
         end: int = span.last + self._gap + 1
         return end + self._context.lateness if span.pending else end
 
-    def _due(self, span: Any) -> int:
-        return super()._due(span) if span.fired else self._limit(span)
-
     def _trigger(self, key: bytes, span: Any) -> None:
         if span.pending:
             has_fired(self._late, span)
