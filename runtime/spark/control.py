@@ -1,13 +1,13 @@
 """What Spark's sources tell beside messages: the input has ended, or time has passed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from ..clock import wall_clock
-from .rows import Row, arrow_batch
+from .rows import Row, Tick, arrow_batch
 from .shipping import Shipment
 from .sources import end_of_input, passing_time
 
@@ -24,30 +24,38 @@ class EndOfInput(InputPartition):
 
 @dataclass
 class PassingTime(InputPartition):
-    """It is this time, in ms since epoch."""
+    """It is this time, and silence counts from `since` at the earliest; both in ms since epoch."""
 
     time: int
+    since: int
 
 
-def told_time(before: int, *, wanted: bool) -> int:
-    """The time that a source tells next, given the one before; the same if none is `wanted`."""
-    now = wall_clock()
-    return max(before, now - now % TICK_MS) if wanted else before
+class Clock(msgspec.Struct, frozen=True):
+    """What a source has told of time. It is part of its offsets, which Spark keeps before it runs a batch: a batch that
+    is run again has the same time."""
+
+    time: int = 0
+    since: int = 0
+
+    def moved(self, since: int) -> "Clock":
+        """The time now, in whole steps; silence counts from `since`, in ms since epoch, at the earliest."""
+        now = wall_clock()
+        time = now - now % TICK_MS
+        return Clock(time, max(self.since, since)) if time > self.time else self
 
 
-def words(ends: tuple[int, int], times: tuple[int, int]) -> list[InputPartition]:
-    """What is to be told in a batch, given the number of ends and the time before and behind it."""
-    found: list[InputPartition] = [PassingTime(times[1])] if times[0] < times[1] else []
+def words(ends: tuple[int, int], clocks: tuple[Clock, Clock]) -> list[InputPartition]:
+    """What is to be told in a batch, given the number of ends and what was told of time before and behind it."""
+    before, now = clocks
+    found: list[InputPartition] = [PassingTime(now.time, now.since)] if before.time < now.time else []
     return [*found, EndOfInput(ends[1])] if ends[0] < ends[1] else found
 
 
 def word_rows(partition: InputPartition, shipment: Shipment) -> pa.RecordBatch | None:
     """The rows that tell a word to all who are to hear it; None for a partition that is none."""
-    made: Callable[[Shipment], list[Row]] | None = _ROWS.get(type(partition))
-    return None if made is None else arrow_batch(made(shipment))
-
-
-_ROWS: dict[type[InputPartition], Callable[[Shipment], list[Row]]] = {
-    EndOfInput: end_of_input,
-    PassingTime: passing_time,
-}
+    rows: list[Row] | None = None
+    if isinstance(partition, PassingTime):
+        rows = passing_time(shipment, Tick(partition.time, partition.since))
+    elif isinstance(partition, EndOfInput):
+        rows = end_of_input(shipment)
+    return None if rows is None else arrow_batch(rows)

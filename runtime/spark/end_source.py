@@ -19,8 +19,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
+from ..clock import wall_clock
 from .connection import Offsets
-from .control import told_time, word_rows, words
+from .control import Clock, word_rows, words
 from .kafka_offsets import offsets_of
 from .noted import PLANNED, reached
 from .rows import SPARK_SCHEMA
@@ -63,14 +64,16 @@ class EndDataSource(DataSource):
 
 
 class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offsets count how many times the input has ended, and hold the last time that was told."""
+    """Its offsets count how many times the input has ended, and hold what was told of time: see `Clock`."""
 
     def __init__(self, told: EndOptions) -> None:
         self._told = told
         self._last: int | None = None
+        self._left: int | None = None
+        self._began = wall_clock()
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"ends": 0, "time": 0}
+        return _plain(0, Clock())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The end is known already."""
@@ -81,17 +84,22 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._last is None:
             self._last = start["ends"] + 1
-        time = told_time(_time(start), wanted=self._told.clocked and self._told.ends is None)
-        return {"ends": self._last if self._at_end() else start["ends"], "time": time}
+        before, self._left = self._left, self._still_left()
+        count = self._last if self._left == 0 else start["ends"]
+        # To the end no batch is made of time alone: it would never come there.
+        clocked = self._told.clocked and (self._told.ends is None or self._left != before or count != start["ends"])
+        clock = _clock(start)
+        return _plain(count, clock.moved(self._began) if clocked else clock)
 
-    def _at_end(self) -> bool:
+    def _still_left(self) -> int | None:
+        """How many offsets are left to be planned besides this batch's, None where there is no end."""
         told = self._told
         if told.ends is None or told.at_once:
-            return told.at_once
-        return left(Path(told.checkpoint), told.starts, told.ends) == 0
+            return 0 if told.at_once else None
+        return left(Path(told.checkpoint), told.starts, told.ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return words((start["ends"], end["ends"]), (_time(start), _time(end)))
+        return words((start["ends"], end["ends"]), (_clock(start), _clock(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         told = word_rows(partition, self._told.shipment)
@@ -99,7 +107,10 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield told
 
 
-def _time(offsets: dict[str, Any]) -> int:
-    # Offsets of before there was a clock have none.
-    found: int = offsets.get("time", 0)
-    return found
+def _plain(ends: int, clock: Clock) -> dict[str, Any]:
+    return {"ends": ends, "time": clock.time, "since": clock.since}
+
+
+def _clock(offsets: dict[str, Any]) -> Clock:
+    # Offsets of older versions have less.
+    return msgspec.convert(offsets, Clock)

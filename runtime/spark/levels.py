@@ -28,6 +28,12 @@ class Levels:
     patience: Mapping[str, tuple[int | None, ...]]
     clocked: bool
 
+    def may_idle(self, stream: str, producer: int) -> bool:
+        """Whether a producer of a stream may be idle."""
+        known = self.patience.get(stream, ())
+        # Buckets tell it themselves.
+        return self.clocked and (not known or known[producer] is not None)
+
     def stages_at(self, level: int) -> list[str]:
         return [stage for stage, found in self.of_stage.items() if found == level]
 

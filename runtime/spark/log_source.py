@@ -14,9 +14,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from ..clock import wall_clock
 from ..systems.log.reader import LogReader
 from ..systems.problems import outside
-from .control import told_time, word_rows, words
+from .control import Clock, word_rows, words
 from .rows import SPARK_SCHEMA, arrow_batch
 from .shipping import Shipment
 from .sources import level_zero
@@ -38,12 +39,17 @@ class LogOptions(msgspec.Struct, frozen=True):
 
 
 class LogOffsets(msgspec.Struct, frozen=True):
-    """How far a query has come: offsets by stream and partition, how many times the input has ended, and the last time
-    that was told, in ms since epoch."""
+    """How far a query has come: offsets by stream and partition, how many times the input has ended, and what was told
+    of time: see `Clock`."""
 
     streams: dict[str, list[int]]
     ends: int = 0
     time: int = 0
+    since: int = 0
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.time, self.since)
 
 
 @dataclass
@@ -78,6 +84,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reader = LogReader(told.directory)
         self._target = told.ends
         self._last_end: int | None = None
+        self._began = wall_clock()
 
     def initialOffset(self) -> dict[str, Any]:
         return _plain(LogOffsets(self._told.starts))
@@ -106,9 +113,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._last_end is None:
             self._last_end = begun.ends + self._told.closing
         reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
+        count = self._last_end if reached else begun.ends
         # To the end no batch is made of time alone: it would never come there.
-        time = told_time(begun.time, wanted=self._told.clocked and self._told.ends is None)
-        return _plain(LogOffsets(streams, self._last_end if reached else begun.ends, time))
+        clocked = self._told.clocked and (self._told.ends is None or (streams, count) != (begun.streams, begun.ends))
+        # Those that wait for the leading streams are not idle.
+        since = wall_clock() if leading else self._began
+        clock = begun.clock.moved(since) if clocked else begun.clock
+        return _plain(LogOffsets(streams, count, clock.time, clock.since))
 
     def _check(self, begun: LogOffsets, target: dict[str, list[int]]) -> None:
         for stream, ends in target.items():
@@ -124,7 +135,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for number, (first, last) in enumerate(zip(begun.streams[stream], ends, strict=True))
             if first < last
         ]
-        return [*found, *words((begun.ends, reached.ends), (begun.time, reached.time))]
+        return [*found, *words((begun.ends, reached.ends), (begun.clock, reached.clock))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         shipment = self._told.shipment
@@ -151,4 +162,5 @@ def _offsets(found: dict[str, Any]) -> LogOffsets:
 
 
 def _plain(offsets: LogOffsets) -> dict[str, Any]:
-    return {"streams": offsets.streams, "ends": offsets.ends, "time": offsets.time}
+    found: dict[str, Any] = msgspec.to_builtins(offsets)
+    return found

@@ -45,15 +45,22 @@ def levels(plan: Plan, part: list[PlannedStage], buckets: int) -> Levels:
 
 
 def _patience(plan: Plan, stream: str, of_stage: Mapping[str, int]) -> tuple[int | None, ...]:
-    """After how many ms without messages each producer of a stream is idle that level 0 writes or hands on."""
+    """After how many ms without messages each producer of a stream is idle that level 0 writes or hands on. Those of
+    inputs that do not lead to the stream are none of its producers."""
     planned = plan.stream(stream)
     if planned.kind == "source":
         names: tuple[str, ...] = (stream,)
+        leading = {stream}
     else:
         writer = plan.stage(plan.operator(planned.written_by[0]).stage)
         names = writer.inputs if of_stage[writer.id] == 0 else ()
-    waits = {op.stream: op.idle_after for op in plan.pipeline.operators if isinstance(op, Source)}
+        leading = _sources_of(plan, planned.written_by[0])
+    waits = {op.stream: op.idle_after if op.stream in leading else None for op in _sources(plan)}
     return tuple(waits[name] for name in names for _ in range(plan.stream(name).partitions))
+
+
+def _sources(plan: Plan) -> list[Source]:
+    return [op for op in plan.pipeline.operators if isinstance(op, Source)]
 
 
 def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: int) -> int:

@@ -103,7 +103,10 @@ class Counts(msgspec.Struct, array_like=True, frozen=True, tag=3):
 
 
 class Tick(msgspec.Struct, array_like=True, frozen=True, tag=4):
-    """Time has passed: whoever goes by the clock is to look at it."""
+    """It is this time by the clock, and silence counts from `since` at the earliest; both in ms since epoch."""
+
+    time: int
+    since: int = 0
 
 
 Block = Messages | Watermark | Ended | Counts | Tick

@@ -78,9 +78,9 @@ def end_of_input(shipment: Shipment) -> list[Row]:
     return _to_all(shipment, Ended())
 
 
-def passing_time(shipment: Shipment) -> list[Row]:
-    """Let every bucket of every level look at the clock."""
-    return _to_all(shipment, Tick())
+def passing_time(shipment: Shipment, tick: Tick) -> list[Row]:
+    """Tell every bucket of every level the time."""
+    return _to_all(shipment, tick)
 
 
 def _to_all(shipment: Shipment, word: Ended | Tick) -> list[Row]:

@@ -4,14 +4,14 @@ Spark keeps the bytes; keys, windows, timers and watermarks are the kernel's. Ea
 every source partition that moves tells all of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ..clock import wall_clock
+from ..kernel.inputs import Report
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
 from ..kernel.state import Change
@@ -19,9 +19,10 @@ from ..kernel.times import START
 from ..streams import bootstrap_streams
 from .emitting import Emitter
 from .feeding import Feeder
+from .levels import Levels
 from .outputs import Output, Outputs, as_rows
-from .pages import Blobs, Pages
-from .rows import NAMES, Ended, Head, Row, Watermark, decode_head, decode_messages
+from .pages import Blobs, Index, Pages
+from .rows import NAMES, Ended, Head, Row, Tick, Watermark, decode_head, decode_messages
 from .shipping import Shipment, program, unpack
 
 if TYPE_CHECKING:
@@ -77,11 +78,13 @@ class LevelProcessor(StatefulProcessor):
 @dataclass(slots=True)
 class _Inbox:
     """The blocks of one bucket in one batch. Messages stay packed until their turn: unpacked they are several times as
-    large. `messages` are (producer, first position, stream, block), each producer's in its order."""
+    large. `messages` are (producer, first position, stream, block), each producer's in its order. `tick` is the last
+    that was told of time, if anything was."""
 
     messages: list[tuple[int, int, str, bytes]] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     ended: bool = False
+    tick: Tick | None = None
 
 
 def _inbox(blocks: Iterable[bytes]) -> _Inbox:
@@ -94,6 +97,8 @@ def _inbox(blocks: Iterable[bytes]) -> _Inbox:
             inbox.watermarks.append(head)
         elif isinstance(head, Ended):
             inbox.ended = True
+        elif isinstance(head, Tick):
+            inbox.tick = head
     # A shuffle keeps no order.
     inbox.messages.sort()
     return inbox
@@ -106,9 +111,9 @@ def process_bucket(
     blocks: Iterable[bytes],
     blobs: Blobs,
     output: Output = as_rows,
-    clock: Callable[[], int] = wall_clock,
 ) -> list[Row]:
-    """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`."""
+    """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`. The time is the
+    one that the batch tells, whenever it runs: Spark may run it again, and only what it made first is published."""
     cargo, _ = unpack(shipment)
     inbox = _inbox(blocks)
     pages = Pages(blobs)
@@ -117,7 +122,7 @@ def process_bucket(
     changes: list[Change] = []
     with Feeder() as feeder, ExitStack() as stack:
         for stage in cargo.levels.stages_at(level):
-            at_work = _StageAtWork(shipment, stage, bucket, pages, output, stack, clock())
+            at_work = _StageAtWork(shipment, stage, bucket, pages, output, stack, inbox.tick)
             at_work.process(feeder, inbox, made)
             changes.extend(at_work.task.changes())
     pages.write(changes)
@@ -128,34 +133,30 @@ class _StageAtWork:
     """One stage, on one bucket, in one batch."""
 
     def __init__(
-        self, shipment: Shipment, stage: str, bucket: int, pages: Pages, output: Output, stack: ExitStack, now: int
+        self,
+        shipment: Shipment,
+        stage: str,
+        bucket: int,
+        pages: Pages,
+        output: Output,
+        stack: ExitStack,
+        tick: Tick | None,
     ) -> None:
         cargo, _ = unpack(shipment)
         self._stage, self._pages = cargo.plan.stage(stage), pages
-        index = pages.index
-        told = {stream: dict(found) for stream, found in index.producers.get(stage, {}).items()}
-        idle, clock = dict(index.idle.get(stage, {})), index.clocks.get(stage, START)
-        met = dict(index.met.get(stage, {}))
+        position = _position(pages.index, stage, cargo.levels)
         expected = {stream: cargo.levels.producers[stream] for stream in self._stage.inputs}
-        rested = {stream: dict(found) for stream, found in index.rested.get(stage, {}).items()}
-        position = Position(
-            producers=told,
-            idle=idle,
-            clock=clock,
-            met=met,
-            rested=rested,
-            lateness=index.lateness.get(stage, {}),
-            forgotten=index.forgotten.get(stage, {}),
-        )
         empty = not pages.index.shelves
         self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
         self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
         self._levels, self._cache = cargo.levels, cargo.cache
-        self._clock = max(clock, now) if cargo.levels.clocked else START
+        now, self._since = (START, START) if tick is None else (tick.time, tick.since)
+        self._clock = max(position.clock, now) if cargo.levels.clocked else START
         self._first = bootstrap_streams(cargo.plan)
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
+        feeder.run(self.task, self.task.resume)
         feeder.run(self.task, lambda: self.task.tell_clock(self._clock))
         for stream in sorted(self._stage.inputs, key=self._comes_later):
             for producer, _, of, block in inbox.messages:
@@ -179,6 +180,7 @@ class _StageAtWork:
         index, stage, position = self._pages.index, self._stage.id, self.task.position()
         index.producers[stage] = position.producers
         index.lateness[stage], index.forgotten[stage] = position.lateness, position.forgotten
+        index.reached[stage], index.rung[stage] = position.reached, position.rung
         if self._levels.clocked:
             index.idle[stage], index.clocks[stage], index.met[stage] = position.idle, position.clock, position.met
             index.rested[stage] = position.rested
@@ -188,13 +190,13 @@ class _StageAtWork:
 
     def _tell(self, inbox: _Inbox) -> None:
         """Take in how far the producers have come, now that no message of this batch is left to come."""
-        for told in inbox.watermarks:
-            if told.stream in self._stage.inputs:
-                self.task.inputs.tell(told.stream, told.producer, told.time, idle=told.idle)
+        found = [told for told in inbox.watermarks if told.stream in self._stage.inputs]
+        reports = [(told.stream, told.producer, told.time, told.idle) for told in found]
         if self._levels.clocked:
-            self._rest({(told.stream, told.producer) for told in inbox.watermarks})
+            reports += self._rest({(told.stream, told.producer) for told in found})
+        self.task.inputs.tell_all(reports)
 
-    def _rest(self, heard: Set[tuple[str, int]]) -> None:
+    def _rest(self, heard: Set[tuple[str, int]]) -> Iterator[Report]:
         """Sources that were not heard of for long enough are idle, and their time goes on with the clock."""
         now, inputs = self._clock, self.task.inputs
         kept = self._pages.index.heard.setdefault(self._stage.id, {})
@@ -203,14 +205,34 @@ class _StageAtWork:
             for producer, patience in enumerate(self._levels.patience[stream]):
                 if patience is None:
                     continue
-                quiet = now - since.setdefault(producer, now)
+                since[producer] = max(since.get(producer, now), self._since)
+                quiet = now - since[producer]
                 if (stream, producer) in heard:
                     since[producer] = now
                 elif quiet >= patience:
                     passed = quiet - quiet % patience
                     since[producer] += passed
-                    inputs.tell(stream, producer, inputs.gone_on(stream, producer, passed), idle=True)
+                    yield stream, producer, inputs.gone_on(stream, producer, passed), True
 
     def _end(self) -> None:
         for stream in self._stage.inputs:
             self.task.inputs.end(stream)
+
+
+def _position(index: Index, stage: str, levels: Levels) -> Position:
+    """Where a stage goes on in a bucket. Producers that are not to be left out any more are not idle."""
+    idle, rested = index.idle.get(stage, {}), index.rested.get(stage, {})
+    return Position(
+        producers={stream: dict(told) for stream, told in index.producers.get(stage, {}).items()},
+        idle={stream: [one for one in found if levels.may_idle(stream, one)] for stream, found in idle.items()},
+        clock=index.clocks.get(stage, START),
+        met=dict(index.met.get(stage, {})),
+        rested={
+            stream: {producer: time for producer, time in found.items() if levels.may_idle(stream, producer)}
+            for stream, found in rested.items()
+        },
+        lateness=index.lateness.get(stage, {}),
+        forgotten=index.forgotten.get(stage, {}),
+        reached=index.reached.get(stage, {}),
+        rung=index.rung.get(stage, {}),
+    )

@@ -21,6 +21,7 @@ from fluvial.runtime.spark.rows import (
     Counts,
     Messages,
     Row,
+    Tick,
     decode,
 )
 from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
@@ -62,10 +63,13 @@ class Query:
     written: Outputs = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     now: int = 0
+    since: int = 0
 
     def batch(self, ranges: list[Batch], *, end: bool = False, tick: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
-        rows = [*(passing_time(self.shipment) if tick else []), *(end_of_input(self.shipment) if end else [])]
+        del tick  # the time is told in each batch
+        rows = passing_time(self.shipment, Tick(self.now, self.since))
+        rows += end_of_input(self.shipment) if end else []
         for found in ranges:
             for made in level_zero(self.shipment, found.stream, found.partition, _pieces(found)):
                 rows += made
@@ -89,7 +93,7 @@ class Query:
         for bucket, blocks in sorted(mine.items()):
             # A shuffle keeps no order between the tasks that feed it.
             state = self.state[(level, bucket)]
-            passed += process_bucket(self.shipment, level, bucket, blocks[::-1], state, clock=lambda: self.now)
+            passed += process_bucket(self.shipment, level, bucket, blocks[::-1], state)
         return passed
 
 
