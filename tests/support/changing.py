@@ -1,5 +1,7 @@
 """A pipeline that is changed between two runs, on the driver and on Spark's kernel."""
 
+from collections.abc import Mapping
+
 from fluvial.dsl import Pipeline
 from fluvial.dsl import operators as ops
 from fluvial.planner import plan
@@ -22,9 +24,11 @@ def restart_with(driver: PipelineDriver, pipeline: Pipeline, partitions: int = 1
     driver.restart()
 
 
-def changed(query: Query, pipeline: Pipeline) -> Query:
-    """What goes on with a query's state, of another pipeline."""
-    (after,) = queries(plan(pipeline, partitions={name: query.plan.stream(name).partitions for name in query.sources}))
+def changed(query: Query, pipeline: Pipeline, resets: Mapping[str, int] | None = None) -> Query:
+    """What goes on with a query's state, of another pipeline; `resets` says how often operators were reset."""
+    (after,) = queries(
+        plan(pipeline, partitions={name: query.plan.stream(name).partitions for name in query.sources}), resets
+    )
     after.state, after.written, after.tally = query.state, query.written, query.tally
     after.now, after.since = query.now, query.since
     return after

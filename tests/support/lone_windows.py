@@ -110,10 +110,10 @@ class LoneWindow:
         taken, self.panes = self.panes, []
         return taken
 
-    def restarted(self) -> "LoneWindow":
-        """Commit, keeping nothing in memory, and begin again from what was written."""
+    def restarted(self, **options: Any) -> "LoneWindow":
+        """Commit, keeping nothing in memory, and begin again from what was written, with some other options."""
         self.below.write([*self.operator.changes()])
         settle(self.operator, 0)
-        again = LoneWindow(self._make, below=self.below, watermark=self.watermark, **self._options)
+        again = LoneWindow(self._make, below=self.below, watermark=self.watermark, **{**self._options, **options})
         again.panes, again.times, again.late = self.panes, self.times, self.late
         return again

@@ -5,7 +5,7 @@ cases.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.cloudpickle import cloudpickle
@@ -53,7 +53,8 @@ class Blobs:
 
 @dataclass
 class Query:
-    """One connected part of a plan, its state by level and bucket, what it has written, and the time by its clock."""
+    """One connected part of a plan, its state by level and bucket, what it has written, the time by its clock, since
+    when silence counts, and whether buckets are given their blocks backwards."""
 
     plan: Plan
     shipment: Shipment
@@ -64,6 +65,7 @@ class Query:
     tally: Tally = field(default_factory=Tally)
     now: int = 0
     since: int = 0
+    backwards: bool = True
 
     def batch(self, ranges: list[Batch], *, end: bool = False, tick: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
@@ -92,8 +94,8 @@ class Query:
                 mine[bucket].append(block)
         for bucket, blocks in sorted(mine.items()):
             # A shuffle keeps no order between the tasks that feed it.
-            state = self.state[(level, bucket)]
-            passed += process_bucket(self.shipment, level, bucket, blocks[::-1], state)
+            given = blocks[::-1] if self.backwards else blocks
+            passed += process_bucket(self.shipment, level, bucket, given, self.state[(level, bucket)])
         return passed
 
 
@@ -104,13 +106,15 @@ def _pieces(batch: Batch) -> Iterator[Batch]:
         yield Batch(batch.stream, batch.partition, batch.offsets[part], batch.records[part])
 
 
-def queries(made: Plan) -> list[Query]:
-    """The queries that the engine would start."""
+def queries(made: Plan, resets: Mapping[str, int] | None = None) -> list[Query]:
+    """The queries that the engine would start; `resets` says how often the state of operators was removed."""
     found = []
     for stages in components(made):
         told = levels(made, stages, BUCKETS)
         names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
-        found.append(Query(made, _packed(Cargo(made, told, BUCKETS, Size(2, 1 << 20))), told.count, names))
+        found.append(
+            Query(made, _packed(Cargo(made, told, BUCKETS, Size(2, 1 << 20), resets or {})), told.count, names)
+        )
     return found
 
 

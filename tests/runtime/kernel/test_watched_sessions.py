@@ -142,3 +142,32 @@ def test_triggers_that_do_as_sessions_do_by_themselves_change_nothing(
     plain = run(LoneWindow(lambda context: SessionOperator(context, GAP), **options), steps)
     same = run(watched(**options), steps)
     assert (same.panes, same.late) == (plain.panes, plain.late)
+
+
+def test_what_came_late_is_shown_when_the_lateness_has_become_shorter() -> None:
+    """A span that waits for its late trigger is not forgotten by the shorter lateness, also beside another."""
+    window = watched(late=Trigger(count=2), lateness=60)
+    window.add(0)
+    window.advance(10)
+    window.add(1)
+    window.add(30)
+    shorter = window.restarted(lateness=5)
+    assert shorter.take() == [Shown(0, 6, [0])]
+    shorter.advance(40)
+    shorter.add(41)
+    shorter.advance(200)
+    assert Shown(0, 7, [0, 1], "late", ((0, 6),)) in shorter.take()
+    assert shorter.operator.wake() == END
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), max_size=20), st.integers(0, 60))
+def test_all_sessions_are_forgotten_though_the_lateness_grew(steps: list[tuple[int, int]], grown: int) -> None:
+    window = watched(lateness=5)
+    for time, watermark in steps:
+        window.add(time)
+        window.advance(max(watermark, window.watermark))
+    longer = window.restarted(lateness=5 + grown)
+    longer.advance(max(20, longer.watermark))
+    longer.advance(1000)
+    assert [*longer.restarted().below.scan(b"window\0k")] == []
+    assert longer.operator.wake() == END
