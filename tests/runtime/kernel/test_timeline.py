@@ -1,6 +1,7 @@
 """Time at each place of a stage: as far as the slowest before it, never backward, and past no window that has not
 fired."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -180,3 +181,29 @@ def test_a_window_without_work_is_not_told_of_each_step() -> None:
     for watermark in (5, 6, 7, 10, 11):
         timeline.set_stream("a", watermark)
     assert [told for told, _ in window.seen] == [5, 10]
+
+
+@pytest.mark.parametrize(("kept", "fired"), [({}, [(20, 19)]), ({"w": 8}, [(10, 9), (20, 19)]), ({"w": 25}, [])])
+def test_an_operator_goes_on_with_its_own_watermark(kept: dict[str, int], fired: list[tuple[int, int]]) -> None:
+    """One of which none is kept, by an older version, begins with the one in front of it."""
+    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
+    timeline.restore({"a": 12}, reached=kept)
+    window = Window(timeline, 1)
+    window.next = 10 * (timeline.reached_by("w") // 10 + 1)
+    timeline.attach("w", window)
+    timeline.resume()
+    timeline.set_stream("a", 22)
+    assert window.fired == fired
+    assert timeline.reached() == {"w": max(22, kept.get("w", 0))}
+
+
+def test_an_operator_at_its_end_goes_on_with_what_messages_have_told() -> None:
+    """Though one input has ended before the other, and time has leapt."""
+    lines = [*SOURCES[:2], Line("meeting", (0, 1), "w"), Line("stateful", (2,), "w")]
+    timeline = Timeline(lines, nothing_under_way)
+    timeline.attach("w", Window(timeline, 3))
+    for stream, watermark in (("a", 5), ("b", 33), ("a", END)):
+        timeline.set_stream(stream, watermark)
+    assert timeline.reached() == {"w": 33}
+    timeline.set_stream("b", END)
+    assert timeline.reached() == {"w": 5}

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
+from changing import restart_with
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
@@ -18,13 +19,14 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.planner import plan
-from fluvial.runtime import run
+from fluvial.runtime import reset, run
 from fluvial.runtime.local import engine
 from fluvial.runtime.local.adopting import adopt
 from fluvial.runtime.local.checkpoint import Checkpoint, encode
 from fluvial.runtime.local.commits import Home
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from fluvial.runtime.testing import PipelineDriver
 from sending import SendingSystem
 from targets import contents, write
 
@@ -134,3 +136,49 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
         "a/0": Checkpoint(offsets={"a": 3, "b": 7}, highs={"a": 30, "b": 70}, changelogs={"n": 9}),
         "a/1": Checkpoint(offsets={"b": 1}),
     }
+
+
+def windows(lateness: timedelta = timedelta(0), idle_after: timedelta | None = None) -> Pipeline:
+    """Counts messages of two streams, of which the first may be idle, in windows of 10 ms."""
+    pipeline = Pipeline("p")
+    first = pipeline.stream("a", value=str, key=str, idle_after=idle_after)
+    keyed = first.merge(pipeline.stream("b", value=str, key=str))
+    keyed.window(tumbling(timedelta(milliseconds=10)), count(), id="n", lateness=lateness).send_to("out")
+    return pipeline
+
+
+def test_a_reset_operator_does_not_remember_what_it_had_forgotten(tmp_path: Path) -> None:
+    """It begins empty: a window that had been forgotten under a shorter lateness is as new as any other."""
+    log = LogSystem(tmp_path, fsync=False)
+    for time in (1, 50):
+        add(log, "a", time)
+        add(log, "b", time)
+    run(windows(), system=log, until="end")
+    reset(windows(), states=["n"], system=log)
+    add(log, "a", 2)
+    assert run(windows(lateness=DAY), system=log, until="end").late == {}
+
+
+def test_a_longer_lateness_of_an_operator_that_comes_back_begins_no_window_anew(tmp_path: Path) -> None:
+    log = LogSystem(tmp_path, fsync=False)
+    for time in (1, 50):
+        add(log, "a", time)
+        add(log, "b", time)
+    run(windows(), system=log, until="end")
+    add(log, "a", 60)
+    run(copying("a", "b"), system=log, until="end")
+    add(log, "a", 2)
+    assert run(windows(lateness=DAY), system=log, until="end").late == {"n": 1}
+
+
+def test_a_source_without_patience_is_not_idle_any_more() -> None:
+    patience = timedelta(milliseconds=10)
+    with PipelineDriver(windows(idle_after=patience), start=100) as driver:
+        driver.send("a", "x", key="k", timestamp=100)
+        driver.send("b", "x", key="k", timestamp=100)
+        driver.advance(5 * patience)  # the time of "a" goes on, and "b" holds it back
+        restart_with(driver, windows())
+        for stream, time in (("a", 110), ("b", 150), ("a", 111), ("a", 125)):
+            driver.send(stream, "x", key="k", timestamp=time)
+        assert driver.watermark("n") == 125
+        assert driver.report().late == {}
