@@ -145,7 +145,7 @@ def _bind_add(
     messages up to there are judged by its own."""
     own, add = task.timeline.reached_by(operator.id), stateful.add
     env[name] = add
-    if own <= task.timeline.now[task.program.shape.line_in[operator.id]]:
+    if own == START or own <= task.timeline.now[task.program.shape.line_in[operator.id]]:
         return
 
     def add_by_own(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:

@@ -15,6 +15,8 @@ Report = tuple[str, int, int, bool]
 """What a producer tells: the stream, its number, its watermark, and whether it is idle."""
 Counts = Callable[[str], int]
 """A number of messages of a stream."""
+_ANY = 1 << 32
+"""More than the number of any producer."""
 _MANY = 256
 """Stamps that are remembered: a few of each producer."""
 
@@ -44,8 +46,13 @@ class Inputs:
         self.controls: dict[str, int] = {}
         self.seen: dict[str, set[bytes]] = {stream: set() for stream in entries}
         self._timeline = timeline
-        self._producers = position.producers
         self._expected = producers
+        # Producers that are gone, since there are fewer sources now, would hold time back for ever.
+        self._numbers = {
+            stream: producers.get(stream, _ANY) if entry.clock == "stamps" else _ANY
+            for stream, entry in entries.items()
+        }
+        self._producers = {stream: self._present(stream, told) for stream, told in position.producers.items()}
         self._accepts = accepts
         self._opened = opened
         # By producer, how many messages came before it told the end.
@@ -67,12 +74,17 @@ class Inputs:
         """By stream the producers that were idle, 0 for a source, and how far the time of each had gone on. An older
         version kept that as if a message had told it. A source that is not to be left out any more is not idle."""
         known = {stream for stream, entry in self.entries.items() if entry.clock != "source" or stream in self._waits}
-        found = {stream: dict(rested) for stream, rested in position.rested.items() if stream in known}
+        found = {stream: self._present(stream, rested) for stream, rested in position.rested.items() if stream in known}
         for stream, producers in position.idle.items():
-            for producer in producers if stream in known else ():
+            for producer in self._present(stream, dict.fromkeys(producers, 0)) if stream in known else ():
                 marks = found.setdefault(stream, {})
                 marks.setdefault(producer, self._told(stream, producer))
         return found
+
+    def _present(self, stream: str, told: Mapping[int, int]) -> dict[int, int]:
+        """What is known of the producers that a stream still has."""
+        number = self._numbers.get(stream, _ANY)
+        return {producer: mark for producer, mark in told.items() if producer < number}
 
     def _resting(self) -> list[str]:
         """The inputs that were idle at the last commit."""
@@ -119,7 +131,9 @@ class Inputs:
         """Take in a record's stamp or a control message; returns how far the stream is then."""
         control = read_control(stamp)
         if control is None:
-            self.tell(stream, *unpack_stamp(stamp))
+            producer, watermark = unpack_stamp(stamp)
+            if producer < self._numbers[stream]:
+                self.tell(stream, producer, watermark)
             self._remember(stream, stamp)
         else:
             self._control(stream, control)
@@ -212,7 +226,8 @@ class Inputs:
 
     def _control(self, stream: str, control: Control) -> None:
         self.controls[stream] = self.controls.get(stream, 0) + 1
-        self.tell(stream, control.producer, control.watermark, idle=control.idle)
+        if control.producer < self._numbers[stream]:
+            self.tell(stream, control.producer, control.watermark, idle=control.idle)
         if control.ended and self._accepts(control):
             ended = self._ended.setdefault(stream, {})
             ended.setdefault(control.producer, self._opened(stream))

@@ -219,6 +219,9 @@ class Producer:
     def take(self, source: int, time: int) -> None:
         high = self.highs[source]
         self.highs[source] = time if high is None else max(high, time)
+        self.tell()
+
+    def tell(self) -> None:
         known = [one for one in self.highs.values() if one is not None]
         if len(known) == len(self.highs):
             self.told = max(min(known), min(known) if self.told is None else self.told)
@@ -244,6 +247,22 @@ class Model:
             if end <= self.watermark:
                 self.show("late", end)
         self.producers[producer].take(source, time)
+        self.follow()
+
+    def change(self, sources: int, *, several: bool) -> None:
+        """There are so many sources now. The first has one partition, each other `several`: one more than the one before;
+        a producer reads the same partition of each."""
+        parts = {(number if several else source, source) for source in range(sources) for number in range(source + 1)}
+        for producer, source in parts:
+            self.producers.setdefault(producer, Producer()).highs.setdefault(source, None)
+        for number, one in [*self.producers.items()]:
+            for source in [*one.highs]:
+                if (number, source) not in parts:
+                    del one.highs[source]
+            if one.highs:
+                one.tell()
+            else:
+                del self.producers[number]
         self.follow()
 
     def show(self, kind: str, end: int) -> None:
@@ -284,26 +303,27 @@ def _window(keyed: Numbers, lateness: int) -> None:
     keyed.window(tumbling(SIZE), collect(), id="w", lateness=late).send_to("out")
 
 
+CHANGES_OF_SOURCES = st.sampled_from(("one more", "one less"))
 FURTHER = st.tuples(st.integers(0, MOST - 1), st.integers(0, MOST - 1), st.integers(0, 60))
 
 
 @pytest.mark.parametrize("make", [merged, spread])
 @pytest.mark.parametrize("lateness", [0, 25])
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=PATIENT)
-@given(steps=st.lists(FURTHER | FURTHER | st.just("one more"), max_size=30))
-def test_time_in_front_of_a_window_does_not_begin_anew_where_a_source_is_added(
+@given(steps=st.lists(FURTHER | FURTHER | CHANGES_OF_SOURCES, max_size=30))
+@example(steps=[(0, 0, 15), "one more", (1, 0, 15), (1, 1, 15), "one less", (0, 0, 35)])
+@example(steps=[(0, 0, 15), "one more", (0, 0, 3), (1, 0, 40), (1, 1, 40), (0, 0, 45)])
+def test_time_in_front_of_a_window_does_not_begin_anew_where_its_sources_change(
     make: Callable[[int, int], Pipeline], lateness: int, steps: list[tuple[int, int, int] | str]
 ) -> None:
     model, sources, late = Model(lateness, {0: Producer({0: None})}), 1, 0
     with PipelineDriver(make(1, lateness)) as driver:
         for step in steps:
             if isinstance(step, str):
-                if sources < MOST:
-                    late += driver.report().late.get("w", 0)
-                    restart_with(driver, make(sources + 1, lateness), sources + 1 if make is spread else 1)
-                    for number in range(sources + 1) if make is spread else [sources]:
-                        model.producers.setdefault(number, Producer()).highs[sources] = None
-                    sources += 1
+                late += driver.report().late.get("w", 0)
+                sources = min(MOST, sources + 1) if step == "one more" else max(1, sources - 1)
+                restart_with(driver, make(sources, lateness), sources if make is spread else 1)
+                model.change(sources, several=make is spread)
                 continue
             source, partition, time = step[0] % sources, step[1], step[2]
             partition = partition % (source + 1) if make is spread else 0
