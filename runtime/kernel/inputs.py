@@ -37,7 +37,12 @@ class Inputs:
         opened: Counts = lambda _: 0,
     ) -> None:
         self.entries = entries
-        # What is known of an input that the pipeline no longer has is left out.
+        # What is known of an input that the stage no longer has is carried along, for it may come back.
+        self._gone = Position(
+            highs={stream: high for stream, high in position.highs.items() if stream not in entries},
+            out_of_order={stream: lag for stream, lag in position.out_of_order.items() if stream not in entries},
+            reached=position.reached,
+        )
         self.highs = {
             stream: high + self._shift(entries[stream], position.out_of_order)
             for stream, high in position.highs.items()
@@ -60,7 +65,6 @@ class Inputs:
         self._waits = _patience(entries)
         self._idle = self._idle_at(position)
         self._quiet_since: dict[str, int] = {}
-        self._reached_before = position.reached
         timeline.restore(self._known(), self._resting(), position.clock, position.met, position.reached)
 
     @staticmethod
@@ -254,22 +258,21 @@ class Inputs:
         and then must not meet a later time: it would be late for those behind it. `landed(stream)` tells how many of
         `opened(stream)` have landed without a gap: an end that came behind one under way will be read again too.
         """
-        reached = {**self._reached_before, **self._timeline.reached()}
+        gone, reached = self._gone, self._timeline.reached()
         highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
         told = {stream: _capped(found, floor(stream)) for stream, found in self._producers.items()}
         ended = {stream: _before(found, landed(stream)) for stream, found in self._ended.items()}
         return Position(
-            {stream: high for stream, high in highs.items() if high > START},
+            {**gone.highs, **{stream: high for stream, high in highs.items() if high > START}},
             told,
             {stream: found for stream, found in ended.items() if found},
             {stream: sorted(found) for stream, found in self._idle.items() if found},
             self._timeline.clock if self._timeline.clocked else START,
             self._met(),
             {stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
-            out_of_order={
-                stream: entry.source.out_of_order for stream, entry in self.entries.items() if entry.source is not None
-            },
-            reached=reached,
+            out_of_order=gone.out_of_order
+            | {stream: entry.source.out_of_order for stream, entry in self.entries.items() if entry.source is not None},
+            reached=gone.reached | reached,
         )
 
     def _met(self) -> dict[str, int]:

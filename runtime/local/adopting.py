@@ -18,7 +18,8 @@ def adopt(plan: Plan, homes: Iterable[Home], kept: Mapping[str, bytes]) -> dict[
     """The checkpoint of each task that has one, out of all that were kept under any name.
 
     A stream's partition belongs to one task, whatever it is called, and offsets grow: the largest that any task of
-    that number has kept is the last. Streams that a task no longer reads are left out.
+    that number has kept is the last. What is known of streams that a task no longer reads, and of operators that it no
+    longer has, is carried along: where they come back, it goes on with them. Its state has taken in what was read.
     """
     decoded = {name: decode(data, name) for name, data in kept.items()}
     by_number: dict[str, list[Checkpoint]] = {}
@@ -52,17 +53,17 @@ def kept_states(plan: Plan, kept: Mapping[str, bytes]) -> list[tuple[str, StateS
 def _merged(
     own: Checkpoint, others: Collection[Checkpoint], inputs: Collection[str], operators: Collection[str]
 ) -> Checkpoint:
-    producers: dict[str, dict[int, int]] = {}
+    producers: dict[str, dict[int, int]] = {**own.producers}
     for other in others:
         for stream in other.producers.keys() & inputs:
             producers[stream] = _latest([producers.get(stream, {}), other.producers[stream]], None)
     return structs.replace(
         own,
-        offsets=_latest([other.offsets for other in others], inputs),
-        highs=_latest([other.highs for other in others], inputs),
+        offsets=own.offsets | _latest([other.offsets for other in others], inputs),
+        highs=own.highs | _latest([other.highs for other in others], inputs),
         producers=producers,
         clock=max((other.clock for other in others), default=START) if own.blank else own.clock,
-        changelogs=_latest([other.changelogs for other in others], operators),
+        changelogs=own.changelogs | _latest([other.changelogs for other in others], operators),
         lateness=_latest([other.lateness for other in others], operators) | own.lateness,
         out_of_order=_latest([other.out_of_order for other in others], inputs) | own.out_of_order,
         forgotten=own.forgotten | _latest([other.forgotten for other in others], operators),

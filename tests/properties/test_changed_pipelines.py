@@ -237,6 +237,7 @@ class Model:
     kept: dict[int, list[int]] = field(default_factory=dict)
     shown: list[tuple[str, int, list[int]]] = field(default_factory=list)
     late: int = 0
+    gone: dict[tuple[int, int], int | None] = field(default_factory=dict)
 
     def take(self, producer: int, source: int, time: int) -> None:
         end = time - time % 10 + 10
@@ -250,15 +251,16 @@ class Model:
         self.follow()
 
     def change(self, sources: int, *, several: bool) -> None:
-        """There are so many sources now. The first has one partition, each other `several`: one more than the one before;
-        a producer reads the same partition of each."""
+        """There are so many sources now. Each is a producer; or it has `several` partitions, one more than the one
+        before it, and a producer reads the same partition of each. One that comes back goes on where it was."""
         parts = {(number if several else source, source) for source in range(sources) for number in range(source + 1)}
         for producer, source in parts:
-            self.producers.setdefault(producer, Producer()).highs.setdefault(source, None)
+            highs = self.producers.setdefault(producer, Producer()).highs
+            highs.setdefault(source, self.gone.pop((producer, source), None))
         for number, one in [*self.producers.items()]:
             for source in [*one.highs]:
                 if (number, source) not in parts:
-                    del one.highs[source]
+                    self.gone[number, source] = one.highs.pop(source)
             if one.highs:
                 one.tell()
             else:

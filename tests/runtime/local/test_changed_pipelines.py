@@ -133,7 +133,9 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
     homes = [Home(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
     found = adopt(made, homes, {name: encode(checkpoint) for name, checkpoint in kept.items()})
     assert found == {
-        "a/0": Checkpoint(offsets={"a": 3, "b": 7}, highs={"a": 30, "b": 70}, changelogs={"n": 9}),
+        "a/0": Checkpoint(
+            offsets={"a": 3, "b": 7, "z": 8}, highs={"a": 30, "b": 70, "z": 80}, changelogs={"n": 9, "y": 2}
+        ),
         "a/1": Checkpoint(offsets={"b": 1}),
     }
 
@@ -182,3 +184,36 @@ def test_a_source_without_patience_is_not_idle_any_more() -> None:
             driver.send(stream, "x", key="k", timestamp=time)
         assert driver.watermark("n") == 125
         assert driver.report().late == {}
+
+
+def counting_twice(*, both: bool) -> Pipeline:
+    """Two counters on one stream, of which the second may be left out."""
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("a", value=str, key=str)
+    keyed.process(Counter(), id="n").send_to("out")
+    if both:
+        keyed.process(Counter(), id="m").send_to("second")
+    return pipeline
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_operator_that_comes_back_finds_its_state_in_its_changelog(lost: bool) -> None:  # noqa: FBT001
+    system = SendingSystem()
+    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+        for both in (True, True, False, True):
+            add(system, "a")
+            if lost:
+                system.stores.clear()
+            run(counting_twice(both=both), system=system, until="end")
+    assert values(system) == [b"1", b"2", b"3", b"4"]
+    assert [record[1] for record in contents(system, "second")] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("system", [MemorySystem(), SendingSystem()], ids=["published", "sent"])
+def test_an_input_that_comes_back_is_gone_on_with(system: System) -> None:
+    add(system, "a")
+    add(system, "b")
+    run(copying("a", "b"), system=system, until="end")
+    add(system, "b")
+    run(copying("a"), system=system, until="end")
+    assert run(copying("a", "b"), system=system, until="end").read == {"b": 1}
