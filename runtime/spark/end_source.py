@@ -82,12 +82,13 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        told: int = start["ends"]
         if self._last is None:
-            self._last = start["ends"] + 1
+            self._last = told + 1
         before, self._left = self._left, self._still_left()
-        count = self._last if self._left == 0 else start["ends"]
+        count = self._last if self._left == 0 else told
         # To the end no batch is made of time alone: it would never come there.
-        clocked = self._told.clocked and (self._told.ends is None or self._left != before or count != start["ends"])
+        clocked = self._told.clocked and (self._told.ends is None or self._left != before or count != told)
         clock = _clock(start)
         return _plain(count, clock.moved(self._began) if clocked else clock)
 
