@@ -197,7 +197,7 @@ def counting_twice(*, both: bool) -> Pipeline:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_an_operator_that_comes_back_finds_its_state_in_its_changelog(lost: bool) -> None:  # noqa: FBT001
+def test_an_operator_that_comes_back_finds_its_state_in_its_changelog(lost: bool) -> None:
     system = SendingSystem()
     with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
         for both in (True, True, False, True):

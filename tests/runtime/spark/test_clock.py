@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fluvial.dsl import Pipeline, collect, tumbling
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+from fluvial.dsl import Pipeline, SystemProblem, collect, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Progress, run
 from fluvial.runtime.gaps import notes
+from fluvial.runtime.spark.log_sink import LogSink
 from fluvial.runtime.systems import LogSystem
 from targets import contents, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SECOND = timedelta(seconds=1)
 
 
-def by_clock() -> Pipeline:
+def by_clock(size: timedelta = SECOND) -> Pipeline:
     pipeline = Pipeline("clock")
     words = pipeline.stream("words", key=str, value=str)
-    words.window(tumbling(SECOND), collect(), id="seconds", time="processing").send_to("out")
+    words.window(tumbling(size), collect(), id="seconds", time="processing").send_to("out")
     return pipeline
 
 
@@ -53,6 +56,37 @@ def test_windows_close_though_nothing_comes(
 
     settings = Settings(spark_buckets=2, spark_trigger_interval=timedelta(milliseconds=100))
     run(make(), engine="spark", system=system, settings=settings, progress=stop_when_shown, spark=spark)
+    assert [record[0] for record in contents(system, "out")] == [b"a"]
+
+
+def test_a_batch_that_was_published_but_not_committed_fires_nothing_more_when_it_is_run_again(
+    tmp_path: Path, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a later clock let fire in it would be thrown away, for it was published already."""
+    system = LogSystem(tmp_path / "log", fsync=False)
+    write(system, {"words": [[(b"a", b"a", 1000, ()), (b"a", b"b", 1001, ())]]})
+    settings = Settings(spark_buckets=2, spark_trigger_interval=timedelta(milliseconds=100))
+    published = LogSink.write
+
+    def publish_and_die(self: LogSink, rows: "DataFrame", batch: int) -> None:
+        published(self, rows, batch)
+        if batch == 1:
+            raise OSError("the driver dies")
+
+    monkeypatch.setattr(LogSink, "write", publish_and_die)
+    with pytest.raises(SystemProblem, match="the driver dies"):
+        run(by_clock(10 * SECOND), engine="spark", system=system, settings=settings, spark=spark)
+    monkeypatch.setattr(LogSink, "write", published)
+    over = time.monotonic() + 10
+    while time.monotonic() < over:  # until the window has ended by the clock
+        time.sleep(0.1)
+    patience = time.monotonic() + 120
+
+    def stop_when_shown(progress: Progress) -> None:
+        if progress.phase == "running" and (contents(system, "out") or time.monotonic() > patience):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    run(by_clock(10 * SECOND), engine="spark", system=system, settings=settings, progress=stop_when_shown, spark=spark)
     assert [record[0] for record in contents(system, "out")] == [b"a"]
 
 
