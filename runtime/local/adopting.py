@@ -1,82 +1,129 @@
 """Where tasks go on whose pipeline was changed: a stage, and so its tasks, may have had another name."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import Any
 
 from msgspec import structs
 
+from ...dsl.operators import TableOf
 from ...planner.plan import Plan
 from ...planner.state_schema import StateSchema
 from ..kernel.times import START
-from .checkpoint import Checkpoint, decode
+from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, decode
 from .commits import Home
 
-K = TypeVar("K")
+Checkpoints = Mapping[str, Checkpoint]
+"""The checkpoints of a pipeline, by the names that tasks have or had."""
 
 
 def adopt(plan: Plan, homes: Iterable[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
     """The checkpoint of each task that has one, out of all that were kept under any name.
 
-    A stream's partition belongs to one task, whatever it is called, and offsets grow: the largest that any task of
-    that number has kept is the last. What is known of streams that a task no longer reads, and of operators that it no
-    longer has, is carried along: where they come back, it goes on with them. Its state has taken in what was read.
+    A stream's partition belongs to one task, whatever it is called, and offsets grow: what is known of it comes from
+    the task of that number that has read most of it. What is known of an operator comes from the one that has kept its
+    state last. What is known of other streams, and of operators that are gone, is carried along: both may come back.
     """
-    decoded = {name: decode(data, name) for name, data in kept.items()}
-    by_number: dict[str, list[Checkpoint]] = {}
-    for name, found in decoded.items():
-        by_number.setdefault(name.rpartition("/")[2], []).append(found)
-    made = {}
-    for home in homes:
-        others = by_number.get(str(home.number), [])
-        own = decoded.get(home.name, Checkpoint())
-        merged = _merged(own, others, plan.stage(home.stage).inputs, home.changelogs)
-        if not merged.blank:
-            made[home.name] = merged
-    return made
+    decoded = decoded_checkpoints(kept)
+    made = {home.name: _merged(plan, home, decoded) for home in homes}
+    return {name: merged for name, merged in made.items() if not merged.blank}
+
+
+def decoded_checkpoints(kept: Mapping[str, bytes]) -> Checkpoints:
+    """Checkpoints as a system has them, decoded."""
+    return {name: decode(data, name) for name, data in kept.items()}
 
 
 def kept_states(plan: Plan, kept: Mapping[str, bytes]) -> list[tuple[str, StateSchema]]:
-    """What gives the state of operators its meaning, as (operator, record), out of all checkpoints of a pipeline.
-
-    Checkpoints of names that a stage had before may be older than those of its name now, which count where there are
-    any.
-    """
-    decoded = {name: decode(data, name) for name, data in kept.items()}
+    """What gives the state of operators its meaning, as (operator, record), out of all checkpoints of a pipeline: those
+    of the tasks that have kept it last."""
+    decoded = decoded_checkpoints(kept)
     found: list[tuple[str, StateSchema]] = []
     for store in plan.stores:
-        records = {name: one.states[store.operator] for name, one in decoded.items() if store.operator in one.states}
-        own = [record for name, record in records.items() if name.rpartition("/")[0] == store.stage]
-        found += [(store.operator, record) for record in own or records.values()]
+        for number in sorted({number_of(name) for name in decoded}):
+            holder = holder_of(store.operator, f"{store.stage}/{number}", decoded)
+            if holder is not None and store.operator in decoded[holder].states:
+                found.append((store.operator, decoded[holder].states[store.operator]))
     return found
 
 
-def _merged(
-    own: Checkpoint, others: Collection[Checkpoint], inputs: Collection[str], operators: Collection[str]
-) -> Checkpoint:
-    producers: dict[str, dict[int, int]] = {**own.producers}
-    for other in others:
-        for stream in other.producers.keys() & inputs:
-            producers[stream] = _latest([producers.get(stream, {}), other.producers[stream]], None)
-    return structs.replace(
-        own,
-        offsets=own.offsets | _latest([other.offsets for other in others], inputs),
-        highs=own.highs | _latest([other.highs for other in others], inputs),
-        producers=producers,
-        clock=max((other.clock for other in others), default=START) if own.blank else own.clock,
-        changelogs=own.changelogs | _latest([other.changelogs for other in others], operators),
-        lateness=_latest([other.lateness for other in others], operators) | own.lateness,
-        out_of_order=_latest([other.out_of_order for other in others], inputs) | own.out_of_order,
-        forgotten=own.forgotten | _latest([other.forgotten for other in others], operators),
-        reached=own.reached | _latest([other.reached for other in others], operators),
-        rung=own.rung | _latest([other.rung for other in others], operators),
-        states={name: record for one in (*others, own) for name, record in one.states.items()},
-    )
+def number_of(task: str) -> str:
+    """The number of a task within its stage, which names of stages do not change."""
+    return task.rpartition("/")[2]
 
 
-def _latest(told: Iterable[Mapping[K, int]], names: Collection[K] | None) -> dict[K, int]:
-    found: dict[K, int] = {}
-    for one in told:
-        for name, value in one.items():
-            if (names is None or name in names) and value > found.get(name, value - 1):
-                found[name] = value
-    return found
+def holder_of(operator: str, task: str, kept: Checkpoints) -> str | None:
+    """Which task has kept the state last that an operator is to have in `task`; None where none has."""
+    names = [name for name, one in kept.items() if number_of(name) == number_of(task) and _knows(one, operator)]
+    holder = task if task in names else next(iter(names), None)
+    for name in names:
+        if holder is not None and _is_later(kept[name], kept[holder], operator):
+            holder = name
+    return holder
+
+
+def _is_later(one: Checkpoint, other: Checkpoint, operator: str) -> bool:
+    """Whether a task has kept an operator's state later than another. Both know it only where there are changelogs,
+    or where a version has left it that did not move state."""
+    ends = one.changelogs.get(operator, 0) - other.changelogs.get(operator, 0)
+    read = sum(one.offsets[name] - other.offsets[name] for name in one.offsets.keys() & other.offsets.keys())
+    return (ends or read) > 0
+
+
+def _knows(checkpoint: Checkpoint, operator: str) -> bool:
+    return operator in checkpoint.states or operator in checkpoint.changelogs
+
+
+def _merged(plan: Plan, home: Home, kept: Checkpoints) -> Checkpoint:
+    own, inputs = kept.get(home.name, Checkpoint()), plan.stage(home.stage).inputs
+    all_names = [one for name, one in kept.items() if number_of(name) == str(home.number)]
+    made = without(own, {store.operator for store in plan.stores if store.stage != home.stage})
+    holders = {operator: holder_of(operator, home.name, kept) for operator in home.changelogs}
+    for operator, holder in holders.items():
+        if holder is not None:
+            made = with_operator(made, operator, kept[holder])
+    tables = _tables_by_stream(plan, home)
+    for stream in inputs:
+        if stream in tables:
+            # A table that has kept nothing yet reads all rows, whoever has read them before.
+            holder = holders[tables[stream]]
+            furthest = Checkpoint() if holder is None else kept[holder]
+        else:
+            furthest = max((own, *all_names), key=lambda one: one.offsets.get(stream, -1))
+        made = _with_stream(made, stream, furthest)
+    clock = max((other.clock for other in all_names), default=START) if own.blank else own.clock
+    return structs.replace(made, clock=clock)
+
+
+def _tables_by_stream(plan: Plan, home: Home) -> dict[str, str]:
+    """The tables of a task that follow a stream, by that stream."""
+    operators = [plan.pipeline.operator(operator) for operator in home.changelogs]
+    return {one.stream: one.id for one in operators if isinstance(one, TableOf) and one.inputs}
+
+
+def with_operator(checkpoint: Checkpoint, operator: str, holder: Checkpoint) -> Checkpoint:
+    """A checkpoint that knows of an operator what its holder knows."""
+    return _replaced(checkpoint, OPERATOR_FACTS, operator, holder)
+
+
+def without(checkpoint: Checkpoint, operators: Collection[str]) -> Checkpoint:
+    """A checkpoint that knows nothing of the state of some operators."""
+    for operator in operators:
+        checkpoint = with_operator(checkpoint, operator, Checkpoint())
+    return checkpoint
+
+
+def _with_stream(checkpoint: Checkpoint, stream: str, furthest: Checkpoint) -> Checkpoint:
+    return _replaced(checkpoint, STREAM_FACTS, stream, furthest)
+
+
+def _replaced(checkpoint: Checkpoint, facts: Iterable[str], name: str, source: Checkpoint) -> Checkpoint:
+    """A checkpoint whose facts of a name are those of another one."""
+    if source is checkpoint:
+        return checkpoint
+    changed: dict[str, Any] = {}
+    for fact in facts:
+        before, now = getattr(checkpoint, fact), getattr(source, fact)
+        if name in before or name in now:
+            rest = {other: value for other, value in before.items() if other != name}
+            changed[fact] = {**rest, name: now[name]} if name in now else rest
+    return structs.replace(checkpoint, **changed) if changed else checkpoint

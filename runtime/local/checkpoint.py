@@ -9,12 +9,18 @@ from ..kernel.times import START
 
 VERSION = 1
 
+OPERATOR_FACTS = ("states", "changelogs", "lateness", "forgotten", "reached", "rung")
+"""What a checkpoint knows of each operator that keeps state: it goes where the state goes."""
+STREAM_FACTS = ("offsets", "highs", "producers", "idle", "rested", "out_of_order")
+"""What a checkpoint knows of each input."""
+
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """Where a task stands: for each input stream the offset before which every message has landed, how far event time
     and the clock had come (see `Position`), and, by operator, where the changelog of its state ended and what gives
     its state a meaning. Which producers have `ended` is known of one `run` alone. `atomic` says that the changelogs
-    hold nothing beyond it: it was written with them in one transaction."""
+    hold nothing beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is
+    0 in checkpoints of versions that did not count."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -34,11 +40,12 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     rung: dict[str, int] = {}
     states: dict[str, StateSchema] = {}
     atomic: bool = False
+    number: int = 0
 
     @property
     def blank(self) -> bool:
-        """Whether nothing was ever committed: a checkpoint has the offsets of all inputs."""
-        return not self.offsets
+        """Whether nothing was ever committed: a checkpoint has offsets, or state that was moved."""
+        return not (self.offsets or self.states or self.changelogs)
 
     @property
     def position(self) -> Position:
@@ -62,6 +69,12 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     def within(self, run: str) -> "Checkpoint":
         """The same, without what is known of another run."""
         return self if self.run == run else structs.replace(self, run="", ended={})
+
+
+def is_ahead(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether one checkpoint is later than another in any respect."""
+    changelogs = any(end > other.changelogs.get(name, 0) for name, end in one.changelogs.items())
+    return changelogs or any(offset > other.offsets.get(name, 0) for name, offset in one.offsets.items())
 
 
 def encode(checkpoint: Checkpoint) -> bytes:

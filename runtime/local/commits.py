@@ -1,6 +1,6 @@
 """The part of a commit that depends on the system: how what tasks did is made to last, and where they go on from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,17 +35,18 @@ class Outbox(Protocol):
 @dataclass(frozen=True, slots=True)
 class Home:
     """A task before it runs: its name, its number within its stage, its store, and the changelog of each operator
-    that keeps state, by operator."""
+    that keeps state, by operator. Its store may hold the state of operators that are gone, which `keeps_more` says."""
 
     name: str
     stage: str
     number: int
     store: TaskStore
     changelogs: Mapping[str, str]
+    keeps_more: bool = False
 
     @property
     def stateful(self) -> bool:
-        return bool(self.changelogs)
+        return bool(self.changelogs) or self.keeps_more
 
 
 class Commits(Protocol):
@@ -57,6 +58,17 @@ class Commits(Protocol):
 
     @property
     def early(self) -> bool: ...
+
+    def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
+        """Bring what is kept of operators to the stores of the tasks that they are in now; `open_store` opens the store
+        of a task. Raises SystemProblem where that cannot be done."""
+        ...
+
+    def settle(self, homes: Sequence[Home]) -> None:
+        """Bring stores and system to the same commit, where a crash has parted them.
+
+        Raises SystemProblem where one of them lacks what the other has."""
+        ...
 
     def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         """Bring the stores to where their tasks go on, and say where that is, by task; `kept` are the checkpoints that

@@ -20,6 +20,22 @@ GRACE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
 
 
+@contextmanager
+def claimed(system: System, pipeline: str, name: str, patience: float) -> Iterator[None]:
+    """Hold a claim, and wait up to `patience` seconds for it; raises SystemProblem where another keeps it."""
+    until = time.monotonic() + patience
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(system.claim(pipeline, name))
+                break
+            except SystemProblem:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+        yield
+
+
 class Coordinator:
     """The stream, made if need be. `close` it; for one thread at a time."""
 
@@ -87,7 +103,7 @@ class Coordinator:
         if isinstance(self._system, SendingSystem):
             yield self._settle_by_fencing(self._system, decide)
             return
-        with self._claimed("coordinator", PATIENCE_SECONDS):
+        with claimed(self._system, self._pipeline, "coordinator", PATIENCE_SECONDS):
             known, read_to = self.read()
             made = decide(known)
             if made != known.assignment:
@@ -119,22 +135,8 @@ class Coordinator:
         """Wait for containers that are being stopped; refuse to go on beside others."""
         before = 1 if known.assignment is None else known.assignment.containers
         for container in range(max(before, made.containers)):
-            with self._claimed(str(container), GRACE_SECONDS):
+            with claimed(self._system, self._pipeline, str(container), GRACE_SECONDS):
                 pass
-
-    @contextmanager
-    def _claimed(self, name: str, patience: float) -> Iterator[None]:
-        until = time.monotonic() + patience
-        with ExitStack() as stack:
-            while True:
-                try:
-                    stack.enter_context(self._system.claim(self._pipeline, name))
-                    break
-                except SystemProblem:
-                    if time.monotonic() > until:
-                        raise
-                time.sleep(_PAUSE_SECONDS)
-            yield
 
     def _append(self, told: Sequence[Written], *, alone: bool = False) -> None:
         records = [_record(one) for one in told]

@@ -23,11 +23,13 @@ from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
 from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
+from ..state import MemoryStore, TaskStore
 from ..state_compatibility import refuse_changed, reset_command
 from ..streams import make_changelogs, make_streams, table_streams
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
-from .adopting import adopt, kept_states
+from .adopting import adopt, decoded_checkpoints, kept_states
+from .alignment import CommittedLog
 from .collecting import collecting_seldom
 from .commits import Commits, Home
 from .container import Container
@@ -146,11 +148,12 @@ def open_commits(
             restoring=restoring,
             group_offsets=settings.group_offsets,
         )
-    producer = cast("PublishingSystem", system).producer(place.incarnation)
+    published = cast("PublishingSystem", system)
+    producer = published.producer(place.incarnation)
     stack.callback(producer.close)
     streams = [stream for stream in plan.streams if stream.kind == "intermediate"]
     between = [(stream.name, partition) for stream in streams for partition in range(stream.partitions)]
-    return PublishedCommits(plan.name, producer, between, place.publishing_beside)
+    return PublishedCommits(CommittedLog(plan, published, producer), between, place.publishing_beside)
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:
@@ -167,7 +170,7 @@ def make_tasks(
     """The tasks of a plan, or its `own` of a container, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
     written = _written_between(plan, admin)
-    kept = admin.checkpoints(plan.name)
+    kept = decoded_checkpoints(admin.checkpoints(plan.name))
     if written and not kept:
         raise _another_wrote(plan, written)
     remotes: Remotes = {}
@@ -175,6 +178,11 @@ def make_tasks(
         stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True, remotes=remotes)
         for stage in plan.stages
     }
+
+    def open_store(task: str) -> TaskStore:
+        return store_for(plan, task, system, settings, run.container)
+
+    run.commits.move_states(open_store)
     homes = {}
     for stage in plan.stages:
         stores = [store for store in plan.stores if store.stage == stage.id]
@@ -182,10 +190,14 @@ def make_tasks(
             name = task_name(stage.id, number)
             if own is not None and name not in own:
                 continue
-            store = store_for(plan, name, bool(stores), system, settings, run.container)
+            # Operators that are gone may come back: their state stays in the store, which follows the task's commits.
+            idle = not run.commits.early and name in kept and bool(kept[name].states)
+            store = open_store(name) if stores or idle else MemoryStore()
             stack.callback(store.close)
-            homes[name] = Home(name, stage.id, number, store, {found.operator: found.changelog for found in stores})
-    found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), kept))
+            changelogs = {found.operator: found.changelog for found in stores}
+            homes[name] = Home(name, stage.id, number, store, changelogs, keeps_more=idle)
+    run.commits.settle(list(homes.values()))
+    found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), admin.checkpoints(plan.name)))
     # A store may have been written after the checkpoints that were looked at before.
     records = chain.from_iterable(one.states.items() for one in found.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))

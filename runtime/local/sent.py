@@ -14,6 +14,7 @@ from ...dsl.errors import SystemProblem
 from ...dsl.message import Record
 from ...planner.names import checkpoints as checkpoints_of
 from ..kernel.state import Change
+from ..state.contract import TaskStore
 from ..systems.contract import Sender, SendingSystem, StreamPartition
 from . import checkpoint as checkpoints
 from .apart import Steps
@@ -91,6 +92,12 @@ class SentCommits:
 
     # Going on.
 
+    def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
+        """Nothing to do: state is restored from the changelogs of its operators wherever they are."""
+
+    def settle(self, homes: Sequence[Home]) -> None:
+        """Nothing to do: a checkpoint and its changelogs are one transaction."""
+
     def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         found = {home.name: kept.get(home.name, Checkpoint()) for home in homes}
         stateful = [home for home in homes if home.stateful]
@@ -120,7 +127,7 @@ class SentCommits:
         data = home.store.get(META, CHECKPOINT)
         good = data is not None and home.store.get(META, _ORIGIN) == origin and not kept.blank and self._is_fresh(home)
         own = checkpoints.decode(data, home.name) if good and data is not None else Checkpoint()
-        if _ahead(own, kept):
+        if checkpoints.is_ahead(own, kept):
             own = Checkpoint()  # of a commit that did not come to pass
         if own.blank:
             home.store.clear()
@@ -249,12 +256,6 @@ def _origin(home: Home, logs: Mapping[str, Log]) -> bytes:
     return json.encode({operator: logs[stream].identity for operator, stream in home.changelogs.items()})
 
 
-def _ahead(one: Checkpoint, other: Checkpoint) -> bool:
-    """Whether one checkpoint is later than another in any respect."""
-    changelogs = any(end > other.changelogs.get(name, 0) for name, end in one.changelogs.items())
-    return changelogs or any(offset > other.offsets.get(name, 0) for name, offset in one.offsets.items())
-
-
 def _behind(home: Home, operator: str, log: Log, own: Checkpoint, target: Checkpoint) -> Span:
     """What of a changelog a store lacks; raises SystemProblem where the changelog has not got it."""
     first, last = log.starts[home.number], log.ends[home.number]
@@ -263,6 +264,6 @@ def _behind(home: Home, operator: str, log: Log, own: Checkpoint, target: Checkp
     if start < end and last < end:
         wrong = f"the changelog {log.stream!r} ends at offset {last} of partition {home.number}, and the checkpoint of "
         wrong += f"task {home.name} needs it up to {end}"
-        remedy = "bring the stream back, or start over: fluvial reset PIPELINE --all"
+        remedy = "bring the stream back, or let the operator begin anew: fluvial reset --state " + operator
         raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
     return Span(home.store, operator, (log.stream, home.number), start, max(start, end))

@@ -1,30 +1,31 @@
 """Removing what the local engine keeps of a pipeline: the state of operators, or all that a run would go on from.
 
-Checkpoints go last: as long as they are there, a run that finds no state for them is refused, so that a crash in
-between leaves nothing that could be gone on with by mistake.
+The state of operators goes with the record of it in checkpoints, which decide what counts. Where all goes, they go
+last: as long as they are there, a run that finds no state for them is refused, so that a crash in between leaves
+nothing that could be gone on with by mistake.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import cast
 
-from msgspec import structs
-
 from ...dsl.checks import explain
-from ...dsl.errors import UnsupportedError, UsageError
+from ...dsl.errors import SystemProblem, UnsupportedError, UsageError
 from ...planner.names import changelog
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..reset_step import RemovedKind, ResetStep
+from ..state import RocksStore
 from ..systems.contract import PublishingSystem, SendingSystem, System
 from . import checkpoint as checkpoints
+from .adopting import decoded_checkpoints, without
+from .alignment import CommittedLog, prefix_of, publish_pending
 from .checkpoint import Checkpoint
-from .commits import CHECKPOINT, META
 from .exclusion import no_containers
-from .published import publish_pending
-from .stores import OpenStore, kept_stores, pipeline_folders, state_folder
+from .stores import pipeline_folders, state_folder, task_folders
 
 Kept = Mapping[str, Checkpoint]
 """The checkpoints of a pipeline, by task."""
@@ -44,12 +45,19 @@ def reset_steps(
         wrong = f"what is kept in {system.url} cannot be reset"
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
     with no_containers(plan.name, system):
-        kept = {task: checkpoints.decode(data, task) for task, data in system.admin().checkpoints(plan.name).items()}
+        if not isinstance(system, SendingSystem):
+            stateful = [task for task, one in _kept(plan, system).items() if one.states]
+            _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)
+        kept = _kept(plan, system)
         if operators is None:
             yield _all_steps(plan, system, settings, kept)
         else:
             _check_operators(plan, kept, operators)
             yield _state_steps(plan, system, settings, kept, operators)
+
+
+def _kept(plan: Plan, system: System) -> Kept:
+    return decoded_checkpoints(system.admin().checkpoints(plan.name))
 
 
 def _check_operators(plan: Plan, kept: Kept, operators: Sequence[str]) -> None:
@@ -63,17 +71,23 @@ def _check_operators(plan: Plan, kept: Kept, operators: Sequence[str]) -> None:
 def _state_steps(
     plan: Plan, system: System, settings: Settings, kept: Kept, operators: Sequence[str]
 ) -> list[ResetStep]:
-    made = [
-        ResetStep("state", f"{', '.join(operators)} in {name}", partial(_clear, system, open_store, name, operators))
-        for name, open_store in kept_stores(plan, system, settings)
-    ]
+    left = {task: without(found, operators) for task, found in kept.items()}
+    changed = {task: now for task, now in left.items() if now != kept[task]}
     if isinstance(system, SendingSystem):
         # A store whose changelog was made anew is no copy of it, and is emptied when a run opens it.
-        made += _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
-    for task, found in kept.items():
-        left = _without(found, operators)
-        if left != found:
-            made.append(ResetStep("checkpoint", task, partial(_write, plan, system, task, checkpoints.encode(left))))
+        made = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
+        steps = (
+            ResetStep("checkpoint", task, partial(_write, plan, system, {task: now})) for task, now in changed.items()
+        )
+        return [*made, *steps]
+    if not changed:
+        return []
+    # From then on the state does not count, whether it has been removed or not.
+    made = [ResetStep("checkpoint", ", ".join(changed), partial(_write, plan, system, changed))]
+    for task in changed:
+        for folder in task_folders(plan, system, settings, task):
+            name = f"{', '.join(operators)} in {folder}"
+            made.append(ResetStep("state", name, partial(_clear, folder, operators)))
     return made
 
 
@@ -89,7 +103,7 @@ def _all_steps(plan: Plan, system: System, settings: Settings, kept: Kept) -> li
         made += _removed(system, between, "stream")
     else:
         made += [ResetStep("stream", name, partial(_empty, system, name)) for name in between if _holds(system, name)]
-    return [*made, *(ResetStep("checkpoint", task, partial(_write, plan, system, task, b"")) for task in kept)]
+    return [*made, *(ResetStep("checkpoint", task, partial(_forget, plan, system, task)) for task in kept)]
 
 
 def _holds(system: System, stream: str) -> bool:
@@ -108,30 +122,27 @@ def _removed(system: SendingSystem, streams: Sequence[str], kind: RemovedKind) -
     return [ResetStep(kind, name, partial(admin.remove, name)) for name in streams if admin.partitions(name)]
 
 
-def _clear(system: System, open_store: OpenStore, task: str, operators: Sequence[str]) -> None:
-    """Remove the state of operators from a store, and what its checkpoint says of it, at one stroke."""
-    with closing(open_store()) as store:
-        with closing(cast("PublishingSystem", system).producer()) as producer:
-            publish_pending(producer, store)
-        data = store.get(META, CHECKPOINT)
-        left = [] if data is None else [checkpoints.encode(_without(checkpoints.decode(data, task), operators))]
-        store.write(
-            [
-                *((operator.encode() + b"\0", None, None) for operator in operators),
-                *((META, CHECKPOINT, one) for one in left),
-            ]
-        )
+def _clear(folder: Path, operators: Sequence[str]) -> None:
+    """Remove the state of operators from a store."""
+    with closing(RocksStore(folder)) as store:
+        store.write([(prefix_of(operator), None, None) for operator in operators])
 
 
-def _without(found: Checkpoint, operators: Sequence[str]) -> Checkpoint:
-    """A checkpoint that knows nothing of the state of some operators."""
-    kept = ("states", "changelogs", "lateness", "forgotten", "reached", "rung")
-    left = {
-        field: {name: value for name, value in getattr(found, field).items() if name not in operators} for field in kept
-    }
-    return structs.replace(found, **left)
-
-
-def _write(plan: Plan, system: System, task: str, data: bytes) -> None:
+def _publish_pending(plan: Plan, system: PublishingSystem, settings: Settings, tasks: Collection[str]) -> None:
+    """Publish the last commits of stores, where a crash has kept them from being published."""
     with closing(system.producer()) as producer:
-        producer.begin().commit(plan.name, {task: data})
+        for task in tasks:
+            for folder in task_folders(plan, system, settings, task):
+                # What cannot be published is no reason to leave what depends on it as it is.
+                with closing(RocksStore(folder)) as store, suppress(SystemProblem):
+                    publish_pending(CommittedLog(plan, system, producer), task, store)
+
+
+def _write(plan: Plan, system: System, made: Kept) -> None:
+    with closing(system.producer()) as producer:
+        producer.begin().commit(plan.name, {task: checkpoints.encode(now) for task, now in made.items()})
+
+
+def _forget(plan: Plan, system: System, task: str) -> None:
+    with closing(system.producer()) as producer:
+        producer.begin().commit(plan.name, {task: b""})

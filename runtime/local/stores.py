@@ -1,9 +1,7 @@
 """Which store a task gets: RocksDB on the local disk, or memory where the streams are in memory too."""
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -21,12 +19,8 @@ _IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionar
 """State of pipelines over systems in memory: it lives as long as the system, so that a later run finds it."""
 
 
-def store_for(
-    plan: Plan, task: str, stateful: bool, system: System, settings: Settings, container: int = 0
-) -> TaskStore:
-    """The store of a task, as the last run of the container left it."""
-    if not stateful:
-        return MemoryStore()
+def store_for(plan: Plan, task: str, system: System, settings: Settings, container: int = 0) -> TaskStore:
+    """The store of a task that keeps state, as the last run of the container left it."""
     folder = state_folder(plan, system, settings, container)
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
@@ -40,19 +34,13 @@ def _open(folder: Path, settings: Settings, *, spare: bool = False) -> RocksStor
     return RocksStore(folder, spare=spare, buffer_bytes=buffer_bytes, cache_bytes=cache_bytes)
 
 
-OpenStore = Callable[[], TaskStore]
+def task_folders(plan: Plan, system: System, settings: Settings, task: str) -> list[Path]:
+    """The folder of a task's store, where that is the only copy of its state, and is there.
 
-
-def kept_stores(plan: Plan, system: System, settings: Settings) -> list[tuple[str, OpenStore]]:
-    """The stores that are the only copy of a pipeline's state, by a name that people know, and what opens each.
-
-    Where state has changelogs there are none: such a store is built anew from them.
+    Where state has changelogs there is none: such a store is built anew from them.
     """
-    if isinstance(system, SendingSystem):
-        return []
-    folder = state_folder(plan, system, settings)
-    folders = [] if folder is None else sorted(folder.glob("*"))
-    return [(str(one), partial(RocksStore, one)) for one in folders if _holds_store(one)]
+    home = None if isinstance(system, SendingSystem) else state_folder(plan, system, settings)
+    return [] if home is None else [folder for folder in (home / _name(task),) if _holds_store(folder)]
 
 
 def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Path]:

@@ -297,10 +297,11 @@ class LocalTask:
             rung=dict(position.rung),
             states=self._states,
             atomic=self._last.atomic,
+            number=self._last.number + 1,
         )
         # The clock alone is no news: what it has let fire has changed state.
         last = self._last
-        same = structs.replace(now, clock=last.clock, reached=last.reached, rung=last.rung) == last
+        same = structs.replace(now, clock=last.clock, reached=last.reached, rung=last.rung, number=last.number) == last
         if same and not told and not self._router.unflushed and not self.work.changed:
             return None
         self._router.flush()

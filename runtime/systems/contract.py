@@ -169,6 +169,16 @@ def no_others() -> Collection[str]:
 class Publisher(Producer, Protocol):
     """A producer whose transactions can be prepared, and published later: by itself, or by another after a crash."""
 
+    @property
+    def identity(self) -> str:
+        """A name that no other system ever had, nor one in this place that was removed and made anew."""
+        ...
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is published survives a power cut. A token must be as safe before it is published."""
+        ...
+
     def begin(self) -> DurableTransaction: ...
 
     def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:

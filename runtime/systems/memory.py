@@ -1,5 +1,6 @@
 """Streams in memory, with the guarantees of the others, for tests."""
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ class _Memory:
         self.prepared: dict[bytes, _Staged | None] = {}
         self.numbers = count(1)
         self.claims: set[tuple[str, str]] = set()
+        self.identity = uuid.uuid4().hex
         self.changed = Condition()
 
     def partitions(self, stream: str) -> list[list[Record]]:
@@ -183,8 +185,14 @@ class MemoryTransaction:
 class MemoryProducer:
     """Writes to streams in memory."""
 
+    durable = False
+
     def __init__(self, memory: _Memory) -> None:
         self._memory = memory
+
+    @property
+    def identity(self) -> str:
+        return self._memory.identity
 
     def begin(self) -> MemoryTransaction:
         return MemoryTransaction(self._memory)

@@ -21,6 +21,7 @@ from ...planner.planner import plan
 from ...planner.settings import Settings
 from ..kernel.bindings import are_headers
 from ..kernel.times import END, START
+from ..local.alignment import CommittedLog
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
 from ..local.published import PublishedCommits
@@ -281,7 +282,7 @@ class PipelineDriver:
         self.crash()
         self._ended = False
         self._resources = stack = ExitStack()
-        commits = PublishedCommits(self.plan.name, self._system.producer())
+        commits = PublishedCommits(CommittedLog(self.plan, self._system, self._system.producer()))
         gate = None if self._gates is None else self._gates.wait
         run = Run(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
         tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)

@@ -194,7 +194,7 @@ def test_a_store_that_a_stopped_process_has_open_is_made_again_elsewhere(tmp_pat
     settings = Settings(state_dir=str(tmp_path))
 
     def opened() -> Any:
-        return store_for(made, "in/0", True, system, settings)
+        return store_for(made, "in/0", system, settings)
 
     def first_folder() -> Path:
         (folder,) = store_folders(made, system, settings, "in")

@@ -12,8 +12,8 @@ from unittest.mock import patch
 from fluvial.dsl import Message, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.local.coordinator import Coordinator
-from fluvial.runtime.systems import LogSystem
+from fluvial.runtime.local import coordinator
+from fluvial.runtime.systems import LogSystem, System
 
 STUCK = "stuck"
 """The message that a function does not return from."""
@@ -110,13 +110,13 @@ def pipeline_of(place: str) -> Pipeline:
 @contextmanager
 def saying_when_it_waits() -> Iterator[None]:
     """Say so when the coordinator waits for its turn."""
-    claimed = Coordinator._claimed
+    claimed = coordinator.claimed
 
-    def waiting(coordinator: Coordinator, name: str, patience: float) -> object:
+    def waiting(system: System, pipeline: str, name: str, patience: float) -> object:
         here()
-        return claimed(coordinator, name, patience)
+        return claimed(system, pipeline, name, patience)
 
-    with patch.object(Coordinator, "_claimed", waiting):
+    with patch.object(coordinator, "claimed", waiting):
         yield
 
 

@@ -67,7 +67,8 @@ class Columns(Struct, frozen=True, array_like=True):
 class Snapshot(Struct, frozen=True, array_like=True, tag="snapshot"):
     """A journal entry, always the first and nowhere else: the index that all earlier entries added up to.
 
-    `position` is the number of the last one of these; the first version of the format does not have it.
+    `position` is the number of the last one of these; the first version of the format does not have it. `identity` is
+    a name that no other log has; it is empty as long as nobody has asked for it.
     """
 
     version: int
@@ -75,6 +76,7 @@ class Snapshot(Struct, frozen=True, array_like=True, tag="snapshot"):
     checkpoints: dict[str, dict[str, bytes]]
     published: dict[str, list[tuple[int, int]]]
     position: int = 1
+    identity: str = ""
 
 
 Entry = Created | Published | Trimmed | Snapshot
@@ -168,6 +170,7 @@ class Index:
     def __init__(self) -> None:
         self.streams: dict[str, list[Extents]] = {}
         self.checkpoints: dict[str, dict[str, bytes]] = {}
+        self.identity = ""
         self._published: dict[str, list[tuple[int, int]]] = {}
 
     def apply(self, entry: Entry) -> None:
@@ -187,6 +190,7 @@ class Index:
             self.streams = {name: [Extents(one) for one in columns] for name, columns in entry.streams.items()}
             self.checkpoints = {group: dict(tasks) for group, tasks in entry.checkpoints.items()}
             self._published = dict(entry.published)
+            self.identity = entry.identity
 
     def has_published(self, writer: str, number: int) -> bool:
         """Whether a prepared transaction is visible."""
@@ -195,7 +199,7 @@ class Index:
     def snapshot(self, version: int, position: int = 1) -> Snapshot:
         """An entry that says as much as all that were applied, up to the one with the number `position`."""
         streams = {name: [one.columns() for one in partitions] for name, partitions in self.streams.items()}
-        return Snapshot(version, streams, self.checkpoints, self._published, position)
+        return Snapshot(version, streams, self.checkpoints, self._published, position, self.identity)
 
 
 def _with_number(ranges: Iterable[tuple[int, int]], number: int) -> list[tuple[int, int]]:

@@ -1,6 +1,7 @@
 """The journal of a log: one file of entries, which decides what is visible and which offsets records have."""
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,6 +72,22 @@ class Journal:
     def position(self) -> int:
         """The number of the last entry that is known here, counted from the snapshot with which the log was made."""
         return self._position
+
+    def identity(self) -> str:
+        """A name that no other log ever had. Who first asks for it gives the log one."""
+        if not self.refresh().identity:
+            with self.exclusive() as index:
+                if not index.identity:
+                    self._give_identity(index)
+        return self._index.identity
+
+    def _give_identity(self, index: Index) -> None:
+        index.identity = uuid.uuid4().hex
+        try:
+            self._upgrade()
+        except SystemProblem:
+            index.identity = ""
+            raise
 
     def refresh(self) -> Index:
         """The index with all that is visible now; costs one `stat` where nothing is new."""
@@ -152,7 +169,7 @@ class Journal:
             sync_data(lock)
 
     def _upgrade(self) -> None:
-        """Replace a journal of the first version by one of this version."""
+        """Replace the journal by one of this version that says as much."""
         self.mark_anew()
         self._replace(self._index)
 

@@ -35,8 +35,19 @@ class LogProducer:
         self._process = os.getpid()
         self._journal = Journal(directory, create=True, fsync=fsync, compact_bytes=compact_bytes)
         self._segments = Segments(directory, writer, fsync=fsync, segment_bytes=segment_bytes)
+        self._fsync = fsync
         self._numbers = count(1)
         self._unpublished: set[int] = set()
+
+    @property
+    def identity(self) -> str:
+        """A name that no other log ever had, nor one in this directory that was removed and made anew."""
+        return self._journal.identity()
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is published survives a power cut."""
+        return self._fsync
 
     def begin(self) -> LogTransaction:
         """A new transaction; several may be open at once."""

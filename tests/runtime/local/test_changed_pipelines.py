@@ -13,7 +13,6 @@ from fluvial.dsl import (
     KeyedProcessor,
     Message,
     Pipeline,
-    SystemProblem,
     ValueState,
     count,
     tumbling,
@@ -98,15 +97,6 @@ def test_a_stage_with_changelogs_is_not_begun_anew() -> None:
     assert values(system) == [b"1", b"2"]  # the first message is not counted again
 
 
-def test_state_without_changelogs_cannot_follow_its_stage(tmp_path: Path) -> None:
-    log = LogSystem(tmp_path, fsync=False)
-    add(log, "b")
-    run(counting("b"), system=log, until="end")
-    add(log, "a")
-    with pytest.raises(SystemProblem, match="the state of task a/0 is gone, though the task has a checkpoint"):
-        run(counting("a", "b"), system=log, until="end")
-
-
 def test_the_name_of_a_stage_moves_no_state_on_the_log(tmp_path: Path) -> None:
     log = LogSystem(tmp_path, fsync=False)
     assert [(stage.id, stage.name) for stage in plan(behind_a_border()).stages] == [("a", "a"), ("b", "p-by")]
@@ -133,6 +123,7 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
     homes = [Home(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
     found = adopt(made, homes, {name: encode(checkpoint) for name, checkpoint in kept.items()})
     assert found == {
+        # What it had read and kept besides is carried along.
         "a/0": Checkpoint(
             offsets={"a": 3, "b": 7, "z": 8}, highs={"a": 30, "b": 70, "z": 80}, changelogs={"n": 9, "y": 2}
         ),

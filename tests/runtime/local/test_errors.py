@@ -91,4 +91,6 @@ def test_state_that_is_gone_is_told(tmp_path: Path) -> None:
     run(counted(), system=system, until="end")
     rmtree(tmp_path / "state")
     error = error_of(lambda: run(counted(), system=system, until="end"), SystemProblem)
-    assert_explains(error, "the state of task in/0 is gone", None, "the store that was written", "under another name")
+    assert_explains(
+        error, "the state of task in/0 is gone", counted, "the store that was written", "--state w", below=1
+    )

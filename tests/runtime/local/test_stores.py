@@ -111,7 +111,7 @@ def test_a_write_buffer_holds_as_many_bytes_as_the_settings_say(
     tmp_path: Path, buffer_bytes: int, flushes: bool
 ) -> None:
     settings = Settings(rocksdb_buffer_bytes=buffer_bytes, state_dir=str(tmp_path))
-    store = store_for(made(), "task", True, open_system(f"log:{tmp_path}/log"), settings)
+    store = store_for(made(), "task", open_system(f"log:{tmp_path}/log"), settings)
     for number in range(20):
         store.write([(b"k", b"%d" % number, bytes(100_000))])
     # Even if the files of the small buffers have not been merged yet, there are some; a large one is not full.
@@ -122,7 +122,7 @@ def test_a_write_buffer_holds_as_many_bytes_as_the_settings_say(
 def test_the_stores_of_a_process_share_a_cache_of_bounded_size(tmp_path: Path) -> None:
     settings = Settings(rocksdb_buffer_bytes=64 << 10, rocksdb_cache_bytes=1 << 20, state_dir=str(tmp_path))
     for task in ("one", "other"):
-        store = store_for(made(), task, True, open_system(f"log:{tmp_path}/log"), settings)
+        store = store_for(made(), task, open_system(f"log:{tmp_path}/log"), settings)
         for number in range(30):
             store.write([(b"k", b"%d" % number, bytes(range(256)) * 400)])
         assert all(store.get(b"k", b"%d" % number) is not None for number in range(30))
