@@ -1,0 +1,129 @@
+"""Tables and inputs that come, go and are reset: what is read again, and what is not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, PlanError, ValueState
+from fluvial.runtime import reset, run
+from fluvial.runtime.local import engine
+from fluvial.runtime.systems import LogSystem, System
+from sending import SendingSystem
+from targets import contents, write
+
+
+class Counter(KeyedProcessor[str, str, int]):
+    """Says how many messages of the key there were, in all runs."""
+
+    seen = ValueState(int, 0)
+
+    def on_message(self, message: Message[str], context: Context[str]) -> Iterator[int]:  # noqa: ARG002
+        self.seen.value += 1
+        yield self.seen.value
+
+
+def found(message: str, row: object) -> str:
+    return f"{message} {row}"
+
+
+def looking_up(kind: type = str) -> Pipeline:
+    pipeline = Pipeline("p")
+    rows = pipeline.table("rows", key=str, value=kind)
+    pipeline.stream("in", key=str, value=str).join(rows, found, id="j", how="left").send_to("out")
+    return pipeline
+
+
+def copying() -> Pipeline:
+    """Reads what holds the rows as a stream."""
+    pipeline = Pipeline("p")
+    pipeline.stream("rows", key=str, value=str).send_to("copy")
+    pipeline.stream("in", key=str, value=str).send_to("out")
+    return pipeline
+
+
+def counting(*inputs: str) -> Pipeline:
+    pipeline = Pipeline("p")
+    first, *others = [pipeline.stream(name, key=str, value=str) for name in inputs]
+    keyed = first.merge(*others) if others else first
+    keyed.process(Counter(), id="n").send_to("out", value=int)
+    return pipeline
+
+
+@pytest.fixture(params=["log", "sent"])
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
+    return LogSystem(tmp_path, fsync=False) if request.param == "log" else SendingSystem()
+
+
+@contextmanager
+def stores_of(system: System) -> Iterator[None]:
+    if isinstance(system, SendingSystem):
+        with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+            yield
+    else:
+        yield
+
+
+def put(system: System, stream: str, value: bytes) -> None:
+    write(system, {stream: [[(b"k", value, 0, ())]]})
+
+
+def run_on(system: System, pipeline: Pipeline) -> list[bytes | None]:
+    """What a run adds to the output."""
+    before = len(contents(system, "out")) if "out" in system.admin().streams() else 0
+    with stores_of(system):
+        run(pipeline, system=system, until="end")
+    return [record[1] for record in contents(system, "out")][before:]
+
+
+def test_a_table_that_is_reset_reads_its_rows_again(system: System) -> None:
+    put(system, "rows", b"1")
+    put(system, "in", b"x")
+    assert run_on(system, looking_up()) == [b"x 1"]
+    put(system, "in", b"y")
+    with pytest.raises(PlanError, match="the kept state of table rows has another meaning"):
+        run_on(system, looking_up(int))
+    reset(looking_up(int), states=["rows"], system=system)
+    assert run_on(system, looking_up(int)) == [b"y 1"]
+
+
+def test_a_stream_that_becomes_a_table_is_read_from_its_start(system: System) -> None:
+    put(system, "rows", b"1")
+    put(system, "in", b"x")
+    run_on(system, copying())
+    put(system, "in", b"y")
+    assert run_on(system, looking_up()) == [b"y 1"]
+    put(system, "in", b"z")
+    run_on(system, copying())
+    put(system, "in", b"z")
+    assert run_on(system, looking_up()) == [b"z 1"]
+
+
+def test_rows_are_not_skipped_for_what_was_read_of_them_under_another_name(system: System) -> None:
+    """The task that has read the stream furthest is not the one that keeps the table."""
+    for value in (b"1", b"2"):
+        put(system, "rows", value)
+    put(system, "in", b"x")
+    run_on(system, copying())  # its task is called after "rows", and has read all of it
+    with stores_of(system):
+        run(looking_up(), system=system, until="end")
+    reset(looking_up(), states=["rows"], system=system)
+    put(system, "rows", b"3")
+    put(system, "in", b"y")
+    assert run_on(system, looking_up()) == [b"y 3"]
+
+
+def test_an_input_that_is_gone_for_a_run_goes_on_where_it_was(system: System) -> None:
+    for inputs, expected in ((("a", "b"), [1, 2]), (("b",), [3]), (("a", "b"), [4, 5, 6])):
+        put(system, "a", b"x")
+        put(system, "b", b"x")
+        assert run_on(system, counting(*inputs)) == [b"%d" % number for number in expected]
+
+
+def test_an_operator_that_is_gone_for_a_run_has_its_state_when_it_comes_back(system: System) -> None:
+    for pipeline, expected in ((counting("in"), [b"1"]), (copying(), [b"x"]), (counting("in"), [b"2"])):
+        put(system, "in", b"x")
+        put(system, "rows", b"x")
+        assert run_on(system, pipeline) == expected
