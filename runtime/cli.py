@@ -119,6 +119,14 @@ def run_verb(
     intermediate_partitions: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Partitions of intermediate streams.", rich_help_panel=_RUN)
     ] = None,
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep state there; by default beside the log, on Kafka in .fluvial. Always the same.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     containers: Annotated[
         int | None,
         typer.Option(
@@ -262,6 +270,7 @@ def run_verb(
             guarantee=guarantee,
             commit_interval=None if commit_interval is None else options.duration("--commit-interval", commit_interval),
             intermediate_partitions=intermediate_partitions,
+            state_dir=state_dir,
         ),
         target=target,
         metrics=None if metrics_port is None else Address(metrics_host, metrics_port, tuple(metrics_alias or ())),

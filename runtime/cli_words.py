@@ -17,7 +17,7 @@ SystemUrl = Annotated[str, typer.Option("--system", metavar="URL", help=URL)]
 MaybeSystem = Annotated[str | None, typer.Option("--system", metavar="URL", help=URL)]
 KafkaConf = Annotated[Path | None, typer.Option("--kafka-conf", metavar="FILE", help=KAFKA_CONF)]
 StateDir = Annotated[
-    str | None, typer.Option("--state-dir", metavar="DIR", help="Settings.state_dir of the run, if it was set.")
+    str | None, typer.Option("--state-dir", metavar="DIR", help="Where the run keeps its state, if not beside the log.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

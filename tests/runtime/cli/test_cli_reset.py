@@ -139,3 +139,21 @@ def test_what_is_kept_by_spark(fluvial: Fluvial, folder: Path) -> None:
     assert count_tea(fluvial, *on_spark) == "2.0"
     fluvial("reset", "counts.py", "--engine", "spark", "--all", "--yes")
     assert count_tea(fluvial, *on_spark) == "5.0"
+
+
+def test_state_in_another_folder_is_found_with_its_name_alone(fluvial: Fluvial, folder: Path) -> None:
+    where = ("--state-dir", "elsewhere")
+    assert count_tea(fluvial, *where) == "1"
+    assert (folder / "elsewhere" / "counts-of-words").is_dir()
+    assert fluvial("check", "counts.py", "--system", "log:.fluvial", *where).code == 0
+    assert fluvial("reset", "counts.py", "--all", "--yes").code == 0
+    told = count_tea(fluvial, *where)
+    assert "the store of task counts-of-words-by-word/0 has state, and log:.fluvial has no checkpoint" in told
+    assert fluvial("reset", "counts.py", "--all", "--yes", *where).code == 0
+    assert count_tea(fluvial, *where) == "3"
+
+
+def test_a_temporary_log_keeps_no_state_elsewhere(fluvial: Fluvial) -> None:
+    ended = fluvial("run", "counts.py", "--input", "words=tea.txt", "--state-dir", "elsewhere")
+    assert ended.code == 2
+    assert "--state-dir elsewhere without --system, for a temporary log" in ended.err
