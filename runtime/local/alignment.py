@@ -60,7 +60,7 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
         store.clear()
         store.write([(META, IDENTITY, log.producer.identity.encode())])
         return
-    if store.get(META, IDENTITY) not in (None, log.producer.identity.encode()):
+    if not _belongs_to(log, store):
         raise _foreign(log, task)
     if kept is not None and not kept.states and (own.states or own.number):
         store.clear()  # its operators were reset, or moved to other stores
@@ -90,13 +90,18 @@ def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoin
     own, token = stored_checkpoint(store, task), store.get(META, PENDING)
     kept = log.checkpoints().get(task)
     number = 0 if kept is None else kept.number
-    if own is None or token is None or own.number != number + 1:
+    if own is None or token is None or own.number != number + 1 or not _belongs_to(log, store):
         return kept
     try:
         log.producer.publish(token)
     except SystemProblem as problem:
         raise _ahead(log, task, own, kept, f"its outputs cannot be published: {problem}") from problem
     return log.checkpoints().get(task)
+
+
+def _belongs_to(log: CommittedLog, store: TaskStore) -> bool:
+    """Whether a store was written with this log; one that does not say so is taken to be."""
+    return store.get(META, IDENTITY) in (None, log.producer.identity.encode())
 
 
 def _compared(log: CommittedLog, task: str, own: Checkpoint, kept: Checkpoint | None) -> Checkpoint:

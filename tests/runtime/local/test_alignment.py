@@ -18,7 +18,9 @@ from fluvial.runtime.local.alignment import IDENTITY, PENDING
 from fluvial.runtime.local.commits import CHECKPOINT, META
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem
+from fluvial.runtime.systems.log import accept_loss
 from fluvial.runtime.systems.log import producer as log_producer
+from fluvial.runtime.systems.log.journal import Journal
 from sending import Killed
 from targets import contents, write
 
@@ -189,3 +191,44 @@ def test_the_token_of_a_commit_is_kept_with_it(log: LogSystem, folder: Path) -> 
     run_more(log)
     with closing(RocksStore(folder)) as store:
         assert store.get(META, PENDING)
+
+
+def cut(log: LogSystem, commits: int) -> None:
+    """Let the log lose its last commits, and be opened nevertheless."""
+    journal = log.directory / "journal"
+    for _ in range(commits):
+        run_more(log)
+    size = journal.stat().st_size
+    with patch.object(log_producer.LogProducer, "publish", side_effect=Killed), pytest.raises(Killed):
+        run_more(log)
+    with journal.open("r+b") as file:
+        file.truncate(size - 1)
+    accept_loss(log.directory)
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+def test_a_loss_that_was_accepted_is_gone_on_with_once_state_is_reset(log: LogSystem, commits: int) -> None:
+    run_more(log)
+    cut(log, commits)
+    refused(log, "has lost a commit that the store of task in/0 has", "--state n")
+    known = outputs(log)
+    reset(counting(), states=["n"], system=log)
+    assert run_more(log)[len(known) :][0] == 1
+
+
+def test_what_cannot_be_published_any_more_is_no_reason_against_a_reset(log: LogSystem) -> None:
+    run_more(log)
+    with patch.object(log_producer.LogProducer, "publish", side_effect=Killed), pytest.raises(Killed):
+        run_more(log)
+    for file in (log.directory / "streams" / "out" / "0").glob("*.seg"):
+        if not contents_of(log, file):
+            file.unlink()
+    refused(log, "its outputs cannot be published", "--state n")
+    reset(counting(), states=["n"], system=log)
+    assert run_more(log) == [1, 1, 2, 3]
+
+
+def contents_of(log: LogSystem, segment: Path) -> bool:
+    """Whether anything of a segment is published."""
+    index = Journal(log.directory).refresh()
+    return segment.name in index.streams["out"][0].names
