@@ -19,6 +19,7 @@ from ...planner.types import flows
 from ..display import plural
 from ..gaps import gaps, notes
 from ..local.adopting import kept_states
+from ..local.store_survey import missing_stores
 from ..needs import has_pyspark, missing
 from ..running import EngineName
 from ..state_compatibility import refuse_changed, reset_command
@@ -203,6 +204,8 @@ def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settin
         else:
             records = kept_states(made, system.admin().checkpoints(made.name))
             refuse_changed(made, records, reset_command(made, system, settings))
+            for problem in missing_stores(made, system, settings):
+                raise problem
     except FluvialError as error:
         yield Finding(f"state: {error}", error.exit_code)
     else:

@@ -150,10 +150,9 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
         if name != EVERY_STREAM and name not in options.inputs:
             raise refused("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input")
     if options.inputs and options.system is None and options.settings.state_dir is not None:
-        given = f"{options.settings.state_dir} without --system, for a temporary log"
-        raise refused(
-            "--state-dir", given, "state and a log that stay together", "name the --system too, or leave it out"
-        )
+        wrong = f"{options.settings.state_dir} without --system, for a temporary log"
+        remedy = "name the --system too, or leave it out"
+        raise refused("--state-dir", wrong, "state and a log that stay together", remedy)
     missing = [name for name in sources if name not in options.inputs]
     if options.inputs and options.system is None and missing:
         wrong = f"no --input for {', '.join(missing)}: without --system a run with --input has a new, temporary log"

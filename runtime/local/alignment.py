@@ -7,13 +7,13 @@ the checkpoint of the last commit that was written to it, and the token that pub
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.plan import Plan
 from ..state.contract import TaskStore
-from ..state_compatibility import reset_command
+from ..state.view import StoreView
 from ..systems.contract import Publisher, PublishingSystem
 from . import checkpoint as checkpoints
+from . import store_problems
 from .checkpoint import Checkpoint
 from .commits import CHECKPOINT, META
 
@@ -56,22 +56,22 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
     finish_move(store, kept)
     own = stored_checkpoint(store, task)
     if own is None:
-        _check_gone(log, task, kept, {} if kept is None else kept.states)
+        _check_gone(log, task, () if kept is None else kept.states)
         store.clear()
         store.write([(META, IDENTITY, log.producer.identity.encode())])
         return
     if not _belongs_to(log, store):
-        raise _foreign(log, task)
+        raise store_problems.foreign(log.plan, log.system.url, task)
     if kept is not None and not kept.states and (own.states or own.number):
         store.clear()  # its operators were reset, or moved to other stores
     else:
         kept = _compared(log, task, own, publish_pending(log, task, store))
-        _check_gone(log, task, kept, kept.states.keys() - own.states.keys())
+        _check_gone(log, task, kept.states.keys() - own.states.keys())
         _remove(store, {*operators, *own.states} - kept.states.keys() if kept.states else ())
     store.write([(META, IDENTITY, log.producer.identity.encode())])
 
 
-def stored_checkpoint(store: TaskStore, task: str) -> Checkpoint | None:
+def stored_checkpoint(store: TaskStore | StoreView, task: str) -> Checkpoint | None:
     """The checkpoint of the last commit that was written to a store; None where there was none."""
     data = store.get(META, CHECKPOINT)
     return None if data is None else checkpoints.decode(data, task)
@@ -95,7 +95,7 @@ def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoin
     try:
         log.producer.publish(token)
     except SystemProblem as problem:
-        raise _ahead(log, task, own, kept, f"its outputs cannot be published: {problem}") from problem
+        raise store_problems.ahead(log.plan, log.system.url, task, own, kept, problem) from problem
     return log.checkpoints().get(task)
 
 
@@ -108,11 +108,11 @@ def _compared(log: CommittedLog, task: str, own: Checkpoint, kept: Checkpoint | 
     """The checkpoint that the log has; raises SystemProblem unless the store is at the same commit. Commits without a
     number are compared by what they have read."""
     if kept is None:
-        raise _unknown(log, task)
+        raise store_problems.unknown(log.plan, log.system.url, task)
     if own.number < kept.number or checkpoints.is_ahead(kept, own):
-        raise _behind(log, task, own, kept)
+        raise store_problems.behind(log.plan, log.system.url, task, own, kept)
     if own.number > kept.number or checkpoints.is_ahead(own, kept):
-        raise _ahead(log, task, own, kept)
+        raise store_problems.ahead(log.plan, log.system.url, task, own, kept)
     return kept
 
 
@@ -120,52 +120,6 @@ def _remove(store: TaskStore, operators: Collection[str]) -> None:
     store.write([(prefix_of(operator), None, None) for operator in sorted(operators)])
 
 
-def _check_gone(log: CommittedLog, task: str, kept: Checkpoint | None, operators: Collection[str]) -> None:
-    if kept is not None and operators:
-        named = ", ".join(sorted(operators))
-        wrong = f"the state of task {task} is gone, though the task has a checkpoint: that of {named}"
-        remedy = f"bring the folder of its store back, or give the run's state_dir, or let {named} begin anew: "
-        raise _problem(log, wrong, "the store that was written with the checkpoint", remedy + _reset(log, operators))
-
-
-def _foreign(log: CommittedLog, task: str) -> SystemProblem:
-    wrong = f"the store of task {task} was written with another log than {log.system.url}"
-    remedy = "give each log a state_dir of its own; where the log was made anew, begin anew with it: " + _reset(log)
-    return _problem(log, wrong, "the store that belongs to this log", remedy)
-
-
-def _unknown(log: CommittedLog, task: str) -> SystemProblem:
-    wrong = f"the store of task {task} has state, and {log.system.url} has no checkpoint of that task"
-    remedy = "bring the log back that it was written with, or begin anew without the store: " + _reset(log)
-    return _problem(log, wrong, "a store and a log that were kept together", remedy)
-
-
-def _behind(log: CommittedLog, task: str, own: Checkpoint, kept: Checkpoint) -> SystemProblem:
-    wrong = f"the store of task {task} is older than its checkpoint in {log.system.url}{_numbers(own, kept)}: it was "
-    wrong += "damaged, or replaced by a copy"
-    remedy = "bring the newest store back, or let what it keeps begin anew: " + _reset(log, kept.states)
-    return _problem(log, wrong, "the store that was written with the checkpoint", remedy)
-
-
-def _ahead(log: CommittedLog, task: str, own: Checkpoint, kept: Checkpoint | None, why: str = "") -> SystemProblem:
-    wrong = f"{log.system.url} has lost a commit that the store of task {task} has"
-    wrong += f"; {why}" if why else _numbers(own, kept)
-    remedy = "bring back a log and stores that were kept together, or let what the store keeps begin anew: "
-    command = _reset(log) if kept is None else _reset(log, kept.states)
-    return _problem(log, wrong, "a log that has all commits of its stores", remedy + command)
-
-
-def _numbers(own: Checkpoint, kept: Checkpoint | None) -> str:
-    if not own.number:
-        return ""
-    return f" (the store is at commit {own.number}, the log at {0 if kept is None else kept.number})"
-
-
-def _reset(log: CommittedLog, operators: Collection[str] = ()) -> str:
-    """The command that removes the state of operators, or all that is kept."""
-    words = [f"--state {operator}" for operator in sorted(operators)] or ["--all"]
-    return " ".join([reset_command(log.plan, "local"), *words, "(with the run's --system and --state-dir)"])
-
-
-def _problem(log: CommittedLog, wrong: str, expected: str, remedy: str) -> SystemProblem:
-    return SystemProblem(explain(wrong, expected, remedy, log.plan.pipeline.origin))
+def _check_gone(log: CommittedLog, task: str, operators: Collection[str]) -> None:
+    if operators:
+        raise store_problems.gone(log.plan, task, operators)

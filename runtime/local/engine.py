@@ -36,6 +36,7 @@ from .container import Container
 from .membership import Place, Seat, join
 from .published import PublishedCommits
 from .sent import Restoring, SentCommits, nobody
+from .store_survey import missing_stores
 from .stores import store_for
 from .stream_ends import Ends
 from .task import LocalTask, Run
@@ -90,6 +91,8 @@ def _prepare(
     """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
     admin = system.admin()
     refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)), reset_command(plan, system, settings))
+    for problem in missing_stores(plan, system, settings):
+        raise problem
     make_streams(plan, admin)
     opened = _open_early(system, settings, stack)
     place = stack.enter_context(join(plan, system, seat, until))

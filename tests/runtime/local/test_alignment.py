@@ -13,6 +13,7 @@ from explained import assert_explains, error_of
 from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, SystemProblem, ValueState
 from fluvial.planner import Settings
 from fluvial.runtime import reset, run
+from fluvial.runtime.commands.checking import check
 from fluvial.runtime.local import checkpoint as checkpoints
 from fluvial.runtime.local.alignment import IDENTITY, PENDING
 from fluvial.runtime.local.commits import CHECKPOINT, META
@@ -232,3 +233,25 @@ def contents_of(log: LogSystem, segment: Path) -> bool:
     """Whether anything of a segment is published."""
     index = Journal(log.directory).refresh()
     return segment.name in index.streams["out"][0].names
+
+
+def test_a_store_that_is_missing_is_told_before_anything_starts(log: LogSystem, folder: Path) -> None:
+    run_more(log)
+    shutil.rmtree(folder)
+    pipeline = counting()
+    pipeline.stream("in-2", value=str).send_to("out-2")
+    write(log, {"in-2": [[(b"k", b"x", 0, ())]]})
+    error_of(lambda: run(pipeline, system=log, until="end"), SystemProblem)
+    assert log.admin().partitions("out-2") is None
+    found = [one for one in check(counting(), "local", log) if one.text.startswith("state:")]
+    assert ["the state of task in/0 is gone" in one.text for one in found] == [True]
+    assert found[0].code == 4
+
+
+def test_a_store_that_the_log_does_not_know_is_told_by_check(log: LogSystem) -> None:
+    run_more(log)
+    run_more(log)
+    with closing(log.producer()) as producer:
+        producer.begin().commit("p", {"in/0": b""})
+    found = [one.text for one in check(counting(), "local", log) if one.code]
+    assert ["has no checkpoint of that task" in text for text in found] == [True]

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, PlanError, ValueState
+from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, PlanError, Table, ValueState
 from fluvial.runtime import reset, run
 from fluvial.runtime.local import engine
 from fluvial.runtime.systems import LogSystem, System
@@ -29,9 +30,9 @@ def found(message: str, row: object) -> str:
     return f"{message} {row}"
 
 
-def looking_up(kind: type = str) -> Pipeline:
+def looking_up(kind: type[str] | type[int] = str) -> Pipeline:
     pipeline = Pipeline("p")
-    rows = pipeline.table("rows", key=str, value=kind)
+    rows: Table[str, Any] = pipeline.table("rows", key=str, value=kind)
     pipeline.stream("in", key=str, value=str).join(rows, found, id="j", how="left").send_to("out")
     return pipeline
 

@@ -1,0 +1,45 @@
+"""Whether the stores that a plan needs are there: looked at before a run starts anything, and by `fluvial check`."""
+
+from collections.abc import Iterator
+
+from ...dsl.errors import SystemProblem
+from ...planner.assignment import stages_of, tasks_of
+from ...planner.plan import Plan
+from ...planner.settings import Settings
+from ..state.view import StoreView
+from ..systems.contract import SendingSystem, System
+from . import store_problems
+from .adopting import Checkpoints, decoded_checkpoints
+from .alignment import stored_checkpoint
+from .state_moves import moves
+from .stores import state_folder, task_folders
+
+
+def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[SystemProblem]:
+    """What is wrong with the stores of a plan whose state has no other copy. A run may be under way.
+
+    What only an open store tells is found when a run opens it.
+    """
+    if isinstance(system, SendingSystem) or state_folder(plan, system, settings) is None:
+        return
+    kept = _kept(plan, system)
+    for task in dict.fromkeys([*tasks_of(stages_of(plan)), *(move.source for move in moves(plan, kept))]):
+        if task in kept:
+            if kept[task].states and not task_folders(plan, system, settings, task):
+                yield store_problems.gone(plan, task, kept[task].states)
+        # A first commit may be published at the start. Of a run that is under way, the log is asked again.
+        elif _commits(plan, system, settings, task) > 1 and task not in _kept(plan, system):
+            yield store_problems.unknown(plan, system.url, task)
+
+
+def _kept(plan: Plan, system: System) -> Checkpoints:
+    return decoded_checkpoints(system.admin().checkpoints(plan.name))
+
+
+def _commits(plan: Plan, system: System, settings: Settings, task: str) -> int:
+    """How many commits a store has; 0 where there is none, or it does not count them."""
+    for folder in task_folders(plan, system, settings, task):
+        with StoreView(folder) as view:
+            found = stored_checkpoint(view, task)
+            return 0 if found is None else found.number
+    return 0
