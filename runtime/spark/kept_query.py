@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ...dsl.checks import explain
 from ...dsl.errors import PlanError, SystemProblem
+from ...dsl.operators import TableOf
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema, carried
@@ -150,6 +151,14 @@ def _differences(kept: QueryRecord, wanted: QueryRecord) -> Iterator[str]:
         yield f"stages: was {', '.join(kept.stages)}, is {', '.join(wanted.stages)}"
     if kept.buckets != wanted.buckets:
         yield f"spark_buckets: was {kept.buckets}, is {wanted.buckets}"
+    for operator in wanted.states.keys() - kept.states.keys():
+        if follows_a_stream(wanted, operator) and operator in kept.sources:
+            yield f"table {operator}: its stream was read before there was the table, and would not be read again"
+
+
+def follows_a_stream(record: QueryRecord, operator: str) -> bool:
+    """Whether an operator is a table that the query reads from the stream of that name."""
+    return record.states[operator].kind == TableOf.kind and operator in record.sources
 
 
 def _sources(record: QueryRecord) -> str:

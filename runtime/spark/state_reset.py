@@ -9,13 +9,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...dsl.checks import explain
-from ...dsl.errors import UsageError
+from ...dsl.errors import UnsupportedError, UsageError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..reset_step import ResetStep
+from ..state_compatibility import reset_command
 from ..systems.contract import System
 from .engine import connect
-from .kept_query import KeptQuery, kept_queries
+from .kept_query import KeptQuery, follows_a_stream, kept_queries
 from .query import group_of
 
 
@@ -26,7 +27,8 @@ def reset_steps(
     """The steps that remove the state of operators, or all that is kept where they are None. The pipeline does not
     run on Spark as long as the context lasts.
 
-    Raises SystemProblem where it runs, UsageError for an operator of which no state is kept.
+    Raises SystemProblem where it runs, UsageError for an operator of which no state is kept, UnsupportedError for a
+    table that is read from a stream.
     """
     connection = connect(plan, system)
     root = Path(settings.state_dir or connection.folder)
@@ -48,7 +50,18 @@ def _state_steps(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str]
         if operator not in known:
             wrong = f"no state of {operator!r} is kept on Spark by pipeline {plan.name!r}"
             raise UsageError(explain(wrong, f"one of {', '.join(known) or 'none'}", at=plan.pipeline.origin))
+    _refuse_tables(plan, kept, operators)
     return made
+
+
+def _refuse_tables(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str]) -> None:
+    """A query reads a stream once: a table that was emptied would lack the rows that were read before."""
+    records = [query.record for query in kept if query.record is not None]
+    for operator in operators:
+        if any(operator in record.states and follows_a_stream(record, operator) for record in records):
+            wrong = f"the rows of table {operator!r} cannot be removed alone: Spark would not read its stream again"
+            remedy = f"begin all anew: {reset_command(plan, 'spark')} --all"
+            raise UnsupportedError(explain(wrong, "an operator that reads no stream", remedy, plan.pipeline.origin))
 
 
 def _remove(query: KeptQuery, operators: Sequence[str]) -> None:

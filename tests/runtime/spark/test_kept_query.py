@@ -10,11 +10,24 @@ import pytest
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Aggregate, Pipeline, PlanError, SystemProblem, collect, count, maximum, tumbling
+from fluvial.dsl import (
+    Aggregate,
+    Pipeline,
+    PlanError,
+    SystemProblem,
+    Table,
+    UnsupportedError,
+    collect,
+    count,
+    maximum,
+    tumbling,
+)
 from fluvial.planner import Plan, Settings, plan
+from fluvial.runtime import reset
 from fluvial.runtime.spark.files import write
 from fluvial.runtime.spark.kept_query import FILE, KeptQuery, QueryRecord, find_query, kept_queries, wanted_record
 from fluvial.runtime.spark.lowering import components, levels
+from fluvial.runtime.systems import LogSystem
 
 
 def counting(minutes: int = 1, aggregate: Aggregate[Any, Any] | None = None, stream: str = "in") -> Pipeline:
@@ -147,3 +160,37 @@ def test_resets_are_kept(tmp_path: Path) -> None:
     again = found(tmp_path, planned(counting(5)))
     assert again.record is not None
     assert (again.folder, again.record.resets) == (first.folder, {"w": 2})
+
+
+def looking_up() -> Pipeline:
+    pipeline = Pipeline("p")
+    rows: Table[str, str] = pipeline.table("rows", key=str, value=str)
+    pipeline.stream("in", key=str, value=str).join(rows, lambda one, row: f"{one}{row}", id="j").send_to("out")
+    return pipeline
+
+
+def copying() -> Pipeline:
+    """The same sources, of which one is not a table yet, and another operator with state."""
+    pipeline = Pipeline("p")
+    rows, others = (pipeline.stream(name, key=str, value=str) for name in ("rows", "in"))
+    others.merge(rows).window(tumbling(timedelta(minutes=1)), count(), id="w").send_to("out")
+    return pipeline
+
+
+def test_a_stream_that_becomes_a_table_is_refused(tmp_path: Path) -> None:
+    found(tmp_path, plan(copying(), partitions={"rows": 1, "in": 1}))
+    error = error_of(lambda: found(tmp_path, plan(looking_up(), partitions={"rows": 1, "in": 1})), PlanError)
+    assert "table rows: its stream was read before there was the table" in str(error)
+
+
+def test_the_rows_of_a_table_cannot_be_reset_alone(tmp_path: Path) -> None:
+    system = LogSystem(tmp_path / "log")
+    for name in ("rows", "in"):
+        system.admin().create(name, 1)
+    found(tmp_path / "state" / "p", plan(looking_up(), partitions={"rows": 1, "in": 1}))
+    settings = Settings(state_dir=str(tmp_path / "state"))
+    error = error_of(
+        lambda: reset(looking_up(), states=["rows"], engine="spark", system=system, settings=settings),
+        UnsupportedError,
+    )
+    assert_explains(error, "Spark would not read its stream again", looking_up, "reads no stream", "--all", below=1)
