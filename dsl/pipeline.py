@@ -53,48 +53,48 @@ class Pipeline:
         name: str,
         *,
         value: type[V] | Serde[V],
-        key: None = None,
+        key: type[K] | Serde[K],
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
-    ) -> MessageStream[V]: ...
+    ) -> KeyedStream[K, V]: ...
     @overload
     def stream(
         self,
         name: str,
         *,
         value: TypeForm[V],
-        key: None = None,
+        key: type[K] | Serde[K],
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
-    ) -> MessageStream[V]: ...
+    ) -> KeyedStream[K, V]: ...
     @overload
     def stream(
         self,
         name: str,
         *,
         value: type[V] | Serde[V],
-        key: type[K] | Serde[K],
+        key: None = None,
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
-    ) -> KeyedStream[K, V]: ...
+    ) -> MessageStream[V]: ...
     @overload
     def stream(
         self,
         name: str,
         *,
         value: TypeForm[V],
-        key: type[K] | Serde[K],
+        key: None = None,
         timestamp: Callable[[V], int] | None = None,
         out_of_order: timedelta = ...,
         idle_after: timedelta | None = ...,
         bootstrap: bool = ...,
-    ) -> KeyedStream[K, V]: ...
+    ) -> MessageStream[V]: ...
     def stream(
         self,
         name: str,

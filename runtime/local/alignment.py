@@ -27,11 +27,12 @@ IDENTITY = b"log"
 
 @dataclass(frozen=True, slots=True)
 class CommittedLog:
-    """What a log has of a pipeline, and the producer that publishes more."""
+    """What a log has of a pipeline, the producer that publishes more, and the command that resets the pipeline."""
 
     plan: Plan
     system: PublishingSystem
     producer: Publisher
+    reset: str
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """The last checkpoint of each task, by name."""
@@ -61,7 +62,7 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
         store.write([(META, IDENTITY, log.producer.identity.encode())])
         return
     if not _belongs_to(log, store):
-        raise store_problems.foreign(log.plan, log.system.url, task)
+        raise store_problems.foreign(log.plan, log.reset, log.system.url, task)
     if kept is not None and not kept.states and (own.states or own.number):
         store.clear()  # its operators were reset, or moved to other stores
     else:
@@ -95,7 +96,7 @@ def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoin
     try:
         log.producer.publish(token)
     except SystemProblem as problem:
-        raise store_problems.ahead(log.plan, log.system.url, task, own, kept, problem) from problem
+        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, kept, problem) from problem
     return log.checkpoints().get(task)
 
 
@@ -108,11 +109,11 @@ def _compared(log: CommittedLog, task: str, own: Checkpoint, kept: Checkpoint | 
     """The checkpoint that the log has; raises SystemProblem unless the store is at the same commit. Commits without a
     number are compared by what they have read."""
     if kept is None:
-        raise store_problems.unknown(log.plan, log.system.url, task)
+        raise store_problems.unknown(log.plan, log.reset, log.system.url, task)
     if own.number < kept.number or checkpoints.is_ahead(kept, own):
-        raise store_problems.behind(log.plan, log.system.url, task, own, kept)
+        raise store_problems.behind(log.plan, log.reset, log.system.url, task, own, kept)
     if own.number > kept.number or checkpoints.is_ahead(own, kept):
-        raise store_problems.ahead(log.plan, log.system.url, task, own, kept)
+        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, kept)
     return kept
 
 
@@ -122,4 +123,4 @@ def _remove(store: TaskStore, operators: Collection[str]) -> None:
 
 def _check_gone(log: CommittedLog, task: str, operators: Collection[str]) -> None:
     if operators:
-        raise store_problems.gone(log.plan, task, operators)
+        raise store_problems.gone(log.plan, log.reset, task, operators)

@@ -156,7 +156,8 @@ def open_commits(
     stack.callback(producer.close)
     streams = [stream for stream in plan.streams if stream.kind == "intermediate"]
     between = [(stream.name, partition) for stream in streams for partition in range(stream.partitions)]
-    return PublishedCommits(CommittedLog(plan, published, producer), between, place.publishing_beside)
+    log = CommittedLog(plan, published, producer, reset_command(plan, published, settings))
+    return PublishedCommits(log, between, place.publishing_beside)
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:

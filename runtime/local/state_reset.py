@@ -19,6 +19,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..reset_step import RemovedKind, ResetStep
 from ..state import RocksStore
+from ..state_compatibility import reset_command
 from ..systems.contract import PublishingSystem, SendingSystem, System
 from . import checkpoint as checkpoints
 from .adopting import decoded_checkpoints, without
@@ -131,11 +132,12 @@ def _clear(folder: Path, operators: Sequence[str]) -> None:
 def _publish_pending(plan: Plan, system: PublishingSystem, settings: Settings, tasks: Collection[str]) -> None:
     """Publish the last commits of stores, where a crash has kept them from being published."""
     with closing(system.producer()) as producer:
+        log = CommittedLog(plan, system, producer, reset_command(plan, system, settings))
         for task in tasks:
             for folder in task_folders(plan, system, settings, task):
                 # What cannot be published is no reason to leave what depends on it as it is.
                 with closing(RocksStore(folder)) as store, suppress(SystemProblem):
-                    publish_pending(CommittedLog(plan, system, producer), task, store)
+                    publish_pending(log, task, store)
 
 
 def _write(plan: Plan, system: System, made: Kept) -> None:

@@ -7,6 +7,7 @@ from ...planner.assignment import stages_of, tasks_of
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..state.view import StoreView
+from ..state_compatibility import reset_command
 from ..systems.contract import SendingSystem, System
 from . import store_problems
 from .adopting import Checkpoints, decoded_checkpoints
@@ -22,14 +23,14 @@ def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[S
     """
     if isinstance(system, SendingSystem) or state_folder(plan, system, settings) is None:
         return
-    kept = _kept(plan, system)
+    kept, reset = _kept(plan, system), reset_command(plan, system, settings)
     for task in dict.fromkeys([*tasks_of(stages_of(plan)), *(move.source for move in moves(plan, kept))]):
         if task in kept:
             if kept[task].states and not task_folders(plan, system, settings, task):
-                yield store_problems.gone(plan, task, kept[task].states)
+                yield store_problems.gone(plan, reset, task, kept[task].states)
         # A first commit may be published at the start. Of a run that is under way, the log is asked again.
         elif _commits(plan, system, settings, task) > 1 and task not in _kept(plan, system):
-            yield store_problems.unknown(plan, system.url, task)
+            yield store_problems.unknown(plan, reset, system.url, task)
 
 
 def _kept(plan: Plan, system: System) -> Checkpoints:

@@ -34,10 +34,13 @@ def reset_steps(
     root = Path(settings.state_dir or connection.folder)
     with connection.claim(plan.name, root):
         kept = kept_queries(root / plan.name)
-        yield _all_steps(plan, system, kept) if operators is None else _state_steps(plan, kept, operators)
+        if operators is None:
+            yield _all_steps(plan, system, kept)
+        else:
+            yield _state_steps(plan, kept, operators, reset_command(plan, system, settings, "spark"))
 
 
-def _state_steps(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str]) -> list[ResetStep]:
+def _state_steps(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str], reset: str) -> list[ResetStep]:
     made = []
     for query in kept:
         states = {} if query.record is None else query.record.states
@@ -50,17 +53,17 @@ def _state_steps(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str]
         if operator not in known:
             wrong = f"no state of {operator!r} is kept on Spark by pipeline {plan.name!r}"
             raise UsageError(explain(wrong, f"one of {', '.join(known) or 'none'}", at=plan.pipeline.origin))
-    _refuse_tables(plan, kept, operators)
+    _refuse_tables(plan, kept, operators, reset)
     return made
 
 
-def _refuse_tables(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str]) -> None:
+def _refuse_tables(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str], reset: str) -> None:
     """A query reads a stream once: a table that was emptied would lack the rows that were read before."""
     records = [query.record for query in kept if query.record is not None]
     for operator in operators:
         if any(operator in record.states and follows_a_stream(record, operator) for record in records):
             wrong = f"the rows of table {operator!r} cannot be removed alone: Spark would not read its stream again"
-            remedy = f"begin all anew: {reset_command(plan, 'spark')} --all"
+            remedy = f"begin all anew: {reset} --all"
             raise UnsupportedError(explain(wrong, "an operator that reads no stream", remedy, plan.pipeline.origin))
 
 

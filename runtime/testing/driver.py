@@ -29,6 +29,7 @@ from ..local.stream_ends import Ends
 from ..local.task import LocalTask, Run
 from ..local.telling import Telling
 from ..report import Report
+from ..state_compatibility import reset_command
 from ..streams import frozen_ends, make_streams
 from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
@@ -282,7 +283,8 @@ class PipelineDriver:
         self.crash()
         self._ended = False
         self._resources = stack = ExitStack()
-        commits = PublishedCommits(CommittedLog(self.plan, self._system, self._system.producer()))
+        reset = reset_command(self.plan, self._system, self._settings)
+        commits = PublishedCommits(CommittedLog(self.plan, self._system, self._system.producer(), reset))
         gate = None if self._gates is None else self._gates.wait
         run = Run(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
         tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)
