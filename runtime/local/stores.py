@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..kept_folders import without_queries
 from ..state import MemoryStore, RocksStore, StoreLocked, TaskStore
 from ..systems.contract import SendingSystem, System
 
@@ -44,12 +45,12 @@ def task_folders(plan: Plan, system: System, settings: Settings, task: str) -> l
 
 
 def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Path]:
-    """The folders on this machine that hold all stores of a pipeline and nothing else."""
+    """The folders on this machine that hold all stores of a pipeline, and nothing of Spark's."""
     folder = state_folder(plan, system, settings)
     if folder is None:
         return []
     folder = folder.parent if isinstance(system, SendingSystem) else folder
-    return [folder] if folder.exists() else []
+    return without_queries(folder) if folder.exists() else []
 
 
 def _name(task: str) -> str:

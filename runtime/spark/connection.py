@@ -38,6 +38,11 @@ class Connection(Protocol):
         """Make known to a session what it needs; raise a FluvialError where that cannot be."""
         ...
 
+    def check(self, part: Part, reset: str) -> None:
+        """Raise SystemProblem where a part's checkpoint is not of what this system has now; `reset` is the command that
+        resets the pipeline."""
+        ...
+
     def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
         """What level 0 makes of the sources; with `ends` it stops there, and tells the end of input behind it."""
         ...
@@ -54,6 +59,10 @@ class Connection(Protocol):
 
     def tally(self, part: Part) -> Tally:
         """What all batches have counted that were written."""
+        ...
+
+    def forget(self, group: str) -> None:
+        """Remove what the system knows of the batches of a checkpoint that is removed."""
         ...
 
     def may_stop(self, part: Part) -> bool:

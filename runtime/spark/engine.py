@@ -25,6 +25,7 @@ from .kept_query import check_query, wanted_record
 from .log_connection import LogConnection
 from .lowering import components, has_loop, levels
 from .query import prepare, start
+from .removing import finish_removals
 from .running import run_queries
 from .session import session_for
 from .watch import Watch
@@ -49,7 +50,10 @@ def run(
         connection.prepare(session)
         admin = system.admin()
         make_streams(plan, admin, without="intermediate")  # messages between stages stay within a query
+        finish_removals(plan, connection, root / plan.name)
         parts = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
+        for part in parts:
+            connection.check(part, reset_command(plan, system, settings, "spark"))
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
         watch = Watch(plan, parts, connection, started, progress, stop)
         begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)

@@ -60,8 +60,20 @@ class KafkaConnection:
         except AnalysisException as error:
             raise _without_connector(session) from error
 
+    def check(self, part: Part, reset: str) -> None:
+        """Refuse to go on with a topic that was made anew: it has other messages at the same offsets."""
+        admin, file = self._kafka.admin(), part.folder / "identities"
+        found = {name: admin.identity(name) for name in part.sources}
+        if not file.exists():
+            write(file, msgspec.json.encode(found))
+        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+        for name in part.sources:
+            if found[name] != known[name]:
+                wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {part.plan.name!r} has read"
+                remedy = f"remove {part.folder} to begin again, or set state_dir to another folder for another cluster"
+                raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
+
     def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
-        self._check_identities(part)
         first, others = _by_turn(part)
         most = settings.spark_batch_records * sum(len(part.starts[name]) for name in others)
         ends = None if ends is None else {name: ends[name] for name in part.sources}
@@ -99,19 +111,6 @@ class KafkaConnection:
             **{f"kafka.{name}": value for name, value in client.items()},
         )
 
-    def _check_identities(self, part: Part) -> None:
-        """Refuse to go on with a topic that was made anew: it has other messages at the same offsets."""
-        admin, file = self._kafka.admin(), part.folder / "identities"
-        found = {name: admin.identity(name) for name in part.sources}
-        if not file.exists():
-            write(file, msgspec.json.encode(found))
-        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
-        for name in part.sources:
-            if found[name] != known[name]:
-                wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {part.plan.name!r} has read"
-                remedy = f"remove {part.folder} to begin again, or set state_dir to another folder for another cluster"
-                raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
-
     def outputs(self, part: Part) -> Outputs:
         return Sending({stream.name: stream.partitions for stream in part.plan.streams}, packed(self._kafka.settings))
 
@@ -120,6 +119,9 @@ class KafkaConnection:
 
     def tally(self, part: Part) -> Tally:
         return counted(_counted(part)).tally
+
+    def forget(self, group: str) -> None:
+        """All that is known of batches lies beside the checkpoint."""
 
     def may_stop(self, part: Part) -> bool:
         # What a batch has sent by now it would send again.

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
@@ -16,13 +17,16 @@ from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.state_schema import StateSchema, carried
 from ..data_files import check_owner, make_folder
+from ..kept_folders import holds_query
 from ..state_compatibility import refuse_changed
+from ..systems.log.disk import explained, sync_directory
 from .files import write
 from .levels import Levels
 from .noted import PLANNED, batches
 
 VERSION = 1
 FILE = "query"
+_REMOVED = ".removed-"
 
 
 class QueryRecord(Struct, frozen=True, kw_only=True):
@@ -60,8 +64,26 @@ class KeptQuery:
 
 def kept_queries(root: Path) -> list[KeptQuery]:
     """The checkpoints of a pipeline whose folder is `root`; raises SystemProblem for a record of a later version."""
-    folders = sorted(path for path in root.glob("*/*") if path.is_dir())
-    return [KeptQuery(folder, _record(folder / FILE)) for folder in folders]
+    return [KeptQuery(folder, _record(folder / FILE)) for folder in sorted(root.glob("*/*")) if _is_query(folder)]
+
+
+def _is_query(folder: Path) -> bool:
+    return _REMOVED not in folder.name and holds_query(folder)
+
+
+def set_aside(folder: Path) -> Path:
+    """Give the folder of a query a name under which no run finds it, at one stroke: it is to be removed, and a query
+    that began with the half of it would lose messages. Returns where it is."""
+    aside = folder.with_name(f"{folder.name}{_REMOVED}{uuid4().hex}")
+    with explained("rename", folder):
+        folder.rename(aside)
+    sync_directory(folder.parent)
+    return aside
+
+
+def set_aside_before(root: Path) -> list[Path]:
+    """Folders that were set aside and not removed: whoever was to do that was ended before."""
+    return sorted(root.glob(f"*/*{_REMOVED}*"))
 
 
 def _record(file: Path) -> QueryRecord | None:
@@ -98,7 +120,7 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, re
     check_owner(root)
     kept = _kept_of(wanted, root)
     if kept is not None and not kept.begun and kept.record != wanted:
-        shutil.rmtree(kept.folder)  # nothing is kept in it, and it may be of other sources
+        shutil.rmtree(set_aside(kept.folder))  # nothing is kept in it, and it may be of other sources
         kept = None
     if kept is None:
         kept = KeptQuery(root / next(iter(wanted.stages)) / fingerprint, None)
@@ -131,7 +153,7 @@ def _kept_of(wanted: QueryRecord, root: Path) -> KeptQuery | None:
 
 def _check_older(plan: Plan, folder: Path, reset: str) -> None:
     """Refuse to begin beside a checkpoint without a record, of the same stage: it is of another query."""
-    others = [path for path in folder.parent.glob("*") if path.is_dir() and path.name != folder.name]
+    others = [path for path in folder.parent.glob("*") if path.name != folder.name and _is_query(path)]
     if others and not folder.exists():
         wrong = "it is of other sources, stateful operators, key types or partition counts"
         raise _changed(plan, folder.parent, wrong, reset)

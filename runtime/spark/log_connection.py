@@ -1,7 +1,7 @@
 """Queries on the embedded log."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from .log_sink import LogSink, SinkOptions
 from .log_source import LogDataSource, LogOffsets, LogOptions
 from .outputs import Outputs, all_as_rows
 from .part import Part
+from .published_batches import check_published
 from .tally import Tally, tally_of
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class LogConnection:
     def prepare(self, session: "SparkSession") -> None:
         session.dataSource.register(LogDataSource)
 
+    def check(self, part: Part, reset: str) -> None:
+        check_published(part, self._log.admin().checkpoints(part.group), self._log.url, reset)
+
     def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
         admin = self._log.admin()
         told = LogOptions(
@@ -65,11 +69,17 @@ class LogConnection:
             fsync=self._log.fsync,
             partitions={stream.name: stream.partitions for stream in part.plan.streams},
             group=part.group,
+            checkpoint=str(part.checkpoint.absolute()),
         )
         return LogSink(told).write
 
     def tally(self, part: Part) -> Tally:
         return tally_of(self._log.admin().checkpoints(part.group))
+
+    def forget(self, group: str) -> None:
+        if saved := self._log.admin().checkpoints(group):
+            with closing(self._log.producer()) as producer:
+                producer.begin().commit(group, dict.fromkeys(saved, b""))
 
     def may_stop(self, part: Part) -> bool:
         return True  # what a batch has staged is published at its end, or never

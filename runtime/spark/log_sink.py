@@ -1,6 +1,7 @@
 """The embedded log as the end of a query: tasks stage records, the driver publishes a batch at one stroke, once.
 
-A batch that is run again after a crash finds that its number is published already, and publishes nothing.
+A batch that is run again after a crash finds that its number is published already, and publishes nothing. That it is
+the same batch is checked before a run starts: see `published_batches`.
 """
 
 import os
@@ -13,27 +14,26 @@ import pyarrow as pa
 
 from ..systems.log import LogProducer, LogSystem
 from .outputs import by_partition
+from .published_batches import BATCH, OFFSETS, offsets_hash, published_batch
 from .rows import Counts, Messages, blocks_of
 from .tally import TOTALS, Tally, tally_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BATCH = "batch"
-"""The checkpoint under which the number of the last published batch is kept."""
-
 SPARK_SCHEMA = "token binary, tally binary"
 _ARROW_SCHEMA = pa.schema([("token", pa.binary()), ("tally", pa.binary())])
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
-    """What a sink is told: where the log is, whether to sync it, the partitions of each output, and the group that its
-    checkpoints are kept under."""
+    """What a sink is told: where the log is, whether to sync it, the partitions of each output, the group that its
+    checkpoints are kept under, and Spark's own checkpoint."""
 
     directory: str
     fsync: bool
     partitions: dict[str, int]
     group: str
+    checkpoint: str
 
 
 _PRODUCERS: dict[tuple[int, str], LogProducer] = {}
@@ -66,8 +66,12 @@ class LogSink:
             producer.publish_all(
                 [bytes(row.token) for row in staged if row.token is not None],
                 told.group,
-                {BATCH: str(batch).encode(), TOTALS: msgspec.json.encode(tally)},
-                unless=lambda saved: int(saved.get(BATCH, b"-1")) >= batch,
+                {
+                    BATCH: str(batch).encode(),
+                    OFFSETS: offsets_hash(Path(told.checkpoint), batch),
+                    TOTALS: msgspec.json.encode(tally),
+                },
+                unless=lambda saved: published_batch(saved) >= batch,
             )
         finally:
             producer.close()

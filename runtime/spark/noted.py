@@ -20,10 +20,13 @@ def reached(checkpoint: Path, kind: str) -> list[str] | None:
     """How far the last batch goes that is PLANNED, or DONE: a line for each of its sources; None where there is no
     batch yet."""
     found = batches(checkpoint, kind)
-    if not found:
-        return None
+    return end_offsets(checkpoint, max(found)) if found else None
+
+
+def end_offsets(checkpoint: Path, number: int) -> list[str]:
+    """How far a planned batch goes: a line for each source; FileNotFoundError where Spark keeps it no longer."""
     # Spark's offset log: a version, a line of metadata, and the lines of the sources.
-    return (checkpoint / PLANNED / str(max(found))).read_text().splitlines()[2:]
+    return (checkpoint / PLANNED / str(number)).read_text().splitlines()[2:]
 
 
 def is_between_batches(checkpoint: Path) -> bool:

@@ -1,8 +1,7 @@
 """Removing what Spark keeps of a pipeline: the state of operators, or all checkpoints of its queries."""
 
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from ..state_compatibility import reset_command
 from ..systems.contract import System
 from .engine import connect
 from .kept_query import KeptQuery, follows_a_stream, kept_queries
-from .query import group_of
+from .removing import removals
 
 
 @contextmanager
@@ -33,10 +32,10 @@ def reset_steps(
     connection = connect(plan, system)
     root = Path(settings.state_dir or connection.folder)
     with connection.claim(plan.name, root):
-        kept = kept_queries(root / plan.name)
         if operators is None:
-            yield _all_steps(plan, system, kept)
+            yield list(removals(plan, connection, root / plan.name))
         else:
+            kept = kept_queries(root / plan.name)
             yield _state_steps(plan, kept, operators, reset_command(plan, system, settings, "spark"))
 
 
@@ -74,17 +73,3 @@ def _remove(query: KeptQuery, operators: Sequence[str]) -> None:
     resets = {**record.resets, **{operator: record.resets.get(operator, 0) + 1 for operator in operators}}
     states = {name: schema for name, schema in record.states.items() if name not in operators}
     query.save(replace(record, states=states, resets=resets))
-
-
-def _all_steps(plan: Plan, system: System, kept: Sequence[KeptQuery]) -> list[ResetStep]:
-    return [ResetStep("query", str(query.folder), partial(_forget, plan, system, query)) for query in kept]
-
-
-def _forget(plan: Plan, system: System, query: KeptQuery) -> None:
-    """Remove a query's checkpoint, and what the system knows of its batches."""
-    group = group_of(plan, query.folder)
-    batches = {} if group is None else system.admin().checkpoints(group)
-    shutil.rmtree(query.folder)
-    if group is not None and batches:
-        with closing(system.producer()) as producer:
-            producer.begin().commit(group, dict.fromkeys(batches, b""))

@@ -1,6 +1,7 @@
 """The Spark engine on a real Spark: what no model of it can show."""
 
 import os
+import shutil
 import signal
 from datetime import timedelta
 from pathlib import Path
@@ -8,9 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fluvial.dsl import MessageError, Pipeline, PlanError, UnsupportedError, UsageError, count, session
+from fluvial.dsl import (
+    MessageError,
+    Pipeline,
+    PlanError,
+    SystemProblem,
+    UnsupportedError,
+    UsageError,
+    count,
+    session,
+)
 from fluvial.planner import Settings
-from fluvial.runtime import Progress, Report, run
+from fluvial.runtime import Progress, Report, reset, run
 from fluvial.runtime.systems import LogSystem
 
 if TYPE_CHECKING:
@@ -157,6 +167,33 @@ def test_a_later_run_goes_on_where_the_end_of_input_was(tmp_path: Path, spark: "
     report: Report = run(visits(), engine="spark", system=system, until="end", spark=spark)
     assert report.read["lines"] == 2
     assert len(outputs(system)) == 4
+
+
+def test_a_checkpoint_put_back_from_a_copy_is_refused(tmp_path: Path, spark: "SparkSession") -> None:
+    """Its next batch has the number of one that is published: it would be dropped, with other messages in it."""
+    system, kept = written(tmp_path / "log", ["a 1", "b 1"]), tmp_path / "log" / "spark"
+    run(visits(), engine="spark", system=system, until="end", spark=spark)
+    shutil.copytree(kept, tmp_path / "copy")
+    append(system, ["a 40", "b 41"])
+    run(visits(), engine="spark", system=system, until="end", spark=spark)
+    shutil.rmtree(kept)
+    shutil.move(tmp_path / "copy", kept)
+    with pytest.raises(SystemProblem, match=r"is older than its outputs: batches planned 1, published in log:.* 2"):
+        run(visits(), engine="spark", system=system, until="end", spark=spark)
+    (step,) = reset(visits(), engine="spark", system=system)
+    assert step.kind == "query"
+    run(visits(), engine="spark", system=system, until="end", spark=spark)
+    assert len(outputs(system)) == 4 + 4
+
+
+def test_a_batch_that_is_run_again_is_published_once(tmp_path: Path, spark: "SparkSession") -> None:
+    system = written(tmp_path / "log", LINES)
+    run(visits(), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
+    found = outputs(system)
+    for name in ("2", ".2.crc"):  # as if Spark had been killed before it noted that the last batch is done
+        next((tmp_path / "log" / "spark").glob(f"**/commits/{name}")).unlink()
+    run(visits(), engine="spark", system=system, settings=SMALL, until="end", spark=spark)
+    assert outputs(system) == found
 
 
 def test_a_function_that_raises_stops_the_run_and_names_the_users_line(tmp_path: Path, spark: "SparkSession") -> None:
