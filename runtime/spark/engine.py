@@ -20,6 +20,7 @@ from ..systems.contract import System
 from ..systems.kafka import KafkaSystem
 from ..systems.log import LogSystem
 from .connection import Connection
+from .java_process import outlived
 from .kafka_connection import KafkaConnection
 from .kept_query import check_query, wanted_record
 from .log_connection import LogConnection
@@ -44,6 +45,7 @@ def run(
     with (
         stop_signals() as stop,
         suppress(Stopped),
+        outlived(stop),
         connection.claim(plan.name, root),
         session_for(spark, settings) as session,
     ):

@@ -3,16 +3,19 @@
 import logging
 import math
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, MessageError, PipelineError, SystemProblem, UsageError
 from .connection import Connection
+from .java_process import QueryFailed
 from .part import Part
 from .watch import Watch
 
@@ -43,14 +46,14 @@ def run_queries(
     starts = [1] * len(parts)
     try:
         for part in parts:
-            queries.append(begin(part))
+            queries.append(_begun(begin, part, most))
         while not watch.stop():
             _await_any(queries)
             active = any(query.isActive for query in queries)
             slow = [number for number, query in enumerate(queries) if starts[number] < most and _was_slow(query)]
             for number in slow:
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
-                queries[number] = begin(parts[number])
+                queries[number] = _begun(begin, parts[number], most)
                 starts[number] += 1
             if not slow:
                 _raise_any(queries, most)
@@ -65,6 +68,13 @@ def run_queries(
     finally:
         for query in queries:
             query.stop()
+
+
+def _begun(begin: Callable[[Part], StreamingQuery], part: Part, starts: int) -> StreamingQuery:
+    try:
+        return begin(part)
+    except (PySparkException, Py4JJavaError) as error:
+        raise _problem(error, starts) from error
 
 
 def _await_any(queries: Sequence[StreamingQuery]) -> None:
@@ -100,6 +110,8 @@ _KINDS: dict[str, type[FluvialError]] = {
     kind.__name__: kind for kind in (MessageError, PipelineError, SystemProblem, UsageError)
 }
 
+_NO_FLUVIAL = "No module named 'fluvial'"
+
 _GONE = "failOnDataLoss"
 """What Spark's connector to Kafka advises to set where messages are gone."""
 
@@ -121,4 +133,11 @@ def _problem(error: Exception, starts: int) -> FluvialError:
         wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
         remedy = "run it where there are cores to spare, or give it more time with Settings(spark_patience=...)"
         return SystemProblem(explain(wrong, "Python processes that start in a second or two", remedy))
-    return SystemProblem(f"the query on Spark has failed: {told}")
+    if _NO_FLUVIAL in told:
+        wrong = "Spark starts a Python that has no Fluvial"
+        remedy = (
+            f"set PYSPARK_PYTHON={sys.executable} in the environment before the session is made, or "
+            "spark.pyspark.python; on a cluster, install Fluvial on each worker"
+        )
+        return SystemProblem(explain(wrong, "a Python with the same version of Fluvial as here", remedy))
+    return QueryFailed(f"the query on Spark has failed: {told}")

@@ -1,14 +1,19 @@
 """The Spark session that a run uses: the user's, or one of its own."""
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, current_thread, main_thread
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ...dsl.checks import explain
@@ -25,50 +30,118 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 @contextmanager
 def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
-    """A session with our settings. One that is handed in gets its own settings back at the end, and stays up.
+    """A session for one run, with our settings: it shares the context of the session that is handed in, or that this
+    process has, and begins with its settings; those of that session stay as they are.
 
-    So does one that this process has already. Else a master's URL, or None for this machine, starts a session that is
-    stopped at the end.
+    Else a master's URL, or None for this machine, starts a context. Runs that come meanwhile share it, and the last one
+    stops it.
     """
-    session, own = (spark, False) if isinstance(spark, SparkSession) else _there_or_started(spark)
+    with _context(spark) as found:
+        session = found.newSession()
+        theirs, ours = found.conf.getAll, session.conf.getAll
+        changed = {name: value for name, value in theirs.items() if ours.get(name) != value}
+        for name, value in changed.items():
+            if session.conf.isModifiable(name):
+                session.conf.set(name, value)
+        for name, value in _told(session, settings).items():
+            session.conf.set(name, value)
+        yield session
+
+
+@dataclass
+class _Started:
+    """The session that runs have started in this process, and how many of them use it."""
+
+    session: SparkSession | None = None
+    runs: int = 0
+
+
+_STARTED, _LOCK = _Started(), Lock()
+
+
+@contextmanager
+def _context(spark: Any) -> Iterator[SparkSession]:
+    """A session of the context that a run uses."""
+    if isinstance(spark, SparkSession):
+        if _is_stopped(spark):
+            raise UsageError(explain("the session handed in as spark= is stopped", "one that runs", "start another"))
+        yield spark
+        return
+    if not (spark is None or isinstance(spark, str)):
+        expected = "a SparkSession of this process, the URL of a master, or None; not one of Spark Connect"
+        raise UsageError(explain(f"spark={spark!r}", expected))
+    with _LOCK:
+        session = _STARTED.session or _there()
+        if session is None:
+            session = _STARTED.session = _start(spark)
+        _check_master(session, spark)
+        _STARTED.runs += (own := session is _STARTED.session)
     try:
-        with _configured(session, _told(session, settings)):
-            yield session
+        yield session
     finally:
         if own:
+            _leave(session)
+
+
+def _leave(session: SparkSession) -> None:
+    with _LOCK:
+        _STARTED.runs -= 1
+        if not _STARTED.runs:
+            _STARTED.session = None
             session.stop()
 
 
-def _there_or_started(master: str | None) -> tuple[SparkSession, bool]:
-    """The session of this process, and whether it was started here. Spark gives a process one context: whoever starts a
-    second gets the first."""
+def _is_stopped(session: SparkSession) -> bool:
+    context: Any = session.sparkContext._jsc
+    return context is None or bool(context.sc().isStopped())
+
+
+def _there() -> SparkSession | None:
+    """The session of this process, if it has one. Spark gives a process one context: whoever starts a second gets the
+    first."""
     try:
         session = SparkSession.active()
     except PySparkRuntimeError:
-        return _start(master), True
-    if master in (None, session.sparkContext.master):
-        return session, False
-    wrong = f"spark={master!r}, where this process has a session of {session.sparkContext.master!r}"
-    raise UsageError(explain(wrong, "one Spark in a process", "stop that session, or hand it in as spark="))
+        return None
+    return None if _is_stopped(session) else session
+
+
+def _check_master(session: SparkSession, master: str | None) -> None:
+    if master not in (None, session.sparkContext.master):
+        wrong = f"spark={master!r}, where this process has a session of {session.sparkContext.master!r}"
+        raise UsageError(explain(wrong, "one Spark in a process", "stop that session, or hand it in as spark="))
 
 
 def _start(master: str | None) -> SparkSession:
     look_where_this_process_does()
-    builder = SparkSession.builder.appName("fluvial").master(master or "local[*]")
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    told = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
     if UMASK in os.environ:
-        quiet[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
-    for name, value in quiet.items():
-        builder = builder.config(name, value)
-    with _chatter_aside() as chatter:
+        told[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
+    conf = SparkConf().setAppName("fluvial").setMaster(master or "local[*]").setAll(list(told.items()))
+    with _chatter_aside() as chatter, _own_interrupts():
         try:
-            return builder.getOrCreate()
+            if SparkContext._gateway is None:
+                # In a group of its own: signals to this process's group, such as Ctrl-C, are for this process to heed.
+                launch: Any = launch_gateway
+                SparkContext(conf=conf, gateway=launch(conf, {"start_new_session": True}))
+            return SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             wrong = f"Spark does not start: {error}"
             remedy = f"see what it said in {chatter}; Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
             raise SystemProblem(
                 explain(wrong, "a Spark on this machine, or the master of a cluster", remedy)
             ) from error
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep this process's way with Ctrl-C: a context of Spark's puts its own in place."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if current_thread() is main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def look_where_this_process_does() -> None:
@@ -114,18 +187,3 @@ def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.sql.redaction.options.regex": _SECRETS,
     }
-
-
-@contextmanager
-def _configured(session: SparkSession, told: dict[str, str]) -> Iterator[None]:
-    before = {name: session.conf.get(name, None) for name in told}
-    for name, value in told.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, old)

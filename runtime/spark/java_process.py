@@ -1,0 +1,37 @@
+"""A Spark that ends before the run does: its Java process is gone, or its queries fail because it is going."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+
+from ...dsl.checks import explain
+from ...dsl.errors import SystemProblem
+
+_log = logging.getLogger(__name__)
+
+
+class QueryFailed(SystemProblem):
+    """A query has ended with an error of Spark's, not of the pipeline or of a system."""
+
+
+@contextmanager
+def outlived(asked: Callable[[], bool]) -> Iterator[None]:
+    """Raise SystemProblem where Spark ends before the run does; but end quietly where the run was asked to stop.
+
+    Who stops services often sends SIGTERM to each process of a group, or of a service: Java ends at once, and cannot
+    finish the batch. The next run goes on behind the last batch that was.
+    """
+    try:
+        yield
+    except (QueryFailed, Py4JError, ConnectionError, EOFError) as error:
+        first = str(error).strip().partition("\n")[0]
+        if asked():
+            _log.warning("Spark has ended before its batch did; the next run repeats it (%s)", first)
+        elif isinstance(error, QueryFailed):
+            raise
+        else:
+            wrong = f"Spark's Java process does not answer: {type(error).__name__}: {first}"
+            remedy = "see the file that its messages go to, and whether the system has ended it for want of memory"
+            raise SystemProblem(explain(wrong, "a Java process that lives as long as the run", remedy)) from error

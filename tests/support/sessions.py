@@ -1,0 +1,72 @@
+"""A process without Spark that runs pipelines on it: what the session of the other tests cannot show.
+
+Each line that it prints is what one of the SCENES has seen.
+"""
+
+import json
+import os
+import signal
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from fluvial.dsl import FluvialError, Pipeline, UsageError
+from fluvial.planner import Settings
+from fluvial.runtime import run
+from fluvial.runtime.spark.session import session_for
+from fluvial.runtime.systems import LogSystem
+from targets import write
+
+
+def what_is_no_session(folder: Path) -> object:  # noqa: ARG001
+    """What is refused starts no Java."""
+    refusals = []
+    for given in (3, object()):
+        try:
+            with session_for(given, Settings()):
+                raise AssertionError(given)
+        except UsageError as error:
+            refusals.append(str(error))
+    return [SparkContext._gateway is None, *("not one of Spark Connect" in text for text in refusals)]
+
+
+def runs_that_overlap(folder: Path) -> object:  # noqa: ARG001
+    """They share one Spark, which the last one stops; Ctrl-C stays with this process."""
+    handler = signal.getsignal(signal.SIGINT)
+    first, second = ExitStack(), ExitStack()
+    one = first.enter_context(session_for("local[2]", Settings(spark_shuffle_partitions=3)))
+    other = second.enter_context(session_for(None, Settings(spark_shuffle_partitions=5)))
+    name = "spark.sql.shuffle.partitions"
+    tasks = [one.conf.get(name), other.conf.get(name)]
+    first.close()
+    left = other.range(3).count()
+    second.close()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    apart = os.getpgid(gateway.proc.pid) != os.getpgid(0)
+    return [tasks, left, other.sparkContext._jsc is None, signal.getsignal(signal.SIGINT) == handler, apart]
+
+
+def a_session_that_is_stopped(folder: Path) -> object:
+    """It is refused, and one of this process that is stopped is not found."""
+    system = LogSystem(folder / "log", fsync=False)
+    write(system, {"in": [[(None, b"a", 0, ())]]})
+    pipeline = Pipeline("copy")
+    pipeline.stream("in", value=str).send_to("out")
+    theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    theirs.sparkContext.stop()
+    try:
+        run(pipeline, engine="spark", system=system, until="end", spark=theirs)
+    except FluvialError as error:
+        refused = str(error).partition("\n")[0]
+    return [refused, run(pipeline, engine="spark", system=system, until="end").written]
+
+
+SCENES = (what_is_no_session, runs_that_overlap, a_session_that_is_stopped)
+
+if __name__ == "__main__":
+    for scene in SCENES:
+        print(json.dumps(scene(Path(sys.argv[1]))), flush=True)
