@@ -15,11 +15,19 @@ from ...dsl.message import Record
 STAMP = "fluvial-stamp"
 _LAYOUT = Layout(">Iq")
 STAMP_SIZE = _LAYOUT.size
+_PRODUCERS = 1 << 24
+"""More than a stage ever has. Text that somebody else has written into the stream would be a larger number."""
 
 pack_stamp = _LAYOUT.pack
 """(producer, watermark in ms) as bytes."""
 
-unpack_stamp = _LAYOUT.unpack
+
+def unpack_stamp(stamp: bytes) -> tuple[int, int]:
+    """The producer and its watermark; raises ValueError for bytes that no stage has written."""
+    producer, watermark = _LAYOUT.unpack(stamp)
+    if producer >= _PRODUCERS:
+        raise _foreign(stamp)
+    return producer, watermark
 
 
 def stamped(record: Record, stamp: bytes) -> Record:
@@ -64,5 +72,15 @@ def control_record(control: Control, timestamp: int) -> tuple[None, None, int, t
 
 
 def read_control(stamp: bytes) -> Control | None:
-    """The control message in a stamp; None if it is a record's."""
-    return None if len(stamp) == STAMP_SIZE else _decode(stamp)
+    """The control message in a stamp; None if it is a record's. Raises ValueError for bytes that no stage wrote."""
+    if len(stamp) == STAMP_SIZE:
+        return None
+    try:
+        return _decode(stamp)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _foreign(stamp) from None
+
+
+def _foreign(stamp: bytes) -> ValueError:
+    """The error of a message that somebody else has written into a stream between stages."""
+    return ValueError(f"no stage of this pipeline wrote the message: it ends with {stamp!r}, which is no watermark")

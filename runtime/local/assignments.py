@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
+from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.assignment import Stages, assign, tasks_of
 
@@ -174,8 +175,11 @@ def read_record(key: bytes | None, value: bytes | None) -> Written | None:
         return None
     try:
         found = decode(value)
-    except DecodeError as error:
-        raise SystemProblem(f"a record of the coordinator stream cannot be read: {error}") from None
+    except (DecodeError, UnicodeDecodeError) as error:
+        wrong = f"the record {key!r} cannot be read: {error}"
+        remedy = "remove what another program has written, or start over with fluvial reset --all"
+        expected = "a record that a container of the pipeline wrote"
+        raise SystemProblem(explain(wrong, expected, remedy, "the coordinator stream")) from None
     if found.version != VERSION:
         wrong = f"a record of the coordinator stream has version {found.version}"
         raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")

@@ -2,6 +2,7 @@
 
 from msgspec import DecodeError, Struct, json, structs
 
+from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.state_schema import StateSchema
 from ..kernel.program import Position
@@ -86,8 +87,11 @@ def decode(data: bytes, task: str) -> Checkpoint:
     """Raises SystemProblem for a checkpoint of another version, or none at all."""
     try:
         found = json.decode(data, type=Checkpoint)
-    except DecodeError as error:
-        raise SystemProblem(f"the checkpoint of task {task} cannot be read: {error}") from None
+    except (DecodeError, UnicodeDecodeError) as error:
+        wrong = f"the checkpoint of task {task} cannot be read: {error}"
+        remedy = "remove what another program has written, or start over with fluvial reset --all"
+        expected = "a checkpoint that a run of the pipeline wrote"
+        raise SystemProblem(explain(wrong, expected, remedy, "the checkpoints of the pipeline")) from None
     if found.version != VERSION:
         wrong = f"the checkpoint of task {task} has version {found.version}"
         raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")

@@ -83,7 +83,8 @@ class KafkaAdmin:
                 for batch in consumer.poll(1.0):
                     start = batch.next_offset
                     for key, value, _, _ in batch.before(end).records:
-                        task = (key or b"").decode()
+                        # Whatever another program has written here: its checkpoint is refused where it is read.
+                        task = (key or b"").decode(errors="replace")
                         found.pop(task, None)
                         if value is not None:
                             found[task] = value

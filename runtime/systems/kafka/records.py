@@ -1,5 +1,6 @@
 """Records as Kafka's messages, and back."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -13,7 +14,11 @@ Pairs = list[tuple[str, str | bytes | None]]
 TIME_HEADER = "fluvial.time"
 """The last header of a message whose time cannot be written: 0, which the client takes for "now", and what lies further
 ahead than the topic takes. The value is the time in decimal digits. Readers take the header off again. A message of a
-user's that ends with a header of this name gets another one, so that it, too, comes back as it was."""
+user's that ends with a header of this name gets another one, so that it, too, comes back as it was. A header of this
+name with any other value was written by somebody else: it is a header like all others."""
+
+_TIME = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def records_of(messages: Sequence[Message]) -> list[Record]:
@@ -35,8 +40,17 @@ def record_of(
     """A message with headers as a record."""
     found = [(name, content or b"") for name, content in headers]
     if found and found[-1][0] == TIME_HEADER:
-        timestamp = int(found.pop()[1])
+        told = _time_in(found[-1][1])
+        if told is not None:
+            timestamp = told
+            found.pop()
     return key, value, timestamp, tuple(found)
+
+
+def _time_in(content: bytes) -> int | None:
+    """The time that a header tells, in ms since epoch; None for a value that no writer of Fluvial has written."""
+    time = int(content) if _TIME.fullmatch(content) else None
+    return time if time is not None and _LEAST <= time <= _MOST else None
 
 
 def stamped(timestamp: int, headers: Headers, latest: int | None) -> tuple[int, Pairs | None]:

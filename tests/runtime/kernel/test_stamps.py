@@ -2,11 +2,13 @@
 
 from uuid import uuid4
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.runtime.kernel.stamps import (
     STAMP,
+    STAMP_SIZE,
     Control,
     control_record,
     pack_stamp,
@@ -17,7 +19,8 @@ from fluvial.runtime.kernel.stamps import (
 )
 from fluvial.runtime.kernel.times import END, START
 
-PRODUCERS = st.integers(0, 2**32 - 1)
+PRODUCERS = st.integers(0, 2**24 - 1)
+PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)
 WATERMARKS = st.integers(START, END)
 
 
@@ -41,3 +44,15 @@ def test_a_control_message_comes_back_from_the_last_header_of_its_record(control
     key, value, timestamp, headers = control_record(control, 7)
     assert (key, value, timestamp, [name for name, _ in headers]) == (None, None, 7, [STAMP])
     assert read_control(headers[-1][1]) == control
+
+
+@given(PRINTABLE.filter(lambda text: len(text) >= STAMP_SIZE).map(lambda text: text[-STAMP_SIZE:]))
+def test_text_is_no_stamp(text: str) -> None:
+    with pytest.raises(ValueError, match="no stage of this pipeline wrote the message"):
+        unpack_stamp(text.encode())
+
+
+@given(PRINTABLE.filter(lambda text: len(text) != STAMP_SIZE).map(str.encode))
+def test_what_others_write_is_no_control_message(content: bytes) -> None:
+    with pytest.raises(ValueError, match="no stage of this pipeline wrote the message"):
+        read_control(content)
