@@ -20,6 +20,8 @@ _REMEDIES: Mapping[int, str] = {
 """What to do, by the number of the error."""
 _BY_TEXT: Mapping[str, int] = {os.strerror(number).lower(): number for number in _REMEDIES}
 _TEXTS = re.compile("|".join(map(re.escape, _BY_TEXT)))
+_IN_RUST = re.compile(r".* \(os error (\d+)\)", re.DOTALL)
+"""The text of an error of the operating system in libraries that are written in Rust: they tell the number there alone."""
 
 
 def remedy_for(error: BaseException) -> str | None:
@@ -29,7 +31,8 @@ def remedy_for(error: BaseException) -> str | None:
     'raise the limit of open files (ulimit -n), or spread the tasks over more containers'
     """
     if isinstance(error, OSError):
-        return _REMEDIES.get(error.errno or 0)
+        told = None if error.errno is not None else _IN_RUST.fullmatch(str(error))
+        return _REMEDIES.get(int(told[1]) if told else error.errno or 0)
     # Clients that are not written in Python say it in words.
     text = _TEXTS.search(str(error).lower())
     return None if text is None else _REMEDIES[_BY_TEXT[text[0]]]

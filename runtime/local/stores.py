@@ -75,8 +75,12 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
         older.remove()
     if unlocked:
         return unlocked[0]
-    unused = [folder for folder in folders if folder not in existing]
-    return _open((unused or folders)[0], settings, spare=True)
+    for folder in folders:
+        if folder not in existing:
+            # One that another process is about to fill is locked before it holds a store.
+            with suppress(StoreLocked):
+                return _open(folder, settings, spare=True)
+    return _open(folders[0], settings, spare=True)
 
 
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:

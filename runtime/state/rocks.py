@@ -28,6 +28,7 @@ _FILTER_BITS = 10
 """For each key, in files; one key in a hundred is looked for in vain."""
 _FILTER_SHARE = 0.05
 """Of a buffer, for keys that are in memory yet."""
+_DENIED = re.compile("permission denied|operation not permitted|read-only file system")
 _log = logging.getLogger(__name__)
 
 
@@ -66,12 +67,15 @@ class RocksStore:
         if spare and self._damaged.exists():
             self._give_up(self._damaged.read_text())
         try:
-            self._db = self._open()
+            try:
+                self._db = self._open()
+            except Exception as error:
+                if not spare or not _is_damage(error):
+                    raise
+                self._give_up(str(error))
+                self._db = self._open()
         except Exception as error:
-            if not spare or _is_locked(error) or remedy_for(error):
-                raise self._unopened(error) from None
-            self._give_up(str(error))
-            self._db = self._open()
+            raise self._unopened(error) from None
 
     def _open(self) -> Rdict:
         make_folder(self._folder)  # RocksDB knows no permissions: nobody else may enter
@@ -97,11 +101,14 @@ class RocksStore:
     def _unopened(self, error: Exception) -> SystemProblem:
         problem = f"the store in {self._folder} cannot be opened: {error}"
         expected = "a store that is whole"
-        remedy = remedy_for(error) or "check the disk; bring the folder back from a copy taken with the log"
-        if _is_locked(error):
+        if (remedy := remedy_for(error)) is not None:
+            expected = "disk space and open files to spare"
+        elif _is_locked(error):
             expected = "a folder that no other process has open"
             remedy = "stop the other run of this pipeline, or give this one another state_dir"
             return StoreLocked(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
+        else:
+            remedy = "check the disk; bring the folder back from a copy taken with the log"
         return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
@@ -220,6 +227,11 @@ def _add(batch: WriteBatch, prefix: bytes, last: dict[bytes, bytes | None]) -> N
 def _after(prefix: bytes) -> bytes:
     """The first key that does not begin with a prefix, which ends with another byte than the last one."""
     return prefix[:-1] + bytes([prefix[-1] + 1])
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether a store that cannot be opened is broken: where the machine denies to open it, it may be whole."""
+    return remedy_for(error) is None and not _is_locked(error) and not _DENIED.search(str(error).lower())
 
 
 def _is_locked(error: Exception) -> bool:

@@ -221,6 +221,68 @@ def test_a_store_that_a_stopped_process_has_open_is_made_again_elsewhere(tmp_pat
     assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [first_folder().name]
 
 
+LOCKER = """
+import fcntl, sys
+from pathlib import Path
+
+folder = Path(sys.argv[1])
+folder.mkdir(parents=True)
+with open(folder / "LOCK", "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_store_that_another_process_is_about_to_make_is_made_elsewhere(tmp_path: Path) -> None:
+    made, system = plan(_counting(), partitions={"in": 1}), KafkaSystem("localhost:1")
+    settings = Settings(state_dir=str(tmp_path))
+    first = tmp_path / "p" / "container-0" / "in-0"
+    with subprocess.Popen([sys.executable, "-c", LOCKER, str(first)], stdin=-1, stdout=-1) as locker:
+        assert locker.stdout is not None
+        assert locker.stdout.readline() == b"locked\n"
+        store = store_for(made, "in/0", True, system, settings)
+        store.write([(b"p\0", b"k", b"v")])
+        assert [folder for folder in first.parent.iterdir() if (folder / "CURRENT").exists()] == [
+            first.with_name("in-0~2")
+        ]
+        store.close()
+        locker.kill()
+
+
+FEW_FILES = """
+import os, resource, sys
+from pathlib import Path
+from fluvial.dsl import SystemProblem
+from fluvial.runtime.state import RocksStore
+
+RocksStore(Path(f"{sys.argv[1]}-other"), spare=True).close()  # what is imported late is there
+files = len(os.listdir("/proc/self/fd")) - 1 + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+try:
+    RocksStore(Path(sys.argv[1]), spare=True)
+except SystemProblem as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("more", range(8))
+def test_a_store_is_not_given_up_without_open_files_to_spare(more: int, tmp_path: Path) -> None:
+    for _ in range(2):  # opened again, a store writes what its log holds into tables
+        store = RocksStore(tmp_path / "store", spare=True)
+        store.write([(b"p\0", b"k", b"kept")])
+        store.close()
+    words = [sys.executable, "-c", FEW_FILES, str(tmp_path / "store"), str(more)]
+    limited = subprocess.run(words, capture_output=True, text=True, check=True)
+    if limited.stdout:
+        assert limited.stdout.startswith("SystemProblem")
+        assert "too many open files" in limited.stdout.lower()
+        assert "ulimit -n" in limited.stdout
+    store = RocksStore(tmp_path / "store", spare=True)
+    assert store.get(b"p\0", b"k") == b"kept"
+    store.close()
+
+
 def _counting() -> Pipeline:
     def longer(text: str, value: str) -> str:
         return text + value
