@@ -17,7 +17,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from broker_jars import BROKER, BrokerProblem, java
 
@@ -132,6 +132,11 @@ class Broker:
         admin = AdminClient({"bootstrap.servers": self.address})  # held: what it was asked for ends with it
         admin.create_topics([topic])[name].result()
         return name
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, so many altogether."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result()
 
     def settings_of(self, topic: str) -> dict[str, str]:
         """The settings of a topic."""

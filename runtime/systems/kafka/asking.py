@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from .clients import Watch, admin_client
-from .problems import RETRIED, TRANSIENT, out_of_reach, refused
+from .problems import OUTDATED, RETRIED, TRANSIENT, UNREACHED, out_of_reach, refused
 from .settings import KafkaSettings
 
 T = TypeVar("T")
@@ -34,8 +34,14 @@ and `answer` stops waiting earlier: the request goes on, and what comes of it is
 class Asking:
     """One client of a kind for requests, made with the first of them; can be shared by threads."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._settings = settings
+        self._clock, self._sleep = clock, sleep
         self._watch = Watch()
         self._clients: dict[tuple[int, object], Any] = {}
         self._lock = Lock()
@@ -46,7 +52,8 @@ class Asking:
         SystemProblem where the cluster stays out of reach, or refuses.
 
         The first request waits for `reach_within`, those after it for `give_up_after`: a broker that was there comes
-        back. `what` completes "the cluster would not".
+        back. It has that time once more where it is back, and does not know its topics yet. `what` completes "the
+        cluster would not".
         """
         return self.ask_by(admin_client, what, request)
 
@@ -64,25 +71,27 @@ class Asking:
         client = self._made(make)
         if patience is None:
             patience = self._settings.give_up_after if self.answered else self._settings.reach_within
-        deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
+        deadline, pause, back = self._clock() + patience, _FIRST_PAUSE, _Back()
         while True:
-            left = deadline - time.monotonic()
+            left = deadline - self._clock()
             try:
                 answer = request(client, min(max(left, 0.1), _ONE_REQUEST))
             except KafkaException as caught:
                 error = caught.args[0]
                 client.poll(0)  # else the watch hears of nothing
-                late = time.monotonic() + pause > deadline
+                if back.seen(error.code()):
+                    deadline = self._clock() + patience
+                late = self._clock() + pause > deadline
                 if late and error.code() in TRANSIENT:
                     raise out_of_reach(self._settings, patience, self._watch.last or error.str()) from None
                 if late or error.code() not in RETRIED:
                     raise refused(self._settings, what, error) from None
-                if error.code() == KafkaError._TIMED_OUT:
+                if error.code() in OUTDATED:
                     _refresh(client)
             else:
                 self.answered = True
                 return answer
-            time.sleep(pause)
+            self._sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _made(self, make: Maker[Client]) -> Client:
@@ -93,6 +102,20 @@ class Asking:
                 self._clients[mine] = make(self._settings, self._watch)
             client: Client = self._clients[mine]
             return client
+
+
+class _Back:
+    """Whether brokers have come back after they could not be reached: seen once in a request, which must end."""
+
+    def __init__(self) -> None:
+        self._away = self._seen = False
+
+    def seen(self, code: int) -> bool:
+        """Whether an error is the first one that a broker has told after others that none has."""
+        back = self._away and code not in UNREACHED and not self._seen
+        self._away = code in UNREACHED
+        self._seen = self._seen or back
+        return back
 
 
 def answer(client: AdminClient, asked: Future[T], seconds: float) -> T:
@@ -118,7 +141,8 @@ def _hold(client: AdminClient, asked: Future[Any]) -> None:
 
 
 def _refresh(client: AdminClient | Consumer) -> None:
-    """Have a client learn anew which brokers there are. One that was told of no controller, by a broker that had just
-    come back, waits for one, and does not ask."""
+    """Have a client learn anew which brokers and partitions there are. One that was told of no controller, by a broker
+    that had just come back, waits for one, and does not ask; one that was told of fewer partitions goes by that for a
+    quarter of an hour."""
     with suppress(KafkaException):
         client.list_topics(timeout=_TO_REFRESH)

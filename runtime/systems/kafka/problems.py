@@ -39,11 +39,27 @@ TRANSIENT = frozenset(
 )
 """Errors that go by themselves, when a broker comes back or a partition has a new leader."""
 
+UNREACHED = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+    }
+)
+"""Those of them that no broker has told: none was reached."""
+
 GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """What is said of a topic that is gone; and, for a while, of topics of a broker that has just come back."""
 
 RETRIED = TRANSIENT | GONE
 """Errors after which the same is tried again. That a topic is gone is for `Cluster.describe` to say."""
+
+OUTDATED = GONE | {KafkaError._TIMED_OUT}
+"""Errors that may be told of what the client knows from before: it is to ask the brokers anew what there is."""
 
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """What becomes of records of which the client lets go, for a reason that lies elsewhere."""

@@ -146,6 +146,60 @@ def test_errors_that_a_restart_brings_are_outlived(patient: Asking) -> None:
     assert patient.ask("do it", failing(*OF_A_RESTART)) == "answered"
 
 
+class Clock:
+    """Time that passes while somebody sleeps, and for a second in each request."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def until(self, *phases: tuple[float, int]) -> Callable[[object, float], str]:
+        """A request that fails with an error until a time, then with the next one."""
+
+        def request(client: object, seconds: float) -> str:
+            del client, seconds
+            self.now += 1.0
+            for end, code in phases:
+                if self.now < end:
+                    raise KafkaException(KafkaError(code))
+            return "answered"
+
+        return request
+
+
+AWAY = KafkaError._TRANSPORT
+
+
+@pytest.mark.parametrize("code", OF_A_RESTART)
+def test_brokers_that_are_back_have_the_time_once_more_to_know_their_topics(broker: Broker, code: int) -> None:
+    clock = Clock()
+    asking = Asking(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
+    assert asking.ask("do it", clock.until((50.0, AWAY), (105.0, code))) == "answered"
+
+
+@pytest.mark.parametrize("phases", [1, 2, 3, 10, 30])
+def test_a_request_ends_however_often_brokers_come_and_go(broker: Broker, phases: int) -> None:
+    clock = Clock()
+    asking = Asking(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
+    coming_and_going = [(1000.0 / phases * (n + 1), OF_A_RESTART[0] if n % 2 else AWAY) for n in range(phases)]
+    with pytest.raises(SystemProblem):
+        asking.ask("do it", clock.until(*coming_and_going))
+    assert clock.now <= 121.0
+
+
+def test_partitions_that_a_topic_was_given_are_soon_known(broker: Broker, kafka: KafkaSystem, name: str) -> None:
+    # Where brokers have just come back, a client may have been told of fewer than there are; this is the same to it.
+    kafka.admin().create(name, 1)
+    assert kafka.admin().starts(name) == [0]
+    broker.grow_topic(name, 3)
+    assert kafka.admin().starts(name) == [0, 0, 0]
+
+
 @pytest.mark.parametrize("code", OF_A_RESTART)
 def test_errors_of_a_restart_that_stay_are_told_at_the_deadline(broker: Broker, code: int) -> None:
     hasty = Asking(KafkaSettings(broker.address, {}, {}, 0.3, 0.3))
@@ -178,6 +232,9 @@ def test_a_topic_that_the_client_has_forgotten_is_not_gone(kafka: KafkaSystem, n
         def offsets_for_times(self, *arguments: object, **named: object) -> object:
             forgetful(self, 0.0)
             return self._client.offsets_for_times(*arguments, **named)  # type: ignore[arg-type]
+
+        def list_topics(self, **named: object) -> object:
+            return self._client.list_topics(**named)  # type: ignore[arg-type]
 
         def poll(self, timeout: float) -> object:
             return self._client.poll(timeout)
