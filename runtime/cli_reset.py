@@ -19,6 +19,16 @@ def reset_verb(
         list[str] | None,
         typer.Option("--state", metavar="OPERATOR", help="Remove the state of this operator; repeat it for more."),
     ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stream", metavar="STREAM", help="Read this topic from its start in the next run; repeat it for more."
+        ),
+    ] = None,
+    keep_offsets: Annotated[
+        bool,
+        typer.Option("--keep-offsets", help="With --stream: go on at its offsets; it was made anew with its messages."),
+    ] = False,
     everything: Annotated[
         bool,
         typer.Option("--all", help="Remove checkpoints, stores, changelogs and streams between stages; needs --yes."),
@@ -34,17 +44,23 @@ def reset_verb(
     """Remove what a pipeline keeps, so that operators, or all of it, begin anew. Refused while the pipeline runs.
 
     With --state the next run goes on where the inputs were read to, and the operator begins empty; with --all it reads
-    the inputs from their start. Outputs and inputs stay.
+    the inputs from their start. With --stream, on Kafka, the next run reads a topic that was deleted and made anew.
+    Outputs and inputs stay.
 
     fluvial reset visits.py --state sessions
     """
-    if bool(states) == everything:
-        expected = "--state OPERATOR, or --all"
-        raise options.refused("reset", "with both --state and --all" if everything else "without either", expected)
+    chosen = [name for name, given in (("--state", states), ("--stream", inputs), ("--all", everything)) if given]
+    if len(chosen) != 1:
+        expected = "--state OPERATOR, --stream STREAM, or --all"
+        raise options.refused("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected)
+    if keep_offsets and not inputs:
+        raise options.refused("--keep-offsets", f"with {chosen[0]}", "--stream STREAM")
     shown = dry_run or (everything and not yes)
     done = reset(
         load_pipeline(target),
         states=states or None,
+        inputs=inputs or None,
+        keep_offsets=keep_offsets,
         engine=engine,
         system=options.system(system, kafka_conf),
         settings=Settings(state_dir=state_dir),

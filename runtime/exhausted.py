@@ -21,7 +21,7 @@ _REMEDIES: Mapping[int, str] = {
 _BY_TEXT: Mapping[str, int] = {os.strerror(number).lower(): number for number in _REMEDIES}
 _TEXTS = re.compile("|".join(map(re.escape, _BY_TEXT)))
 _IN_RUST = re.compile(r".* \(os error (\d+)\)", re.DOTALL)
-"""The text of an error of the operating system in libraries that are written in Rust: they tell the number there alone."""
+"""The text of an error of the operating system from a library that is written in Rust: its number is there alone."""
 
 
 def remedy_for(error: BaseException) -> str | None:

@@ -61,8 +61,8 @@ class Report(Struct, frozen=True, kw_only=True):
     dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator; `keyless` those
     without a key, which a table cannot keep, by table. `checkpoints` counts the commits of tasks, on Spark the batches.
     `restored` counts the records of changelogs that were read to bring state up before it began, which took
-    `restore_seconds`. `warnings` are what looked wrong about times of messages, by what each is about: see the guide to
-    windows.
+    `restore_seconds`. `warnings` are what looked wrong about times of messages, and topics that were given
+    partitions, by what each is about: see the guides to windows and to Kafka.
 
     The counts are of this process alone, of several containers of their last processes. `resumed` says that it went on
     from checkpoints of earlier ones; `restarts` is how often a supervisor has started containers again.

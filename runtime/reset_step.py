@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-RemovedKind = Literal["state", "store", "changelog", "stream", "checkpoint", "query"]
+RemovedKind = Literal["state", "store", "changelog", "stream", "checkpoint", "query", "offset", "identity"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,8 +98,10 @@ def start(
     spark: Any,
     seat: Seat,
     metrics: "Metrics | None" = None,
+    partitions: Mapping[str, int] | None = None,
 ) -> Report:
-    """Do what `run` does, as the container that a seat says."""
+    """Do what `run` does, as the container that a seat says. `partitions` are those of streams that have more by now
+    than the run is to read."""
     settings = Settings() if settings is None else settings
     if until not in ("stopped", "end"):
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
@@ -108,7 +110,7 @@ def start(
     begin = _engine(engine)
     streams = open_system(system)
     check_containers(engine, streams, seat.containers)
-    made = checked_plan(pipeline, streams, settings)
+    made = checked_plan(pipeline, streams, settings, partitions)
     if engine == "local":
         begin = partial(begin, seat=seat)
     tables = _Tables(made, streams, settings)
@@ -136,9 +138,13 @@ class _Tables:
         return looking.scan(self.plan, self.system, self.settings, table, limit)
 
 
-def checked_plan(pipeline: Pipeline, system: System, settings: Settings) -> Plan:
-    """The plan of a pipeline on the streams of a system; raises PlanError where one that is read does not exist."""
+def checked_plan(
+    pipeline: Pipeline, system: System, settings: Settings, partitions: Mapping[str, int] | None = None
+) -> Plan:
+    """The plan of a pipeline on the streams of a system, of which some are read in these `partitions` only; raises
+    PlanError where one that is read does not exist."""
     existing = system.admin().streams()
+    existing |= {name: number for name, number in (partitions or {}).items() if name in existing}
     made = plan(pipeline, partitions=existing, settings=settings)
     _check_sources(made, existing, system)
     return made

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
+from typing import cast
 
 from ..dsl.checks import explain, flag
-from ..dsl.errors import UsageError
+from ..dsl.errors import UnsupportedError, UsageError
 from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from ..planner.planner import plan
@@ -24,20 +25,27 @@ def reset(
     pipeline: Pipeline,
     *,
     states: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
+    keep_offsets: bool = False,
     engine: EngineName = "local",
     system: str | System = "log:.fluvial",
     settings: Settings | None = None,
     dry_run: bool = False,
 ) -> list[ResetStep]:
-    """Remove the state of operators that a pipeline keeps, or without `states` all that a run would go on from.
+    """Remove the state of operators that a pipeline keeps, or where it is in its inputs, or without `states` and
+    `inputs` all that a run would go on from.
 
     `states` are ids of operators: they begin empty in the next run, which goes on where the inputs were read to.
-    Without them checkpoints, stores, changelogs and streams between stages go; outputs, dead letters and inputs stay,
+    `inputs` are topics of Kafka that the pipeline reads: the next run reads them from where `Settings.offset_default`
+    says, and goes on with the state and the event time that it has. With `keep_offsets` it goes on at the offsets where
+    it was, in topics that were made anew and hold the same messages as before.
+    Without either checkpoints, stores, changelogs and streams between stages go; outputs, dead letters and inputs stay,
     and the next run reads its inputs from their start. With `dry_run` nothing is removed. `engine`, `system` and
     `settings` are those of the run. Of stores on other machines nothing need be removed: on Kafka they are built anew.
 
     Returns what is removed, step by step. Raises SystemProblem where the pipeline runs, UsageError for an operator of
-    which no state is kept and for a log that does not exist, UnsupportedError in memory, where a new system is as good.
+    which no state is kept, for a stream that is not read and for a log that does not exist, UnsupportedError in memory,
+    where a new system is as good, and for `inputs` on another system than Kafka or another engine than "local".
 
     >>> from tempfile import mkdtemp
     >>> from fluvial.runtime import run
@@ -55,21 +63,36 @@ def reset(
         remedy = "name it: --system log:DIR, from Python system='log:DIR'"
         raise UsageError(explain(f"there is no log in {streams.directory}", "the system of the run", remedy))
     flag("reset: dry_run", dry_run)
-    several = isinstance(states, Sequence) and not isinstance(states, str | bytes) and bool(states)
-    if states is not None and not (several and all(isinstance(id, str) for id in states)):
-        raise UsageError(explain(f"states={states!r}", "ids of operators, one or more", "write states=['visits']"))
+    flag("reset: keep_offsets", keep_offsets)
+    _check_names("states", states, "ids of operators")
+    _check_names("inputs", inputs, "names of streams")
+    if (states is not None and inputs is not None) or (keep_offsets and inputs is None):
+        wrong = "states= together with inputs=" if states is not None else "keep_offsets=True without inputs="
+        raise UsageError(explain(f"reset: {wrong}", "one of the two, and keep_offsets= for inputs alone"))
     settings = Settings() if settings is None else settings
     require(engine)
     made = plan(pipeline, partitions=streams.admin().streams(), settings=settings)
-    with _steps(engine)(made, streams, settings, states) as steps:
+    with _steps(engine, inputs, keep_offsets)(made, streams, settings, states) as steps:
         for step in [] if dry_run else steps:
             step.remove()
         return steps
 
 
-def _steps(engine: str) -> Steps:
+def _check_names(name: str, given: object, what: str) -> None:
+    several = isinstance(given, Sequence) and not isinstance(given, str | bytes) and bool(given)
+    if given is not None and not (several and all(isinstance(one, str) for one in cast("Sequence[object]", given))):
+        raise UsageError(explain(f"{name}={given!r}", f"{what}, one or more", f"write {name}=['visits']"))
+
+
+def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> Steps:
     if engine not in ("local", "spark"):
         raise UsageError(explain(f"engine={engine!r}", '"local" or "spark"'))
+    if inputs is not None:
+        if engine != "local":
+            wrong = f"inputs={inputs!r} with engine={engine!r}"
+            raise UnsupportedError(explain(wrong, "the local engine", "reset all that this engine keeps"))
+        steps = import_module("..local.input_reset", __name__).input_steps
+        return lambda plan, system, *_: steps(plan, system, inputs, keep_offsets=keep_offsets)
     # By name: only who needs Spark loads it.
     found: Steps = import_module(f"..{engine}.state_reset", __name__).reset_steps
     return found

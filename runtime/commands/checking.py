@@ -18,7 +18,7 @@ from ...planner.settings import Settings
 from ...planner.types import flows
 from ..display import plural
 from ..gaps import gaps, notes
-from ..local.adopting import kept_states
+from ..local.adopting import decoded_checkpoints, kept_states, refuse_recreated
 from ..local.store_survey import missing_stores
 from ..needs import has_pyspark, missing
 from ..running import EngineName
@@ -72,6 +72,7 @@ def check(
         yield from _outputs(made, existing)
         yield from _settings(made, engine, streams, existing)
         yield from _kept_state(made, engine, streams, settings)
+        yield from _inputs(made, engine, streams, settings)
     yield from _types(pipeline)
     yield from _serdes(pipeline)
     yield from _engine(made, engine, system.url if system else "")
@@ -211,6 +212,16 @@ def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settin
     else:
         operators = ", ".join(store.operator for store in made.stores)
         yield Finding(f"state: what is kept of {operators}, if anything, can be gone on with")
+
+
+def _inputs(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
+    """Whether the streams are those that the local engine has read before; Spark keeps that with its checkpoints."""
+    try:
+        if engine == "local":
+            kept = decoded_checkpoints(system.admin().checkpoints(made.name))
+            refuse_recreated(made, system, kept, reset_command(made, system, settings))
+    except SystemProblem as problem:
+        yield Finding(f"input: {problem}", problem.exit_code)
 
 
 def _types(pipeline: Pipeline) -> Iterator[Finding]:

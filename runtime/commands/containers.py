@@ -53,6 +53,7 @@ def run_containers(
             container=container,
             containers=containers,
             run=run,
+            partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
             metrics=None if metrics is None else _of(metrics, container),
         )
         for container in range(containers)

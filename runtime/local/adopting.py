@@ -8,7 +8,9 @@ from msgspec import structs
 from ...dsl.operators import TableOf
 from ...planner.plan import Plan
 from ...planner.state_schema import StateSchema
+from ..input_streams import facts_of, inputs_of, recreated
 from ..kernel.times import START
+from ..systems.contract import System
 from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, decode
 from .commits import Home
 
@@ -44,6 +46,23 @@ def kept_states(plan: Plan, kept: Mapping[str, bytes]) -> list[tuple[str, StateS
             if holder is not None and store.operator in decoded[holder].states:
                 found.append((store.operator, decoded[holder].states[store.operator]))
     return found
+
+
+def read_before(kept: Checkpoints) -> set[str]:
+    """The streams that a pipeline has read at some time, in any partition."""
+    return {stream for found in kept.values() for stream in found.offsets}
+
+
+def refuse_recreated(plan: Plan, system: System, kept: Checkpoints, reset: str) -> None:
+    """Raise SystemProblem where a checkpoint points into a stream that was deleted since, whether it was made anew or
+    not. A checkpoint of a version that kept no ids is taken for one of the streams that there are. `reset` is the
+    command that resets the pipeline."""
+    known = {(stream, id) for found in kept.values() for stream, id in found.identities.items()}
+    facts = facts_of(system, inputs_of(plan)) if known else {}
+    for stream, id in sorted(known):
+        now = facts.get(stream)
+        if stream in inputs_of(plan) and (now is None or now.id not in ("", id)):
+            raise recreated(plan, stream, system.url, reset)
 
 
 def number_of(task: str) -> str:

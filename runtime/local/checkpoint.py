@@ -12,16 +12,17 @@ VERSION = 1
 
 OPERATOR_FACTS = ("states", "changelogs", "lateness", "forgotten", "reached", "rung")
 """What a checkpoint knows of each operator that keeps state: it goes where the state goes."""
-STREAM_FACTS = ("offsets", "highs", "producers", "idle", "rested", "out_of_order")
+STREAM_FACTS = ("offsets", "highs", "producers", "idle", "rested", "out_of_order", "identities")
 """What a checkpoint knows of each input."""
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """Where a task stands: for each input stream the offset before which every message has landed, how far event time
     and the clock had come (see `Position`), and, by operator, where the changelog of its state ended and what gives
-    its state a meaning. Which producers have `ended` is known of one `run` alone. `atomic` says that the changelogs
-    hold nothing beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is
-    0 in checkpoints of versions that did not count."""
+    its state a meaning. `identities` are the ids of the input streams, where they have one: the offsets hold for these
+    alone. Which producers have `ended` is known of one `run` alone. `atomic` says that the changelogs hold nothing
+    beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is 0 in
+    checkpoints of versions that did not count."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -42,10 +43,12 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     states: dict[str, StateSchema] = {}
     atomic: bool = False
     number: int = 0
+    identities: dict[str, str] = {}
 
     @property
     def blank(self) -> bool:
-        """Whether nothing was ever committed: a checkpoint has offsets, or state that was moved."""
+        """Whether nothing was ever committed: a checkpoint has the offsets of all inputs, unless they were reset, or
+        state."""
         return not (self.offsets or self.states or self.changelogs)
 
     @property

@@ -17,19 +17,25 @@ from msgspec.structs import replace
 
 from ...dsl.errors import FluvialError, TakenOver
 from ...planner.settings import Settings
+from ..input_streams import LOGGER as STREAMS
 from ..metrics.serving import Address, serving
 from ..report import Progress, Report
 from ..running import Until, start
-from ..suspicious_times import LOGGER
+from ..suspicious_times import LOGGER as TIMES
 from ..systems.opening import Opening, opened
 from ..target import load_pipeline
 from .membership import Seat
 
 INTERRUPTED = 130
+LOGGERS = (TIMES, STREAMS)
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What a child is to run. It may hold secrets: it goes through a pipe, where nobody else sees it."""
+    """What a child is to run. It may hold secrets: it goes through a pipe, where nobody else sees it.
+
+    `partitions` are those that the sources had when the run began: a child that is started again is one of the same
+    run, whatever they have by then.
+    """
 
     target: str
     system: Opening
@@ -38,6 +44,7 @@ class Order(Struct, frozen=True, kw_only=True):
     container: int
     containers: int
     run: str
+    partitions: dict[str, int] = {}
     metrics: Address | None = None
 
 
@@ -52,7 +59,8 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def main() -> int:
     """Run one container; returns the exit code."""
     order = json.decode(_read_line(), type=Order)
-    logging.getLogger(LOGGER).disabled = True  # the parent logs what the containers have told it, once
+    for name in LOGGERS:
+        logging.getLogger(name).disabled = True  # the parent logs what the containers have told it, once
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     with open(int(sys.argv[1]), "wb", buffering=0) as pipe:
         return run_order(order, lambda line: _tell(pipe.write, line))
@@ -74,6 +82,7 @@ def run_order(order: Order, tell: Callable[[Line], None]) -> int:
                 None,
                 seat,
                 metrics,
+                order.partitions,
             )
     except FluvialError as error:
         if isinstance(error, TakenOver):

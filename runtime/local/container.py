@@ -9,6 +9,7 @@ from ...dsl.errors import NoProgressError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..clock import wall_clock
+from ..input_streams import InputWatch
 from ..report import Report
 from ..signals import DRAIN_SECONDS
 from ..systems.contract import Batch, Consumer, StreamPartition
@@ -55,6 +56,7 @@ class Container:
         clock: Callable[[], float] = time.monotonic,
         place: Place | None = None,
         wall: Callable[[], int] = wall_clock,
+        inputs: InputWatch | None = None,
     ) -> None:
         self._plan = plan
         self._tasks = tasks
@@ -69,6 +71,7 @@ class Container:
         self._wall = wall
         self._clocked = [task for task in tasks if task.clocked]
         self._place = place
+        self._inputs = inputs
         self._others = place is not None and place.membership.containers > 1
         limit = None if ends is None else settings.stall_timeout.total_seconds()
         self._waiting = WaitReporter(place if self._others else None, limit, clock)
@@ -287,6 +290,8 @@ class Container:
             )
         if now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
+            if self._inputs is not None:
+                self._inputs.look()
             if self._place is not None:
                 yield self._place.check
                 self._waiting.report(now, self._worked_at)

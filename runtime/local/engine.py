@@ -18,6 +18,7 @@ from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..exhausted import exhaustion_explained
+from ..input_streams import InputWatch, inputs_of
 from ..kernel.calls import run_loop
 from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
@@ -28,7 +29,7 @@ from ..state_compatibility import refuse_changed, reset_command
 from ..streams import make_changelogs, make_streams, table_streams
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
-from .adopting import adopt, decoded_checkpoints, kept_states
+from .adopting import Checkpoints, adopt, decoded_checkpoints, kept_states, read_before, refuse_recreated
 from .alignment import CommittedLog
 from .collecting import collecting_seldom
 from .commits import Commits, Home
@@ -90,26 +91,41 @@ def _prepare(
 ) -> Container | None:
     """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
     admin = system.admin()
-    refuse_changed(plan, kept_states(plan, admin.checkpoints(plan.name)), reset_command(plan, system, settings))
+    kept = admin.checkpoints(plan.name)
+    reset = reset_command(plan, system, settings)
+    refuse_changed(plan, kept_states(plan, kept), reset)
+    refuse_recreated(plan, system, decoded_checkpoints(kept), reset)
     for problem in missing_stores(plan, system, settings):
         raise problem
     make_streams(plan, admin)
+    inputs = InputWatch(plan, system, settings, inputs_of(plan), ends=until != "stopped")
     opened = _open_early(system, settings, stack)
     place = stack.enter_context(join(plan, system, seat, until))
     member = place.membership
     if member.done:
         return None
     ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
-    telling = Telling(plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan))
+    telling = Telling(
+        plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan), noticed=inputs.warnings
+    )
     commits = open_commits(plan, system, admin, settings, place, stack, telling.restoring, opened)
     shared = Run(
-        member.run, plan, settings, commits, asyncio.sleep, container=member.container, generation=member.generation
+        member.run,
+        plan,
+        settings,
+        commits,
+        asyncio.sleep,
+        container=member.container,
+        generation=member.generation,
+        identities=inputs.identities,
     )
     tasks = make_tasks(shared, system, admin, stack, member.tasks)
     consumer = system.consumer()
     stack.callback(consumer.close)
     open_sinks(plan, stack)
-    container = Container(plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place)
+    container = Container(
+        plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place, inputs=inputs
+    )
     place.tell("running")
     stack.enter_context(collecting_seldom())
     return container
@@ -206,11 +222,12 @@ def make_tasks(
     records = chain.from_iterable(one.states.items() for one in found.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
+    latest = _begun_at_ends(plan, settings, kept)
     made = []
     for home in homes.values():
         task = LocalTask(run, programs[home.stage], plan.stage(home.stage), home, found[home.name])
         stack.callback(task.close)
-        _set_starts(task, plan, starts, ends, settings)
+        _set_starts(task, starts, ends, latest)
         made.append(task)
     return made
 
@@ -232,11 +249,19 @@ def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, Clock]:
     return {name: "source" if plan.stream(name).kind == "source" else "stamps" for name in inputs}
 
 
-def _set_starts(task: LocalTask, plan: Plan, starts: Offsets, ends: Offsets, settings: Settings) -> None:
+def _begun_at_ends(plan: Plan, settings: Settings, kept: Checkpoints) -> frozenset[str]:
+    """The sources of which a partition without a checkpoint is begun at its end. One that a stream was given after the
+    pipeline had begun with it is new as a whole, and no message of it is left out."""
+    if settings.offset_default == "earliest":
+        return frozenset()
+    sources = {stream.name for stream in plan.streams if stream.kind == "source"}
+    return frozenset(sources - table_streams(plan) - read_before(kept))
+
+
+def _set_starts(task: LocalTask, starts: Offsets, ends: Offsets, latest: Collection[str]) -> None:
     for stream in task.inputs:
         source = task.work.inputs.entries[stream].source
-        latest = settings.offset_default == "latest" and source is not None and stream not in table_streams(plan)
-        offsets = ends(stream) if latest else starts(stream)
+        offsets = ends(stream) if stream in latest else starts(stream)
         task.start_at(stream, offsets[task.number])
         if source is not None and source.bootstrap:
             task.bootstrap(stream, ends(stream)[task.number])

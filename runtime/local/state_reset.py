@@ -78,13 +78,13 @@ def _state_steps(
         # A store whose changelog was made anew is no copy of it, and is emptied when a run opens it.
         made = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
         steps = (
-            ResetStep("checkpoint", task, partial(_write, plan, system, {task: now})) for task, now in changed.items()
+            ResetStep("checkpoint", task, partial(write, plan, system, {task: now})) for task, now in changed.items()
         )
         return [*made, *steps]
     if not changed:
         return []
     # From then on the state does not count, whether it has been removed or not.
-    made = [ResetStep("checkpoint", ", ".join(changed), partial(_write, plan, system, changed))]
+    made = [ResetStep("checkpoint", ", ".join(changed), partial(write, plan, system, changed))]
     for task in changed:
         for folder in task_folders(plan, system, settings, task):
             name = f"{', '.join(operators)} in {folder}"
@@ -140,7 +140,8 @@ def _publish_pending(plan: Plan, system: PublishingSystem, settings: Settings, t
                     publish_pending(log, task, store)
 
 
-def _write(plan: Plan, system: System, made: Kept) -> None:
+def write(plan: Plan, system: System, made: Kept) -> None:
+    """Write the checkpoints of tasks."""
     with closing(system.producer()) as producer:
         producer.begin().commit(plan.name, {task: checkpoints.encode(now) for task, now in made.items()})
 

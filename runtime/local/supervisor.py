@@ -17,9 +17,11 @@ from msgspec.structs import replace
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ...dsl.text import visible
 from ..exhausted import remedy_for
+from ..input_streams import LOGGER as STREAMS
+from ..input_streams import PARTITIONS
 from ..report import OnProgress, Progress, Report
 from ..signals import ENDED
-from ..suspicious_times import LOGGER
+from ..suspicious_times import LOGGER as TIMES
 from .child import Line, Order
 from .merging import merged_progress, merged_report
 from .restarts import Restarts
@@ -34,8 +36,6 @@ _LAST_WORDS_SECONDS = 2.0
 """How long to wait for the end of what a dead container has written: it may have left children of its own."""
 
 Say = Callable[[str], None]
-
-_times = logging.getLogger(LOGGER)
 
 
 def supervise(
@@ -144,7 +144,7 @@ class _Supervisor:
         for subject, text in told.warnings.items() if told is not None else ():
             if subject not in self._warnings:
                 self._warnings[subject] = text
-                _times.warning(text)
+                logging.getLogger(STREAMS if subject.startswith(PARTITIONS) else TIMES).warning(text)
 
     def _is_over(self, child: _Child, code: int) -> bool:
         """Whether a container that has ended is not to be started again."""

@@ -43,6 +43,7 @@ class Run:
     gate: Gate | None = None
     container: int = 0
     generation: int = 0
+    identities: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -93,6 +94,7 @@ class LocalTask:
         self._last = found
         own = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
         self._states = carried(found.states, own)
+        self._identities = {name: run.identities[name] for name in self.inputs if name in run.identities}
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
         for name in stage.inputs:
             if name not in self.inputs:
@@ -298,6 +300,7 @@ class LocalTask:
             states=self._states,
             atomic=self._last.atomic,
             number=self._last.number + 1,
+            identities={**self._last.identities, **self._identities},
         )
         # The clock alone is no news: what it has let fire has changed state.
         last = self._last

@@ -1,7 +1,7 @@
 """What a container tells of itself while it runs: about once a second, to whoever wants to know."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...planner.plan import Plan
 from ..kernel.times import END, START
@@ -33,13 +33,16 @@ class Telling:
         container: str = "0",
         clock: Callable[[], float] = time.monotonic,
         times: SuspiciousTimes | None = None,
+        noticed: Mapping[str, str] | None = None,
     ) -> None:
+        """`noticed` holds what others have to warn of, by what it is about, and may grow."""
         self._plan = plan
         self._ends = ends
         self._progress = progress
         self._container = container
         self._clock = clock
         self._times = times
+        self._noticed = {} if noticed is None else noticed
         self._started = clock()
         self._next = self._patience = self._started
         self._asking = False
@@ -96,7 +99,7 @@ class Telling:
     @property
     def warnings(self) -> dict[str, str]:
         """What looked wrong so far: see `Report`."""
-        return {} if self._times is None else dict(self._times.warnings)
+        return {**({} if self._times is None else self._times.warnings), **self._noticed}
 
     def behind(self, task: LocalTask) -> list[str] | None:
         """The inputs of a task that hold messages which it has not read; None where that is not known."""

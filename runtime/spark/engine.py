@@ -12,6 +12,7 @@ from ...dsl.errors import UnsupportedError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..gaps import gaps
+from ..input_streams import InputWatch
 from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
 from ..state_compatibility import reset_command
@@ -57,7 +58,9 @@ def run(
         for part in parts:
             connection.check(part, reset_command(plan, system, settings, "spark"))
         ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
-        watch = Watch(plan, parts, connection, started, progress, stop)
+        sources = {name for part in parts for name in part.sources}
+        inputs = InputWatch(plan, system, settings, sources, engine="spark", ends=until == "end")
+        watch = Watch(plan, parts, connection, started, progress, stop, inputs)
         begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
         stop.begin()
         run_queries(parts, begin, connection, watch, settings.spark_patience)

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from ...dsl.operators import Source
 from ...planner.plan import Plan
+from ..input_streams import InputWatch
 from ..keyless import KeylessWarning
 from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress, Report
@@ -33,6 +34,7 @@ class Watch:
         started: float,
         progress: OnProgress | None,
         stop: Callable[[], bool],
+        inputs: InputWatch,
     ) -> None:
         self._plan, self._parts, self._connection = plan, parts, connection
         self._admin = connection.system.admin()
@@ -40,13 +42,16 @@ class Watch:
         self._before, self._batches_before = self._tally(), self._batches()
         self._timing = Timing()
         self._times = SuspiciousTimes(plan)
+        self._inputs = inputs
         self._keyless = KeylessWarning(plan)
         self._timed = {part.group: max(batches(part.checkpoint, DONE), default=-1) for part in parts}
         self._next, self._next_times = started + PROGRESS_SECONDS, started + TIMES_SECONDS
         self.stop = stop
 
     def tell(self) -> None:
-        """Tell progress, if it is time to, and what looks wrong about times."""
+        """Tell progress, if it is time to, and what looks wrong about times. Raises SystemProblem where an input is
+        another stream by now."""
+        self._inputs.look()
         now = time.monotonic()
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS
@@ -133,7 +138,7 @@ class Watch:
             keyless=keyless,
             checkpoints=self._batches() - self._batches_before,
             resumed=self._batches_before > 0,
-            warnings=dict(self._times.warnings),
+            warnings={**self._times.warnings, **self._inputs.warnings},
         )
 
     def _times_of(self, tally: Tally) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:

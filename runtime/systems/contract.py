@@ -277,8 +277,21 @@ class Warned:
     remedy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """What a stream is: an `id` that no other stream ever had, nor one of this name that was deleted and made anew,
+    empty where the system tells none; and how many partitions it has, which may become more."""
+
+    id: str
+    partitions: int
+
+
 class SendingAdmin(Admin, Protocol):
     """The admin of a system to which records are sent."""
+
+    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+        """What those of these streams are that exist."""
+        ...
 
     def identity(self, stream: str) -> str:
         """A name that no other stream ever had, nor one of this name that was deleted and made anew."""

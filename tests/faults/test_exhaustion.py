@@ -241,7 +241,7 @@ def test_a_store_that_another_process_is_about_to_make_is_made_elsewhere(tmp_pat
     with subprocess.Popen([sys.executable, "-c", LOCKER, str(first)], stdin=-1, stdout=-1) as locker:
         assert locker.stdout is not None
         assert locker.stdout.readline() == b"locked\n"
-        store = store_for(made, "in/0", True, system, settings)
+        store = store_for(made, "in/0", system, settings)
         store.write([(b"p\0", b"k", b"v")])
         assert [folder for folder in first.parent.iterdir() if (folder / "CURRENT").exists()] == [
             first.with_name("in-0~2")

@@ -13,6 +13,7 @@ from fluvial.runtime.systems.contract import (
     Sender,
     SendingAdmin,
     SendingSystem,
+    StreamFacts,
     StreamPartition,
     StreamUse,
     Transaction,
@@ -73,6 +74,10 @@ class NamedAdmin:
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         return self.admin.checkpoints(self.prefix + group)
+
+    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+        found = self.admin.describe([self.prefix + stream for stream in streams])
+        return {name.removeprefix(self.prefix): facts for name, facts in found.items()}
 
     def identity(self, stream: str) -> str:
         return self.admin.identity(self.prefix + stream)

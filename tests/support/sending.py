@@ -9,7 +9,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner.names import checkpoints as checkpoints_of
 from fluvial.runtime.kernel.state import Change
 from fluvial.runtime.state import MemoryStore
-from fluvial.runtime.systems.contract import StreamPartition, StreamUse, Warned
+from fluvial.runtime.systems.contract import StreamFacts, StreamPartition, StreamUse, Warned
 from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer, MemoryProducer, MemorySystem, MemoryTransaction
 
 FOREVER = 1 << 60
@@ -45,6 +45,10 @@ class SendingAdmin(MemoryAdmin):
         records = self._memory.partition(stream, 0) if stream in self._memory.streams else []
         found = {(key or b"").decode(): value for key, value, _, _ in records}
         return {task: value for task, value in found.items() if value is not None}
+
+    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+        known = self._memory.streams
+        return {name: StreamFacts(self.identity(name), len(known[name])) for name in streams if name in known}
 
     def identity(self, stream: str) -> str:
         return f"{stream}/{self._system.removed[stream]}"

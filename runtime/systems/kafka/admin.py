@@ -1,13 +1,13 @@
 """Making and measuring topics."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ....planner import names
-from ..contract import StreamPartition, StreamUse, Warned
+from ..contract import StreamFacts, StreamPartition, StreamUse, Warned
 from ..problems import check_stream, other_count
 from .asking import NEVER, answer
 from .cluster import Cluster, Topic, described
@@ -16,6 +16,8 @@ from .group_offsets import GroupOffsets
 from .topics import check_settings, settings_for, warnings_of
 
 _BROKERS_CHOICE = "-1"
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of a topic, 16 bytes in base64, from a broker that tells none."""
 
 
 class KafkaAdmin:
@@ -92,6 +94,13 @@ class KafkaAdmin:
             consumer.close()
         return found
 
+    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+        """What those of these topics are that exist. Brokers that know no ids of topics tell none."""
+        found = self._cluster.describe_all(streams)
+        return {
+            name: StreamFacts("" if topic.id == _NO_ID else topic.id, topic.partitions) for name, topic in found.items()
+        }
+
     def identity(self, stream: str) -> str:
         """The ids of the cluster and of the topic: no other topic ever has them."""
         topic = self._cluster.found(stream).id
@@ -108,7 +117,7 @@ class KafkaAdmin:
                     raise
 
         def gone(client: AdminClient, seconds: float) -> None:
-            if described(client, stream, seconds) is not None:
+            if described(client, [stream], seconds):
                 raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
 
         self._cluster.ask(f"remove the topic {stream!r}", send)
@@ -144,7 +153,7 @@ class KafkaAdmin:
 
 def _led(client: AdminClient, stream: str, seconds: float) -> Topic:
     """A topic that was just made, once it is known and has leaders."""
-    found = described(client, stream, seconds)
+    found = described(client, [stream], seconds).get(stream)
     if found is None or not found.led:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     return found

@@ -65,7 +65,14 @@ class Cluster:
 
     def describe(self, stream: str) -> Topic | None:
         """A topic, None where there is no such topic."""
-        return self.ask(f"tell of the topic {stream!r}", lambda client, seconds: described(client, stream, seconds))
+        return self.describe_all([stream]).get(stream)
+
+    def describe_all(self, streams: Collection[str]) -> dict[str, Topic]:
+        """Those of these topics that exist."""
+        if not streams:
+            return {}
+        what = f"tell of the topic {', '.join(map(repr, streams))}"
+        return self.ask(what, lambda client, seconds: described(client, streams, seconds))
 
     def found(self, stream: str) -> Topic:
         """A topic; raises SystemProblem where there is none of this name."""
@@ -201,17 +208,20 @@ class Known:
             raise unknown_partition(stream, partition, count, self._cluster.settings.url)
 
 
-def described(client: AdminClient, stream: str, seconds: float) -> Topic | None:
-    """A topic, None where there is no such topic."""
-    try:
-        asked = client.describe_topics(TopicCollection([stream]), request_timeout=NEVER)[stream]
-        found = answer(client, asked, seconds)
-        led = all(partition.leader is not None for partition in found.partitions)
-        return Topic(str(found.topic_id), len(found.partitions), led)
-    except KafkaException as caught:
-        if caught.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
-        raise
+def described(client: AdminClient, streams: Collection[str], seconds: float) -> dict[str, Topic]:
+    """Those of these topics that exist."""
+    asked = client.describe_topics(TopicCollection([*streams]), request_timeout=NEVER)
+    found: dict[str, Topic] = {}
+    for stream, one in asked.items():
+        try:
+            topic = answer(client, one, seconds)
+        except KafkaException as caught:
+            if caught.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+        else:
+            led = all(partition.leader is not None for partition in topic.partitions)
+            found[stream] = Topic(str(topic.topic_id), len(topic.partitions), led)
+    return found
 
 
 def logged(asked: Future[Any]) -> None:

@@ -103,11 +103,25 @@ def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:
     assert count_tea(fluvial) == "3"  # all words are read again
 
 
-def test_one_of_the_two_is_wanted(fluvial: Fluvial) -> None:
-    for words in ((), ("--all", "--state", "count")):
-        ended = fluvial("reset", "counts.py", *words)
-        assert ended.code == 2
-        assert "--state OPERATOR, or --all" in ended.err
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ((), "reset without any"),
+        (("--all", "--state", "count"), "reset with --state and --all"),
+        (("--stream", "words", "--state", "count"), "reset with --state and --stream"),
+        (("--keep-offsets", "--all"), "--keep-offsets with --all"),
+    ],
+)
+def test_one_of_the_three_is_wanted(fluvial: Fluvial, words: tuple[str, ...], wrong: str) -> None:
+    ended = fluvial("reset", "counts.py", *words)
+    assert (ended.code, ended.err.startswith(wrong)) == (2, True), ended.err
+    assert "--stream STREAM" in ended.err
+
+
+def test_inputs_of_the_log_are_never_made_anew(fluvial: Fluvial) -> None:
+    ended = fluvial("reset", "counts.py", "--stream", "words")
+    assert ended.code == 3
+    assert "kafka://HOST:PORT, where topics may be made anew" in ended.err
 
 
 @pytest.mark.kafka
@@ -120,6 +134,8 @@ def test_what_is_kept_on_kafka(fluvial: Fluvial, broker: Broker) -> None:
         in fluvial("reset", "counts.py", "--state", "count", *on_kafka).out
     )
     assert count_tea(fluvial, *on_kafka) == "1"
+    ended = fluvial("reset", "counts.py", "--stream", "words", "--dry-run", *on_kafka)
+    assert ended.out == "would remove offset of words in words/0\n"
     ended = fluvial("reset", "counts.py", "--all", "--yes", *on_kafka)
     assert "removed stream counts-of-words-by-word" in ended.out
     assert count_tea(fluvial, *on_kafka, "--guarantee", "exactly_once") == "4"

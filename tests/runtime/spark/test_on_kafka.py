@@ -34,7 +34,7 @@ from fluvial.dsl import (
 )
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
-from fluvial.runtime import Progress, run
+from fluvial.runtime import Progress, input_streams, run
 from fluvial.runtime.commands.reading import read_to_ends
 from fluvial.runtime.spark.kafka_connection import KafkaConnection
 from fluvial.runtime.spark.session import session_for
@@ -332,3 +332,30 @@ def test_a_topic_that_was_made_anew_is_not_gone_on_with(
         run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
     wrong = f"the stream '{name}.in' of {kafka.url} is not the one that {name!r} has read"
     assert_explains(raised.value, wrong, None, "the same topic as in the run before", f"remove {tmp_path}")
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
+    kafka: KafkaSystem,
+    broker: Broker,
+    spark: "SparkSession",
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records: list[list[Record]] = [[(None, b"1", 1, ()), (None, b"2", 1, ())]]
+    made = False
+
+    def act(progress: Progress) -> None:
+        nonlocal made
+        if progress.read == 2 and not made:
+            made = True
+            broker.remove_topics(f"{name}.in")
+            write(kafka, {f"{name}.in": records})
+
+    monkeypatch.setattr(input_streams, "LOOK_SECONDS", 0.1)
+    write(kafka, {f"{name}.in": records})
+    pipeline = Pipeline(name)
+    pipeline.stream(f"{name}.in", value=str).send_to(f"{name}.out")
+    with pytest.raises(SystemProblem, match="was deleted and made anew") as raised:
+        run(pipeline, engine="spark", system=kafka, settings=small(tmp_path), spark=spark, progress=act)
+    assert "--engine spark --all" in str(raised.value)

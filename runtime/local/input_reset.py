@@ -1,0 +1,61 @@
+"""Having a pipeline read an input from its start again, or go on in a stream that was made anew."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from msgspec import structs
+
+from ...dsl.checks import explain
+from ...dsl.errors import UnsupportedError, UsageError
+from ...planner.plan import Plan
+from ..input_streams import inputs_of
+from ..reset_step import ResetStep
+from ..systems.contract import SendingSystem, System
+from . import checkpoint as checkpoints
+from .checkpoint import Checkpoint
+from .exclusion import no_containers
+from .state_reset import write
+
+
+@contextmanager
+def input_steps(
+    plan: Plan, system: System, streams: Sequence[str], *, keep_offsets: bool = False
+) -> Iterator[list[ResetStep]]:
+    """The steps that remove from checkpoints where streams were read to. With `keep_offsets` only which streams these
+    were is removed: offsets hold for those that there are now. No container runs as long as the context lasts.
+
+    Raises SystemProblem where a container is alive, UsageError for a stream that is no input, UnsupportedError on a
+    system whose streams are never made anew.
+    """
+    if not isinstance(system, SendingSystem):
+        wrong = f"the place of a pipeline in a stream of {system.url} cannot be reset"
+        raise UnsupportedError(explain(wrong, "kafka://HOST:PORT, where topics may be made anew", "reset --all"))
+    inputs = inputs_of(plan)
+    for stream in streams:
+        if stream not in inputs:
+            wrong = f"pipeline {plan.name!r} does not read a stream {stream!r}"
+            raise UsageError(explain(wrong, f"one of {', '.join(inputs)}", at=plan.pipeline.origin))
+    with no_containers(plan.name, system):
+        kept = {task: checkpoints.decode(data, task) for task, data in system.admin().checkpoints(plan.name).items()}
+        yield [
+            ResetStep(
+                "identity" if keep_offsets else "offset",
+                f"of {stream} in {task}",
+                partial(_forget, plan, system, task, stream, keep_offsets),
+            )
+            for task, found in kept.items()
+            for stream in streams
+            if stream in found.identities or (stream in found.offsets and not keep_offsets)
+        ]
+
+
+def _forget(plan: Plan, system: System, task: str, stream: str, keep_offsets: bool) -> None:
+    found = checkpoints.decode(system.admin().checkpoints(plan.name)[task], task)
+    write(plan, system, {task: _without(found, stream, keep_offsets)})
+
+
+def _without(found: Checkpoint, stream: str, keep_offsets: bool) -> Checkpoint:
+    identities = {name: id for name, id in found.identities.items() if name != stream}
+    offsets = {name: at for name, at in found.offsets.items() if keep_offsets or name != stream}
+    return structs.replace(found, identities=identities, offsets=offsets)

@@ -1,0 +1,253 @@
+"""Inputs that are deleted and made anew, or get more partitions, between runs and while one goes on."""
+
+import logging
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from unittest.mock import patch
+
+import pytest
+from msgspec.structs import replace
+
+from explained import assert_explains, error_of
+from fluvial.dsl import (
+    Context,
+    KeyedProcessor,
+    Message,
+    Pipeline,
+    SystemProblem,
+    UnsupportedError,
+    UsageError,
+    ValueState,
+    count,
+    tumbling,
+)
+from fluvial.planner import Settings, plan
+from fluvial.runtime import input_streams, reset, run
+from fluvial.runtime.input_streams import InputWatch
+from fluvial.runtime.local import engine, exclusion
+from fluvial.runtime.local.checkpoint import decode, encode
+from fluvial.runtime.running import checked_plan
+from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.contract import StreamFacts
+from sending import SendingAdmin, SendingSystem
+from targets import contents, write
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.05)
+
+
+def copying() -> Pipeline:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out")
+    return pipeline
+
+
+def counting() -> Pipeline:
+    """Its second stage reads the stream "p-by", and keeps state."""
+    pipeline = Pipeline("p")
+    keyed = pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str)
+    keyed.window(tumbling(timedelta(days=1)), count(), id="n").map(lambda pane: pane.value).send_to("out")
+    return pipeline
+
+
+class Counter(KeyedProcessor[str, str, int]):
+    """Counts the messages of a key, across runs."""
+
+    seen = ValueState(int, 0)
+
+    def on_message(self, message: Message[str], context: Context[str]) -> list[int]:  # noqa: ARG002
+        self.seen.value += 1
+        return [self.seen.value]
+
+
+def numbering() -> Pipeline:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str, key=str).process(Counter(), id="n").send_to("out")
+    return pipeline
+
+
+def add(system: SendingSystem, *texts: str) -> None:
+    write(system, {"in": [[(b"k", text.encode(), 0, ()) for text in texts]]})
+
+
+def written(system: SendingSystem) -> Sequence[bytes | None]:
+    return [record[1] for record in contents(system, "out")]
+
+
+def remake(system: SendingSystem, stream: str) -> None:
+    system.admin().remove(stream)
+    system.admin().create(stream, 1)
+
+
+def test_an_input_that_was_made_anew_is_refused_before_anything_is_written() -> None:
+    system = SendingSystem()
+    add(system, "a", "b")
+    run(copying(), system=system, until="end")
+    remake(system, "in")
+    add(system, "x", "y", "z")
+    kept = system.admin().checkpoints("p")
+    error = error_of(lambda: run(copying(), system=system, until="end"), SystemProblem)
+    wrong = "the stream 'in' of memory: is not the one that pipeline 'p' has read: it was deleted and made anew"
+    assert_explains(error, wrong, copying, "the stream that the offsets were kept of", "--stream in --keep-offsets", 2)
+    assert (written(system), system.admin().checkpoints("p")) == ([b"a", b"b"], kept)
+
+
+@pytest.mark.parametrize("stream", ["in", "p-by"])
+def test_so_is_a_stream_between_stages_and_the_input_of_one_that_keeps_state(stream: str) -> None:
+    system = SendingSystem()
+    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+        add(system, "a")
+        run(counting(), system=system, until="end")
+        remake(system, stream)
+        with pytest.raises(SystemProblem, match=f"the stream '{stream}' of memory: is not the one"):
+            run(counting(), system=system, until="end")
+
+
+def test_a_stream_between_stages_that_is_gone_is_not_made_again() -> None:
+    system = SendingSystem()
+    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+        add(system, "a")
+        run(counting(), system=system, until="end")
+        system.admin().remove("p-by")
+        with pytest.raises(SystemProblem, match="the stream 'p-by' of memory: is not the one"):
+            run(counting(), system=system, until="end")
+    assert system.admin().partitions("p-by") is None
+
+
+def forget_identities(system: SendingSystem) -> None:
+    """Leave the checkpoints that a version without them would have left."""
+    kept = {task: decode(data, task) for task, data in system.admin().checkpoints("p").items()}
+    old = {task: encode(replace(found, identities={})) for task, found in kept.items()}
+    system.producer().begin().commit("p", old)
+
+
+def test_checkpoints_of_a_version_that_kept_no_ids_are_adopted_by_the_next_run() -> None:
+    system = SendingSystem()
+    add(system, "a")
+    run(copying(), system=system, until="end")
+    forget_identities(system)
+    run(copying(), system=system, until="end")
+    assert decode(system.admin().checkpoints("p")["in/0"], "in/0").identities == {"in": "in/0"}
+
+
+def test_a_system_that_tells_no_ids_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SendingAdmin, "describe", lambda _, streams: {name: StreamFacts("", 1) for name in streams})
+    system = SendingSystem()
+    add(system, "a")
+    run(copying(), system=system, until="end")
+    add(system, "b")
+    assert run(copying(), system=system, until="end").read == {"in": 1}
+
+
+def test_a_new_stream_is_read_from_its_start_after_a_reset_and_state_is_kept() -> None:
+    system = SendingSystem()
+    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+        add(system, "a", "a")
+        run(numbering(), system=system, until="end")
+        remake(system, "in")
+        add(system, "a", "a", "a")
+        assert [str(step) for step in reset(numbering(), inputs=["in"], system=system)] == ["offset of in in in/0"]
+        run(numbering(), system=system, until="end")
+    assert written(system) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_stream_that_holds_the_same_messages_is_gone_on_with() -> None:
+    system = SendingSystem()
+    add(system, "a", "b")
+    run(copying(), system=system, until="end")
+    remake(system, "in")
+    add(system, "a", "b", "c")
+    reset(copying(), inputs=["in"], keep_offsets=True, system=system)
+    run(copying(), system=system, until="end")
+    assert written(system) == [b"a", b"b", b"c"]
+
+
+def test_what_cannot_be_reset_is_refused() -> None:
+    with pytest.raises(UsageError, match="pipeline 'p' does not read a stream 'out'"):
+        reset(copying(), inputs=["out"], system=SendingSystem())
+    with pytest.raises(UnsupportedError, match="where topics may be made anew"):
+        reset(copying(), inputs=["in"], system=MemorySystem())
+    with pytest.raises(UsageError, match="keep_offsets=True without inputs="):
+        reset(copying(), keep_offsets=True, system=SendingSystem())
+    with pytest.raises(UsageError, match="states= together with inputs="):
+        reset(copying(), states=["n"], inputs=["in"], system=SendingSystem())
+
+
+def watching(system: SendingSystem, *, ends: bool = False) -> InputWatch:
+    return InputWatch(plan(copying(), partitions={"in": 1}), system, Settings(), ["in"], ends=ends)
+
+
+def look(watch: InputWatch) -> None:
+    """Have it look, and take in the answer."""
+    watch._next = 0.0
+    watch.look()
+    assert watch._thread is not None
+    watch._thread.join()
+    watch._next = time.monotonic() + 3600
+    watch.look()
+
+
+def test_a_stream_that_is_made_anew_while_it_is_read_ends_the_run() -> None:
+    system = SendingSystem()
+    add(system, "a")
+    watch = watching(system)
+    look(watch)
+    remake(system, "in")
+    with pytest.raises(SystemProblem, match="the stream 'in' of memory: is not the one"):
+        look(watch)
+
+
+def test_a_stream_that_is_away_or_a_system_that_is_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise SystemProblem("out of reach")
+
+    system = SendingSystem()
+    add(system, "a")
+    watch = watching(system)
+    system.admin().remove("in")
+    look(watch)
+    monkeypatch.setattr(SendingAdmin, "describe", away)
+    look(watch)
+
+
+def test_partitions_more_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    system = SendingSystem()
+    add(system, "a")
+    watch = watching(system)
+    system._memory.streams["in"].append([])
+    with caplog.at_level(logging.WARNING, input_streams.LOGGER):
+        look(watch)
+        look(watch)
+    (warning,) = caplog.messages
+    assert "the stream 'in' of memory: has 2 partitions by now: this run reads the 1 that it had" in warning
+    assert watch.warnings == {"partitions of in": warning}
+
+
+def test_a_run_that_ends_by_itself_leaves_new_partitions_to_the_next() -> None:
+    system = SendingSystem()
+    add(system, "a")
+    watch = watching(system, ends=True)
+    system._memory.streams["in"].append([])
+    look(watch)
+    assert watch.warnings == {}
+
+
+def test_a_partition_that_an_input_was_given_is_read_from_its_start_wherever_others_begin() -> None:
+    system, latest = SendingSystem(), Settings(offset_default="latest")
+    add(system, "a")
+    run(copying(), system=system, settings=latest, until="end")
+    system._memory.streams["in"].append([])
+    write(system, {"in": [[], [(b"k", b"b", 0, ())]]})
+    run(copying(), system=system, settings=latest, until="end")
+    assert written(system) == [b"b"]
+
+
+def test_a_container_that_is_started_again_has_the_partitions_of_its_run() -> None:
+    system = SendingSystem()
+    add(system, "a")
+    system._memory.streams["in"].append([])
+    plans = [checked_plan(copying(), system, Settings(), partitions) for partitions in (None, {"in": 1})]
+    assert [made.stream("in").partitions for made in plans] == [2, 1]
