@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from broker_jars import BROKER, BrokerProblem, java
@@ -137,6 +137,16 @@ class Broker:
         """Give a topic more partitions, so many altogether."""
         admin = AdminClient({"bootstrap.servers": self.address})
         admin.create_partitions([NewPartitions(name, partitions)])[name].result()
+
+    def change(self, topic: str, **config: str) -> None:
+        """Change settings of a topic; they are written with `_` for `.`."""
+        entries = [
+            ConfigEntry(setting.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for setting, value in config.items()
+        ]
+        admin = AdminClient({"bootstrap.servers": self.address})
+        resource = ConfigResource("topic", topic, incremental_configs=entries)
+        admin.incremental_alter_configs([resource])[resource].result()
 
     def settings_of(self, topic: str) -> dict[str, str]:
         """The settings of a topic."""

@@ -16,6 +16,8 @@ from .group_offsets import GroupOffsets
 from .topics import check_settings, settings_for, warnings_of
 
 _BROKERS_CHOICE = "-1"
+_TO_REMOVE = 5.0
+"""Seconds that brokers wait for a topic to be gone before they answer; then they go on."""
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id of a topic, 16 bytes in base64, from a broker that tells none."""
 
@@ -110,8 +112,9 @@ class KafkaAdmin:
         """Remove a topic and all that it holds; nothing happens where there is none."""
 
         def send(client: AdminClient, seconds: float) -> None:
+            asked = client.delete_topics([stream], operation_timeout=_TO_REMOVE, request_timeout=NEVER)[stream]
             try:
-                client.delete_topics([stream], operation_timeout=seconds, request_timeout=seconds)[stream].result()
+                answer(client, asked, seconds)
             except KafkaException as caught:
                 if caught.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise

@@ -102,7 +102,8 @@ _REMEDIES: Mapping[int, str] = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let the user of this pipeline write idempotently and create topics",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "let the user of this pipeline write with transactional ids",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the client and max.message.bytes of the topic",
-    KafkaError.INVALID_TIMESTAMP: "raise message.timestamp.before.max.ms and .after.max.ms of the topic",
+    KafkaError.INVALID_TIMESTAMP: "start the pipeline again if message.timestamp.after.max.ms of the topic was lowered "
+    "meanwhile: a run goes by what it was when it wrote there first; else raise message.timestamp.before.max.ms",
     KafkaError.INVALID_REPLICATION_FACTOR: "set replication.factor among the settings of topics",
     KafkaError.INVALID_CONFIG: "correct the settings of topics; Fluvial needs Kafka 3.6 or later",
     KafkaError.POLICY_VIOLATION: "make the topic as the policy of the cluster wants it, before the run",

@@ -34,6 +34,7 @@ requests = (
     lambda: admin.create(name, 1, "messages"),
     lambda: admin.create(f"{name}-{number}", 1, "changelog"),
     lambda: admin.identity(name),
+    lambda: admin.remove(f"{name}-{number}"),
     lambda: system.producer().trim({(name, 0): 0}),
 )
 admin.identity(name)

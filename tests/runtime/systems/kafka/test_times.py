@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker import Broker
-from fluvial.dsl import Pipeline, after_count, count, repeat, tumbling
+from fluvial.dsl import Pipeline, SystemProblem, after_count, count, repeat, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner.settings import Guarantee
-from fluvial.runtime import KafkaSystem, Settings, run
+from fluvial.runtime import KafkaSystem, Progress, Settings, run
 from fluvial.runtime.systems.contract import Consumer
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
 from fluvial.runtime.systems.kafka.topics import most_ahead
@@ -88,6 +88,40 @@ def test_a_pane_whose_time_lies_ahead_is_written(
     written, pairs = as_others_see(broker, output)
     assert now < written < now + 2 * HOUR
     assert pairs == [(TIME_HEADER, b"%d" % timestamp)]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_limit_that_is_lowered_during_a_run_ends_it_and_the_next_run_goes_by_it(
+    broker: Broker, kafka: KafkaSystem, topic: MakeTopic, drain: Drain, tmp_path: Path, guarantee: Guarantee
+) -> None:
+    name, output, ahead = f"lowered-{uuid4().hex[:8]}", topic(), int(time.time() * 1000) + WEEK
+    kafka.admin().create(f"{name}-in", 1)
+    broker.change(output, message_timestamp_after_max_ms=LONGEST)
+    pipeline = Pipeline(name)
+    pipeline.stream(f"{name}-in", value=int).send_to(output)
+    settings = Settings(state_dir=str(tmp_path), guarantee=guarantee)
+
+    def add(number: int) -> None:
+        writing = kafka.producer().begin()
+        writing.append(f"{name}-in", 0, [(None, b"%d" % number, ahead, ())])
+        writing.commit()
+
+    def act(progress: Progress) -> None:
+        if progress.written == 1 and any(kafka.admin().ends(output)) and not lowered:
+            lowered.append(True)
+            broker.change(output, message_timestamp_after_max_ms=str(HOUR))
+            add(2)
+
+    lowered: list[bool] = []
+    add(1)
+    with pytest.raises(SystemProblem, match=r"INVALID_TIMESTAMP(?s:.)*start the pipeline again"):
+        run(pipeline, system=kafka, settings=settings, progress=act)
+    run(pipeline, system=kafka, settings=settings, until="end")
+    consumer = kafka.consumer()
+    consumer.assign({(output, 0): 0})
+    found = drain(consumer, 0, kafka.admin().ends(output)[0])[1]
+    consumer.close()
+    assert {(value, timestamp) for _, value, timestamp, _ in found} == {(b"1", ahead), (b"2", ahead)}
 
 
 @pytest.mark.parametrize(
