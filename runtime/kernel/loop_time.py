@@ -1,7 +1,8 @@
 """The time in which an event loop has run: what timeouts of users' calls are measured by.
 
-A loop stands still while something blocks it, such as a commit that waits for a broker, and while the process is
-stopped. Calls cannot go on meanwhile, so that this time is not counted against them.
+A loop stands still while something blocks it, such as a client that waits for a broker, and while the process is
+stopped. Calls cannot go on meanwhile, so that this time is not counted against them. A loop that works stands still
+too, for a moment at a time: such moments count, or timeouts would become longer the more there is to do.
 """
 
 import asyncio
@@ -9,8 +10,9 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 PULSE_SECONDS = 0.02
-"""A loop that stands still is noticed by a timer that is late. Of each time in which it stands still, no more than this
-is counted."""
+"""A loop that stands still is noticed by a timer that is late, which is set anew so often."""
+COUNTED_SECONDS = 0.25
+"""Of each time in which a loop stands still no more than this is counted."""
 
 _HAIR = 1e-6
 
@@ -18,12 +20,13 @@ _HAIR = 1e-6
 class Alarm:
     """A function that will be called once a loop has run until a time of its `LoopTime`, in seconds."""
 
-    __slots__ = ("_call", "_clock", "_handle", "_when")
+    __slots__ = ("_call", "_clock", "_handle", "_spared", "_when")
 
     def __init__(self, clock: "LoopTime", when: float, call: Callable[[], None]) -> None:
         self._clock = clock
         self._when = when
         self._call = call
+        self._spared = False
         clock.alarms += 1
         self._handle = self._set()
 
@@ -33,6 +36,11 @@ class Alarm:
     def _ring(self) -> None:
         if self._clock.until(self._when):  # the loop stood still meanwhile
             self._handle = self._set()
+            return
+        if self._clock.just_back and not self._spared:
+            # What the call waits for may have come meanwhile: the loop has to take it in first.
+            self._spared = True
+            self._handle = self._clock.loop.call_later(PULSE_SECONDS, self._ring)
             return
         self.cancel()
         self._call()
@@ -56,12 +64,19 @@ class LoopTime:
         self._pulse: float = getattr(loop, "pulse", PULSE_SECONDS)
         self.virtual = self._pulse == float("inf")
         self._stood = 0.0
+        self._back = float("-inf")
         self._next = float("inf")
 
     def time(self) -> float:
-        """The time in which the loop has run; the start is arbitrary. A pulse that is overdue stops it."""
-        now, due = self.loop.time(), self._next
-        return (due if due < now else now) - self._stood
+        """The time in which the loop has run; the start is arbitrary. A pulse that is long overdue stops it."""
+        now, last = self.loop.time(), self._next + COUNTED_SECONDS
+        return (last if last < now else now) - self._stood
+
+    @property
+    def just_back(self) -> bool:
+        """Whether the loop stood still until a moment ago, for longer than is counted."""
+        now = self.loop.time()
+        return now > self._next + COUNTED_SECONDS or now < self._back + PULSE_SECONDS
 
     def until(self, when: float) -> float:
         """How many seconds it will take to a time; 0 where it has come, or nearly: floats are added up for it."""
@@ -81,8 +96,9 @@ class LoopTime:
     def _beat(self) -> None:
         """Feel the pulse as long as there are alarms."""
         now = self.loop.time()
-        if self._next < now:
-            self._stood += now - self._next
+        if (late := now - self._next) > COUNTED_SECONDS:
+            self._stood += late - COUNTED_SECONDS
+            self._back = now
         if self._next != float("inf") and not self.alarms:
             self._next = float("inf")
             return

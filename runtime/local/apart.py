@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-Steps = Generator[Callable[[], Any], Any, T]
-"""Work that yields each function that may have to wait, and is given what it returns. The rest takes no time."""
+Steps = Generator[Callable[[], Any] | None, Any, T]
+"""Work that yields each function that may have to wait, and is given what it returns. The rest takes no time; where it
+may have taken some, it yields None."""
 
 
 def at_once(work: Steps[T]) -> T:
@@ -21,11 +22,11 @@ def at_once(work: Steps[T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
-        answer = step()
+        answer = None if step is None else step()
 
 
 async def apart(work: Steps[T], busy: Callable[[], bool]) -> T:
-    """Do work whose steps leave the loop to others, each in a thread, while it is `busy`."""
+    """Do work whose steps leave the loop to others, each in a thread, while it is `busy`; and so does None."""
     answer: Any = None
     while True:
         try:
@@ -33,7 +34,11 @@ async def apart(work: Steps[T], busy: Callable[[], bool]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
-        answer = await _in_thread(step) if busy() else step()
+        if step is None:
+            await asyncio.sleep(0)
+            answer = None
+        else:
+            answer = await _in_thread(step) if busy() else step()
 
 
 async def _in_thread(step: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ from .apart import Steps, apart, at_once
 from .checkpoint import Checkpoint
 from .commits import Commits
 from .membership import Place
+from .slices import SLICE_SECONDS, Slice
 from .task import LocalTask
 from .telling import Telling
 from .waiting import WaitReporter
@@ -82,10 +83,13 @@ class Container:
         self._draining: set[str] = set()
         self._resumed = any(not task.new for task in tasks)
         self._asynchronous = any(task.asynchronous for task in tasks)
+        self._slices = {task.name: Slice() for task in tasks}
+        self._sliced = False
 
     async def run(self) -> Report:
         """Run to the end; what was processed is committed."""
         self.start()
+        self._sliced = True
         patience = 0.0
         try:
             while not self._stop() and not self.finished:
@@ -136,9 +140,13 @@ class Container:
         fed = self._read(patience)
         moved = bool(fed)
         self._tell_clock()
+        left_at = self._clock()
         for task in self._tasks:
+            if self._sliced and self._clock() - left_at > SLICE_SECONDS and self._calling():
+                yield None
+                left_at = self._clock()
             if task.name not in self._draining:
-                moved |= task.step()
+                moved |= self._step(task)
             else:
                 task.pass_on()
             if self._ends is not None:
@@ -147,6 +155,16 @@ class Container:
         yield from self._watch(moved)
         if self._clock() >= self._next_trim:
             self._trim()
+        return moved
+
+    def _step(self, task: LocalTask) -> bool:
+        """Let a task process some messages; few while calls wait for the loop."""
+        if not (self._sliced and self._calling()):
+            return task.step()
+        own = self._slices[task.name]
+        began, processed = self._clock(), task.processed
+        moved = task.step(own.messages)
+        own.took(task.processed - processed, self._clock() - began)
         return moved
 
     def _tell_clock(self) -> None:

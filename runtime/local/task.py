@@ -23,12 +23,10 @@ from .checkpoint import Checkpoint
 from .commits import Commits, Home, Outbox
 from .landing import Landing
 from .routing import Router
+from .slices import SLICE
 
 _NOTHING = (START, False, False)
 """Nothing to tell of a border: no time yet, and neither ended nor idle."""
-
-SLICE = 5000
-"""Most messages that a task processes before the others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +156,11 @@ class LocalTask:
     def queued(self) -> bool:
         return any(queue.batches for queue in self._queues.values())
 
+    @property
+    def processed(self) -> int:
+        """How many records were processed, of all inputs."""
+        return sum(self._processed.values())
+
     # Working.
 
     def tell_clock(self, now: int, unread: Collection[str] | None) -> None:
@@ -171,8 +174,8 @@ class LocalTask:
         """Whether it must be told the time."""
         return self._program.clocked
 
-    def step(self) -> bool:
-        """Process some of what is queued; whether there was anything to do."""
+    def step(self, most: int = SLICE) -> bool:
+        """Process some of what is queued, at most so many messages of each input; whether there was anything to do."""
         if not self._resumed:
             self._resumed = True
             self.work.resume()
@@ -185,15 +188,15 @@ class LocalTask:
         moved = False
         for stream, queue in self._queues.items():
             if queue.batches:
-                moved |= self._process(stream, queue)
+                moved |= self._process(stream, queue, most)
         self.work.evict(self._cache)
         self.pass_on()
         return moved
 
-    def _process(self, stream: str, queue: _Queue) -> bool:
+    def _process(self, stream: str, queue: _Queue, most: int) -> bool:
         batch = queue.batches[0]
         start = queue.index
-        stop = min(start + min(SLICE, self.work.room), len(batch.records))
+        stop = min(start + min(most, self.work.room), len(batch.records))
         if stop == start:
             return False
         landing = self._landings[stream]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluvial.dsl import Batch, Pipeline, Retry
-from fluvial.runtime.kernel.loop_time import PULSE_SECONDS, loop_time
+from fluvial.runtime.kernel.loop_time import COUNTED_SECONDS, PULSE_SECONDS, loop_time
 from fluvial.runtime.kernel.pool import Call, Pool
 from fluvial.runtime.kernel.remote import Remote
 from fluvial.runtime.testing.clock import VirtualLoop
@@ -70,13 +71,58 @@ def test_an_alarm_rings_once_the_loop_has_run_for_so_long(blocks: list[tuple[flo
             if run < seconds:
                 stood += standing
         blocking.cancel()
-        # Of each time in which it stands still a pulse may be counted, and what blocks it then may do so once more.
-        least = seconds - len(blocks) * (PULSE_SECONDS + HAIR) - HAIR
-        assert at - began >= least
+        # Of each time in which it stands still some is counted, from the next pulse on.
+        counted = sum(min(standing, COUNTED_SECONDS + PULSE_SECONDS) for _, standing in blocks)
+        assert at - began >= seconds - counted - HAIR
         ran = at - began - sum(standing for _, standing in blocks)
-        assert ran <= seconds + (len(blocks) + 1) * (PULSE_SECONDS + HAIR)
+        assert ran <= seconds + (len(blocks) + 2) * (PULSE_SECONDS + HAIR)
 
     run(work)
+
+
+SLICES = st.lists(st.floats(0.001, COUNTED_SECONDS / 2), min_size=1, max_size=5)
+"""How long a loop that works stands still at a time, again and again. It may come to its timers after the next one."""
+
+
+@settings(max_examples=100)
+@given(SLICES, st.floats(0.05, 5))
+def test_work_in_slices_counts(slices: list[float], seconds: float) -> None:
+    async def work(loop: BlockedLoop) -> None:
+        rung = loop.create_future()
+        began = loop.time()
+        loop_time(loop).call_later(seconds, lambda: rung.set_result(loop.time()))
+        for standing in cycle(slices):
+            if rung.done():
+                break
+            loop.block(standing)
+            await asyncio.sleep(0)
+        # Two slices may be over before the alarm is looked at, and once again where floats are added up.
+        assert seconds - HAIR <= await rung - began <= seconds + 4 * max(slices) + HAIR
+
+    run(work)
+
+
+@settings(max_examples=50)
+@given(st.floats(0.3, 100), st.floats(0.05, 0.2))
+def test_what_came_while_a_loop_stood_still_is_taken_in_before_a_call_times_out(pause: float, timeout: float) -> None:
+    async def relayed(value: float) -> list[float]:
+        await asyncio.sleep(value)
+        for _ in range(5):  # as clients do, who hand on what has come
+            await asyncio.sleep(0)
+        return [value]
+
+    found: list[Call] = []
+    options: Any = {"timeout": timedelta(seconds=timeout)}
+    operator: Any = Pipeline("p").stream("in", value=float).async_flat_map(relayed, id="call", **options).operator
+
+    async def work(loop: BlockedLoop) -> None:
+        Pool(operator, found.append).submit(Call(None, timeout / 2, None))
+        await asyncio.sleep(timeout / 4)
+        loop.block(pause)
+        await asyncio.sleep(timeout)
+
+    run(work)
+    assert [call.error for call in found] == [None]
 
 
 async def answer(value: float) -> list[float]:

@@ -7,7 +7,7 @@ import pytest
 
 from fluvial.dsl import MessageStream, Pipeline, count, tumbling
 from fluvial.runtime import run
-from fluvial.runtime.local.task import SLICE
+from fluvial.runtime.local.slices import SLICE
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Batch, StreamPartition
 from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer
