@@ -3,10 +3,15 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from . import watchdog
+from .exhausted import remedy_for
 
 DRAIN_SECONDS = 3.0
 """Time after a wish to stop in which calls that are under way may end."""
@@ -14,6 +19,8 @@ COMMIT_SECONDS = 5.0
 """Time after SIGTERM in which a run may commit; then it is stopped where it is."""
 EXIT_SECONDS = 7.5
 """Time after SIGTERM in which a process gives back what it holds; then it ends."""
+KILL_SECONDS = 8.0
+"""Time after SIGTERM in which a process can end itself; then its watchdog kills it."""
 ENDED = 128 + signal.SIGTERM
 """The exit code of a process that had to be ended so."""
 
@@ -54,7 +61,8 @@ def stop_signals() -> Iterator[StopRequest]:
     """Take SIGINT and SIGTERM as a wish to stop after a commit; a second one stops at once.
 
     `COMMIT_SECONDS` after SIGTERM the main thread is interrupted with `Stopped`, and after `EXIT_SECONDS` the process
-    ends with exit code 143. A thread sees to that, for the main thread may be in a call that does not return.
+    ends with exit code 143. A thread sees to that, for the main thread may be in a call that does not return. Where no
+    thread of Python's runs any more, another process kills this one after `KILL_SECONDS`.
     Outside of the main thread signals cannot be heard.
     """
     request = StopRequest()
@@ -72,30 +80,59 @@ def stop_signals() -> Iterator[StopRequest]:
 
 @contextmanager
 def _watched(request: StopRequest) -> Iterator[None]:
-    """Let a thread hear of signals as they come, whatever the main thread does."""
+    """Let a thread and a process hear of signals as they come, whatever the main thread does."""
     hearing, telling = socket.socketpair()
     telling.setblocking(False)
     over = threading.Event()
     arguments = (request, hearing, over)
     watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
-    before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
-    watcher.start()
     try:
-        yield
+        with _guarded(hearing):
+            before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
+            watcher.start()
+            try:
+                yield
+            finally:
+                signal.set_wakeup_fd(before)
+                over.set()
+                telling.close()
+                watcher.join()
     finally:
-        signal.set_wakeup_fd(before)
-        over.set()
         telling.close()
-        watcher.join()
         hearing.close()
 
 
-def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event) -> None:
-    while numbers := hearing.recv(64):
-        if signal.SIGTERM in numbers:
-            break
-    else:
+@contextmanager
+def _guarded(hearing: socket.socket) -> Iterator[None]:
+    """Have a watchdog meanwhile, as far as the machine has room for one more process."""
+    words = [sys.executable, "-IS", watchdog.__file__, str(hearing.fileno()), str(os.getpid()), str(KILL_SECONDS)]
+    try:
+        # In a session of its own, for what is meant for all processes of a terminal is for this one alone.
+        dog = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(hearing.fileno(),),
+            start_new_session=True,
+        )
+    except OSError as error:
+        if remedy_for(error) is not None:
+            raise
+        yield
         return
+    with dog:
+        try:
+            yield
+        finally:
+            dog.kill()
+
+
+def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event) -> None:
+    # What is heard of SIGTERM is left there, for the watchdog.
+    while signal.SIGTERM not in (numbers := hearing.recv(1 << 16, socket.MSG_PEEK)):
+        if not numbers:
+            return
+        hearing.recv(len(numbers))
     if over.wait(COMMIT_SECONDS):
         return
     request.overdue = True

@@ -20,7 +20,7 @@ from ..exhausted import remedy_for
 from ..input_streams import LOGGER as STREAMS
 from ..input_streams import PARTITIONS
 from ..report import OnProgress, Progress, Report
-from ..signals import ENDED
+from ..signals import ENDED, KILL_SECONDS
 from ..suspicious_times import LOGGER as TIMES
 from .child import Line, Order
 from .merging import merged_progress, merged_report
@@ -28,8 +28,6 @@ from .restarts import Restarts
 
 RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 """Exit codes after which a restart may help."""
-KILL_SECONDS = 8.0
-"""How long containers may take to stop: they end themselves before, if they can."""
 PROGRESS_SECONDS = 1.0
 _LONGEST_LINE = 1 << 24
 _LAST_WORDS_SECONDS = 2.0
@@ -60,7 +58,6 @@ class _Child:
         self.reports: list[Report] = []
         self.taken_over = False
         self.before = (0, 0)
-        self.overdue = False
         self.restarted = 0
 
     def title(self, pipeline: str) -> str:
@@ -151,8 +148,8 @@ class _Supervisor:
         if code == 0 and (child.order.until == "end" or self._stop.is_set()):
             return True
         if self._stop.is_set():
-            # One that had not begun, one that ended itself, and one that had to be killed.
-            if self._failure is None and code not in (-signal.SIGTERM, ENDED) and not child.overdue:
+            # One that had not begun, one that ended itself, and one that had to be killed, perhaps by its watchdog.
+            if self._failure is None and code not in (-signal.SIGTERM, ENDED, -signal.SIGKILL):
                 self._fail(child, code, _ended(code) + " as it was stopped")
             return True
         if child.taken_over or not (code <= 0 or code in RESTARTED):
@@ -252,7 +249,6 @@ class _Supervisor:
         for child in self._children:
             if child.alive and child.process is not None:
                 self._say(f"{child.name} did not stop within {KILL_SECONDS:g} s, and is killed")
-                child.overdue = True
                 child.process.kill()
 
     async def _bring_down(self) -> None:

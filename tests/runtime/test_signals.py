@@ -2,11 +2,16 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fluvial.runtime.signals import Stopped, StopRequest, stop_signals
+from fluvial.runtime.watchdog import KILLED
 
 
 def ask(number: int = signal.SIGTERM) -> None:
@@ -39,6 +44,7 @@ def test_what_handled_signals_before_does_so_again() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     assert signal.set_wakeup_fd(-1) == -1
     assert "fluvial-signals" not in [thread.name for thread in threading.enumerate()]
+    assert not list(watchdogs_of(os.getpid()))
 
 
 def test_a_thread_hears_of_no_signal() -> None:
@@ -52,3 +58,55 @@ def test_a_thread_hears_of_no_signal() -> None:
     thread.start()
     thread.join()
     assert not requests[0]()
+
+
+WATCHED = """
+import os, signal, sys
+from fluvial.runtime import signals
+
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signals.KILL_SECONDS = float(sys.argv[1])
+with signals.stop_signals() as stop:
+    stop.begin()
+    print("here", flush=True)
+    while True:
+        sys.stdin.buffer.raw.read(1)
+"""
+
+
+def watchdogs_of(process: int) -> Iterator[int]:
+    """The watchdogs that a process has started, and has not ended."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = folder.joinpath("cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if len(words) > 4 and words[2].endswith("watchdog.py") and words[4] == str(process):
+            yield int(folder.name)
+
+
+@pytest.fixture
+def watched() -> "Iterator[subprocess.Popen[str]]":
+    """A process that hears of signals, and does not stop for them within a second."""
+    words = [sys.executable, "-c", WATCHED, "0.5"]
+    with subprocess.Popen(words, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        yield process
+        process.kill()
+
+
+def test_a_watchdog_kills_a_process_that_does_not_stop(watched: "subprocess.Popen[str]") -> None:
+    watched.send_signal(signal.SIGUSR1)  # which is none of its business
+    watched.send_signal(signal.SIGTERM)
+    assert watched.wait() == -signal.SIGKILL
+    assert watched.stderr is not None
+    assert watched.stderr.read() == KILLED.decode()  # and it has ended, for nobody else can write there
+
+
+def test_a_watchdog_ends_with_its_process(watched: "subprocess.Popen[str]") -> None:
+    (dog,) = watchdogs_of(watched.pid)
+    os.kill(dog, signal.SIGTERM)  # as those do that stop all processes of a service
+    watched.kill()
+    assert watched.stderr is not None
+    assert watched.stderr.read() == ""  # nobody can write there any more

@@ -4,9 +4,11 @@ import asyncio
 import hashlib
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import repeat
 from unittest.mock import patch
 
 from fluvial.dsl import Message, Pipeline
@@ -43,6 +45,14 @@ def compute(word: str) -> str:
     if word == STUCK:
         here()
         hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+    return word
+
+
+def hold(word: str) -> str:
+    """In a function in C, which keeps the interpreter for itself: no other thread runs."""
+    if word == STUCK:
+        here()
+        deque(repeat(word), maxlen=0)
     return word
 
 
@@ -88,7 +98,7 @@ class Opening:
             time.sleep(3600)
 
 
-FUNCTIONS: dict[str, Callable[[str], str]] = {"sleep": sleep, "spin": spin, "compute": compute}
+FUNCTIONS: dict[str, Callable[[str], str]] = {"sleep": sleep, "spin": spin, "compute": compute, "hold": hold}
 CALLS: dict[str, Callable[[str], Awaitable[Iterable[str]]]] = {"wait": wait, "insist": insist}
 PLACES = (*FUNCTIONS, *CALLS, "open", "flush", "place")
 
