@@ -23,10 +23,12 @@ from .commands import checking, options, planning, streams, top
 from .commands.containers import MOST_RESTARTS
 from .commands.run import RunOptions, run_pipeline
 from .display import showing, summary
-from .files import STANDARD, FormatName, Reading
+from .exhausted import exhausted, remedy_for
+from .files import STANDARD, FormatName, Reading, cannot_write
 from .metrics.screen import screen
 from .metrics.serving import LOOPBACK, Address
 from .running import EngineName, Until
+from .standard_streams import flush_stdout, forgiving_stderr
 from .systems import DEFAULT_SYSTEM
 from .target import load_pipeline
 
@@ -52,20 +54,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code. Errors are told on stderr, with a traceback under `--debug`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    try:
+    with forgiving_stderr():
         # Taken out here, so that it may stand anywhere and holds for errors in the words themselves.
-        app([word for word in words if word != "--debug"], prog_name="fluvial")
+        code = _run([word for word in words if word != "--debug"], debug=debug)
+        problem = flush_stdout()
+        if problem is None or code:
+            return code
+        if isinstance(problem, BrokenPipeError):
+            return 1
+        return _told(cannot_write(STANDARD, problem), debug=debug)
+
+
+def _run(words: list[str], *, debug: bool) -> int:
+    try:
+        app(words, prog_name="fluvial")
     except FluvialError as error:
-        print(error, file=sys.stderr)
-        if debug:
-            _print_traceback(error)
-        return error.exit_code
+        return _told(error, debug=debug)
     except Exception as error:
+        if isinstance(error, OSError) and remedy_for(error) is not None:
+            return _told(exhausted(error, "this command, or its standard output"), debug=debug)
         _print_traceback(error)
         return 1
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0
+
+
+def _told(error: FluvialError, *, debug: bool) -> int:
+    print(error, file=sys.stderr)
+    if debug:
+        _print_traceback(error)
+    return error.exit_code
 
 
 def _print_traceback(error: BaseException) -> None:

@@ -1,6 +1,5 @@
 """The command line: `fluvial produce` and `fluvial consume`."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from ..dsl.text import visible
 from .cli_words import KafkaConf, Stream, SystemUrl
 from .commands import options, streams
-from .files import FormatName, Reading, ShownAs
+from .files import STANDARD, FormatName, Reading, ShownAs, open_output
 from .running import Until
 from .systems import DEFAULT_SYSTEM
 
@@ -73,13 +72,14 @@ def consume_verb(
 ) -> None:
     """Print the records of a stream as lines of JSON."""
     show: streams.Show = "values" if values else "records"
-    streams.consume(
-        stream,
-        options.system(system, kafka_conf),
-        sys.stdout.buffer,
-        from_offset=from_offset,
-        limit=limit,
-        until=until,
-        show=show,
-        shown_as=format,
-    )
+    with open_output(STANDARD) as out:
+        streams.consume(
+            stream,
+            options.system(system, kafka_conf),
+            out,
+            from_offset=from_offset,
+            limit=limit,
+            until=until,
+            show=show,
+            shown_as=format,
+        )

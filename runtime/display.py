@@ -12,6 +12,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from .report import OnProgress, Progress, Report
+from .standard_streams import is_read
 
 PLAIN_EVERY = 5.0
 """Seconds of a run between two lines where stderr is no terminal."""
@@ -79,15 +80,20 @@ def per_second(count: int, seconds: float) -> str:
 
 @contextmanager
 def showing(*, quiet: bool, stream: TextIO | None = None) -> Iterator[OnProgress | None]:
-    """What a run is to call with its progress; None where nothing is to be shown. Shows on stderr unless told."""
-    out = stream or sys.stderr
+    """What a run is to call with its progress; None where nothing is to be shown. Shows on stderr unless told, and
+    nothing while nobody reads that."""
     if quiet:
         yield None
-    elif out.isatty():
+    elif (out := stream or sys.stderr).isatty():
         with _live(out) as show:
             yield show
     else:
-        yield _plain(lambda line: print(line, file=out, flush=True))
+        yield _plain(lambda line: _show(line, out))
+
+
+def _show(line: str, out: TextIO) -> None:
+    if is_read(out):
+        print(line, file=out, flush=True)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from types import FrameType
 
 from . import watchdog
 from .exhausted import remedy_for
+from .standard_streams import say_last
 
 DRAIN_SECONDS = 3.0
 """Time after a wish to stop in which calls that are under way may end."""
@@ -140,5 +141,5 @@ def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event) 
     assert main is not None
     signal.pthread_kill(main, signal.SIGTERM)
     if not over.wait(EXIT_SECONDS - COMMIT_SECONDS):
-        os.write(2, b"The run was asked to stop and did not: the process is ended. It goes on from its last commit.\n")
+        say_last("The run was asked to stop and did not: the process is ended. It goes on from its last commit.")
         os._exit(ENDED)

@@ -14,6 +14,7 @@ from ..metrics.serving import Address
 from ..report import OnProgress, Report
 from ..running import Until, checked_plan
 from ..signals import Stopped, stop_signals
+from ..standard_streams import queued_stderr
 from ..systems.contract import System
 from ..systems.opening import opening
 
@@ -58,7 +59,8 @@ def run_containers(
         )
         for container in range(containers)
     ]
-    return supervise(plan.name, orders, most_restarts=most_restarts, progress=progress, say=say)
+    with queued_stderr():
+        return supervise(plan.name, orders, most_restarts=most_restarts, progress=progress, say=say)
 
 
 def _of(first: Address, container: int) -> Address:

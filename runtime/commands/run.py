@@ -11,12 +11,12 @@ from pathlib import Path
 
 from ...dsl import operators as ops
 from ...dsl.checks import explain
-from ...dsl.errors import UsageError
+from ...dsl.errors import FluvialError, UsageError
 from ...dsl.pipeline import Pipeline
 from ...planner.planner import plan
 from ...planner.settings import Settings
 from ...planner.types import flows
-from ..files import STANDARD, Reading, Render, json_of_bytes, json_of_kind, open_output
+from ..files import STANDARD, OutputProblem, Reading, Render, json_of_bytes, json_of_kind, open_output
 from ..metrics.serving import Address, Metrics, serving
 from ..needs import require
 from ..report import OnProgress, Report
@@ -168,16 +168,24 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
 
 @contextmanager
 def _system(options: RunOptions) -> Iterator[System]:
-    """The system that was named; else, where there are inputs, a log in a folder that is removed afterwards."""
+    """The system that was named; else, where there are inputs, a log in a folder that is removed afterwards, unless it
+    holds results that could not be written out."""
     if options.system is not None or not options.inputs:
         yield options.system or open_system(DEFAULT_SYSTEM)
         return
     folder = tempfile.mkdtemp(prefix="fluvial-")
+    # It does not outlive the run, so nothing is gained by waiting for the disk.
+    log = LogSystem(Path(folder, "log"), fsync=False)
+    kept = False
     try:
-        # It does not outlive the run, so nothing is gained by waiting for the disk.
-        yield LogSystem(Path(folder, "log"), fsync=False)
+        yield log
+    except OutputProblem as problem:
+        kept = True
+        stays = f"The run is done, and its log stays: fluvial consume STREAM --values --system {log.url}"
+        raise OutputProblem(f"{problem}\n{stays}\nRemove it afterwards: rm -r {folder}") from problem
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _load_inputs(pipeline: Pipeline, system: System, options: RunOptions) -> list[Loaded]:
@@ -206,7 +214,21 @@ def _write(system: System, stream: str, before: list[int], path: str, pipeline: 
     ends = system.admin().ends(stream)
     with open_output(path) as file:
         for batch in read_to_ends(system, stream, before or [0] * len(ends), ends):
-            file.writelines(render(record[1]) + b"\n" for record in batch.records)
+            for offset, record in zip(batch.offsets, batch.records, strict=True):
+                try:
+                    line = render(record[1])
+                except FluvialError:  # the registry is out of reach
+                    raise
+                except Exception as error:  # a Serde may be the user's, and raise anything
+                    raise _undecodable(stream, batch.partition, offset, error) from error
+                file.write(line + b"\n")
+
+
+def _undecodable(stream: str, partition: int, offset: int, error: Exception) -> OutputProblem:
+    wrong = f"a value cannot be shown: {type(error).__name__}: {error}"
+    remedy = f"correct the value's Serde, or see the bytes: fluvial consume {stream} --format base64"
+    at = f"stream {stream}, partition {partition}, offset {offset}"
+    return OutputProblem(explain(wrong, "values that their type or Serde decodes", remedy, at))
 
 
 def _render(pipeline: Pipeline, stream: str, *, raw: bool) -> Render:

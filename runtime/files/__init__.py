@@ -2,7 +2,7 @@
 
 from .access_log import Request, parse_access_log
 from .formats import FORMATS, FormatName, Malformed
-from .lines import MAX_LINE, STANDARD, open_output
+from .lines import MAX_LINE, STANDARD, OutputProblem, cannot_write, open_output
 from .output import Render, ShownAs, json_of_bytes, json_of_kind, shown, unobeyed
 from .records import Encoding, Reading, RecordFile, open_records
 
@@ -13,11 +13,13 @@ __all__ = [
     "Encoding",
     "FormatName",
     "Malformed",
+    "OutputProblem",
     "Reading",
     "RecordFile",
     "Render",
     "Request",
     "ShownAs",
+    "cannot_write",
     "json_of_bytes",
     "json_of_kind",
     "open_output",

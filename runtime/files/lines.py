@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from ...dsl.checks import explain
-from ...dsl.errors import UsageError
+from ...dsl.errors import SystemProblem, UsageError
 from ..data_files import check_owner, umask
+from ..exhausted import remedy_for
 
 STANDARD = "-"
 """The name that stands for standard input or output."""
@@ -109,13 +110,38 @@ def unreadable(path: str, error: Exception) -> UsageError:
     return UsageError(explain(f"the file cannot be read: {why}", "a readable file, plain or gzipped", at=path))
 
 
+class OutputProblem(SystemProblem):
+    """What was to be shown cannot be written where it was wanted."""
+
+
+def cannot_write(path: str, error: OSError) -> OutputProblem:
+    """A file that cannot be written to, `-` for standard output, and why."""
+    name = "standard output" if path == STANDARD else path
+    expected, remedy = "room for all that is written", remedy_for(error) or "look at the disk, or name another file"
+    return OutputProblem(explain(f"{name} cannot be written to: {error.strerror or error}", expected, remedy, name))
+
+
 @contextmanager
 def open_output(path: str) -> Iterator[BinaryIO]:
-    """A file to write to, `-` for standard output, gzipped if it is named .gz. UsageError if it can't be made."""
+    """A file to write to, `-` for standard output, gzipped if it is named .gz.
+
+    Raises UsageError if it can't be made, OutputProblem if it can't be written to.
+    """
+    try:
+        with _opened(path) as file:
+            yield file
+            file.flush()
+    except BrokenPipeError:  # whoever reads it has seen enough
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
     with ExitStack() as opened:
         if path == STANDARD:
             yield sys.stdout.buffer
-            sys.stdout.buffer.flush()
             return
         try:
             check_owner(Path(path))
@@ -123,6 +149,8 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             opener = partial(os.open, mode=0o666 & ~umask())
             file: BinaryIO = opened.enter_context(open(path, "wb", opener=opener))
         except OSError as error:
+            if remedy_for(error) is not None:
+                raise
             wrong = f"the file cannot be written: {error.strerror}"
             raise UsageError(explain(wrong, "a path in a folder that exists", "make the folder first", path)) from error
         if path.endswith(".gz"):

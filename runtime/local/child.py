@@ -21,6 +21,7 @@ from ..input_streams import LOGGER as STREAMS
 from ..metrics.serving import Address, serving
 from ..report import Progress, Report
 from ..running import Until, start
+from ..standard_streams import forgiving_stderr
 from ..suspicious_times import LOGGER as TIMES
 from ..systems.opening import Opening, opened
 from ..target import load_pipeline
@@ -62,7 +63,7 @@ def main() -> int:
     for name in LOGGERS:
         logging.getLogger(name).disabled = True  # the parent logs what the containers have told it, once
     threading.Thread(target=_stop_with_parent, daemon=True).start()
-    with open(int(sys.argv[1]), "wb", buffering=0) as pipe:
+    with forgiving_stderr(), open(int(sys.argv[1]), "wb", buffering=0) as pipe:
         return run_order(order, lambda line: _tell(pipe.write, line))
 
 

@@ -29,7 +29,9 @@ from .restarts import Restarts
 RESTARTED = (SystemProblem.exit_code, NoProgressError.exit_code)
 """Exit codes after which a restart may help."""
 PROGRESS_SECONDS = 1.0
-_LONGEST_LINE = 1 << 24
+_READ_BYTES = 1 << 16
+_LONGEST_SAID = 1 << 16
+"""Bytes of a line that a container says; a longer one is shown in pieces."""
 _LAST_WORDS_SECONDS = 2.0
 """How long to wait for the end of what a dead container has written: it may have left children of its own."""
 
@@ -183,7 +185,6 @@ class _Supervisor:
                 stderr=PIPE,
                 pass_fds=(writing,),
                 start_new_session=True,
-                limit=_LONGEST_LINE,
             )
         except OSError:
             os.close(reading)
@@ -193,7 +194,7 @@ class _Supervisor:
         assert process.stdin is not None
         assert process.stderr is not None
         process.stdin.write(json.encode(child.order) + b"\n")  # and stays open as long as this process lives
-        told = asyncio.StreamReader(_LONGEST_LINE)
+        told = asyncio.StreamReader()
         pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(told), os.fdopen(reading, "rb")
         )
@@ -201,7 +202,9 @@ class _Supervisor:
             asyncio.create_task(_each_line(told, lambda line: self._hear(child, json.decode(line, type=Line)))),
             asyncio.create_task(
                 _each_line(
-                    process.stderr, lambda line: self._say(f"{child.name}: {visible(line.decode(errors='replace'))}")
+                    process.stderr,
+                    lambda line: self._say(f"{child.name}: {visible(line.decode(errors='replace'))}"),
+                    _LONGEST_SAID,
                 )
             ),
         ]
@@ -269,9 +272,20 @@ class _Supervisor:
             self._progress(merged_progress(parts, phase, time.monotonic() - self._started))
 
 
-async def _each_line(stream: asyncio.StreamReader, hear: Callable[[bytes], None]) -> None:
-    while line := await stream.readline():
-        hear(line.rstrip(b"\n"))
+async def _each_line(stream: asyncio.StreamReader, hear: Callable[[bytes], None], longest: int | None = None) -> None:
+    """Read a stream to its end. With a `longest`, a line of more bytes comes in pieces, and a last one need not end."""
+    begun = bytearray()
+    while data := await stream.read(_READ_BYTES):
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            hear(bytes(begun + line))
+            begun.clear()
+        begun += rest
+        if longest is not None and len(begun) > longest:
+            hear(bytes(begun))
+            begun.clear()
+    if longest is not None and begun:
+        hear(bytes(begun))
 
 
 def _ended(code: int) -> str:

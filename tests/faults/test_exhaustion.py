@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker import Broker
+from container_runs import PATIENCE, kill, make_yard
 from deaths import assert_nothing_is_missing, stage, wait_until_stopped
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, SystemProblem, aggregate, skip, tumbling
@@ -353,3 +354,15 @@ def test_a_supervisor_without_open_files_to_spare_tries_again(system: LogSystem,
     assert "cannot be started: [Errno 24] Too many open files" in ended.stdout
     assert "ended with exit code 4; it is started again" in ended.stdout
     assert_all_was_kept(system, keys)
+
+
+@pytest.mark.slow
+def test_containers_that_can_say_nothing_are_started_again(tmp_path: Path) -> None:
+    yard = make_yard(LogSystem(tmp_path / "log", fsync=False), tmp_path)
+    with open("/dev/full", "wb") as full, yard.running("sessions", "--containers", "2", stderr=full.fileno()) as run:
+        first = yard.container("sessions", 0, run)
+        assert first is not None
+        kill(first)
+        assert yard.container("sessions", 0, run, first.incarnation) is not None
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(PATIENCE) == 0

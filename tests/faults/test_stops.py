@@ -17,6 +17,7 @@ from broker_jars import lacking
 from container_runs import PATIENCE, Yard, kill, make_yard
 from deaths import Stage, stage, wait_until_stopped
 from fluvial.runtime.signals import ENDED
+from fluvial.runtime.standard_streams import is_read
 from fluvial.runtime.systems import LogSystem
 from mortal import points
 from targets import contents, write
@@ -135,3 +136,20 @@ def test_a_function_that_hangs_does_not_keep_a_supervisor_from_stopping(yard: Ya
     with yard.running("sessions", "--containers", "2") as run:
         assert yard.container("sessions", 1, run) is not None
         assert stopped(run) == 0
+
+
+def test_a_supervisor_stops_though_nobody_reads_what_it_says(yard: Yard) -> None:
+    loud = "print('x' * 5000, file=sys.stderr)"
+    yard.target.write_text(yard.target.read_text().replace("time.sleep(0.001)", f"import sys; {loud}"))
+    with yard.running("sessions", "--containers", "2", "--quiet") as run:
+        for number in range(2):
+            assert yard.container("sessions", number, run) is not None
+        wait_until_full(run.pid, 2)
+        assert stopped(run) == 0
+
+
+def wait_until_full(process: int, number: int) -> None:
+    """Return once the pipe that a process has open under a number takes no more."""
+    with open(f"/proc/{process}/fd/{number}", "wb") as pipe:
+        while is_read(pipe):
+            time.sleep(0.01)

@@ -73,6 +73,29 @@ def test_a_pipe_that_closes_is_quiet(fluvial: Fluvial, folder: Path) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize(
+    "words", [["consume", "words"], ["run", "letters.py", "--until", "end"], ["plan", "letters.py"]]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_standard_output_that_is_full(fluvial: Fluvial, words: list[str], unbuffered: str) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run([*COMMAND, *words], stdout=full, stderr=-1, text=True, check=False, env=environment)
+    assert ended.returncode == 4
+    assert "standard output" in ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert "free space on the disk" in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
+def test_a_standard_error_that_takes_nothing_changes_no_exit_code(fluvial: Fluvial, stderr: str) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    for words, code in ((["run", "letters.py", "--until", "end"], 0), (["plan", "nope.py"], 2)):
+        ended = subprocess.run(["sh", "-c", f'exec "$@" {stderr}', "", *COMMAND, *words], stdout=-1, check=False)
+        assert (ended.returncode, bool(ended.stdout)) == (code, code == 0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_stops_when_it_is_told(fluvial: Fluvial, folder: Path, number: signal.Signals) -> None:
     fluvial("produce", "words", "words.jsonl")

@@ -39,6 +39,17 @@ def test_what_children_say_is_shown_with_their_number(fluvial: Fluvial, folder: 
     assert sorted(ended.err.splitlines()) == ["container 0: loaded", "container 1: loaded", "loaded"]
 
 
+def test_a_line_of_a_child_without_end_is_shown_in_pieces(fluvial: Fluvial, folder: Path) -> None:
+    program = folder / "letters.py"
+    endless = "if sys.argv[-1].startswith('letters'): print('x' * 17_000_000, end='', file=sys.stderr)"
+    program.write_text(f"{program.read_text()}\nimport sys\n{endless}\n")
+    ended = fluvial("run", "letters.py", *WORDS, "--containers", "2", "--quiet")
+    assert ended.code == 0
+    pieces = [line for line in ended.err.splitlines() if line.startswith("container ")]
+    assert max(map(len, pieces)) < 200_000
+    assert len(pieces) > 2
+
+
 def test_escapes_that_children_say_are_shown(fluvial: Fluvial, folder: Path) -> None:
     program = folder / "letters.py"
     program.write_text(program.read_text().replace("return word.text[0]", "raise ValueError('\\x1b[2Jgone')"))

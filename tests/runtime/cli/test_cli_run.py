@@ -245,3 +245,36 @@ def test_settings_of_spark_go_where_its_launcher_looks(fluvial: Fluvial, monkeyp
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == (
         "--conf spark.driver.memory=1g --conf 'spark.app.name=a b' --verbose pyspark-shell"
     )
+
+
+def test_results_that_cannot_be_written_out_stay(fluvial: Fluvial, temporary: Path) -> None:
+    ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--output", "counts=/dev/full", "--quiet")
+    assert (ended.code, ended.out) == (4, "")
+    problem, consume, remove = ended.err.rsplit("\n", 3)[:3]
+    assert problem == (
+        "/dev/full cannot be written to: No space left on device\n  at /dev/full\n"
+        "  expected: room for all that is written\n"
+        "  to do: free space on the disk that this path is on, and start again"
+    )
+    (folder,) = temporary.iterdir()
+    assert remove == f"Remove it afterwards: rm -r {folder}"
+    words = consume.removeprefix("The run is done, and its log stays: fluvial ").replace("STREAM", "counts").split()
+    assert documents(fluvial(*words).out) == COUNTS
+
+
+def test_a_value_that_its_serde_does_not_decode_is_told_with_its_place(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "odd.py").write_text(
+        "from fluvial.dsl import Pipeline, Serde\n"
+        "def refuse(data: bytes) -> str: raise LookupError(data)\n"
+        "odd = Serde('odd', str, str.encode, refuse)\n"
+        'pipeline = Pipeline("odd")\n'
+        'pipeline.stream("in", value=str).send_to("out", value=odd)\n'
+    )
+    (folder / "in").write_text("a\nb\n")
+    ended = fluvial("run", "odd.py", "--input", "in=in", "--output", "out=-", "--system", "log:kept")
+    assert ended.code == 4
+    assert ended.err == (
+        "a value cannot be shown: LookupError: b'a'\n  at stream out, partition 0, offset 0\n"
+        "  expected: values that their type or Serde decodes\n"
+        "  to do: correct the value's Serde, or see the bytes: fluvial consume out --format base64\n"
+    )
