@@ -34,9 +34,10 @@ REST_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may use. `connections` bounds those that are open: where there are more, the one whose request has
-    been coming for longest makes room. A whole request is received within `request_seconds`, and answered within
-    `answer_seconds`, however slowly the client reads."""
+    """What clients may use. `connections` bounds those that are open, half of them for requests that are still coming
+    and half for answers, so that neither keeps the other out. Where there are more, the oldest of its half is ended. A
+    whole request is received within `request_seconds`, and answered within `answer_seconds`, however slowly the client
+    reads."""
 
     connections: int = 64
     request_seconds: float = 10.0
@@ -90,10 +91,11 @@ class BoundedServer(ThreadingHTTPServer):
             self.close_request(request)
 
     def received(self, connection: socket.socket) -> None:
-        """The whole request has come: from now on the deadline is that of the answer."""
+        """The whole request has come: from now on the connection counts as an answer, with the deadline of one."""
         with self._lock:
             held = self._open.get(connection)
-            if held is not None:
+            if held is not None and not held.over:
+                self._make_room(receiving=False)
                 held.receiving, held.deadline = False, self._clock() + self._limits.answer_seconds
 
     def service_actions(self) -> None:
@@ -113,22 +115,24 @@ class BoundedServer(ThreadingHTTPServer):
         """A client that hangs up is no concern of the run's."""
 
     def _admit(self, connection: socket.socket) -> bool:
-        """Take a connection in, if there is room or room can be made."""
-        most = self._limits.connections
+        """Take a connection in, unless too many wait for their threads to notice that they were ended."""
         with self._lock:
-            if sum(not held.over for held in self._open.values()) >= most:
-                oldest = next(((one, held) for one, held in self._open.items() if held.receiving), None)
-                # Those that were hung up on are open until their threads have noticed.
-                if oldest is None or len(self._open) >= 2 * most:
-                    return False
-                _hang_up(*oldest)
+            if len(self._open) >= 2 * self._limits.connections:
+                return False
+            self._make_room(receiving=True)
             self._open[connection] = _Connection(self._clock() + self._limits.request_seconds)
             return True
+
+    def _make_room(self, *, receiving: bool) -> None:
+        """End the oldest requests, or the oldest answers, until one more has its place."""
+        those = [one for one in self._open.items() if one[1].receiving is receiving and not one[1].over]
+        for connection, held in those[: max(0, len(those) + 1 - self._limits.connections // 2)]:
+            _hang_up(connection, held)
 
 
 def _hang_up(connection: socket.socket, held: _Connection) -> None:
     """End a connection that another thread reads or writes; that thread closes it."""
-    held.over, held.receiving = True, False
+    held.over = True
     with suppress(OSError):  # the client was faster
         connection.shutdown(socket.SHUT_RDWR)
 

@@ -49,8 +49,10 @@ MOST_ROWS = 10_000
 """Most rows that one request gets."""
 LOOKS = 2
 """Most requests that look into tables at once: each opens the stores anew."""
+MOST_LOOKING = 8
+"""Most requests that look into tables or wait for their turn; others are told so at once."""
 LOOK_SECONDS = 5.0
-"""How long another waits for its turn."""
+"""How long one waits for its turn."""
 PIECE_BYTES = 1 << 16
 """Rows are sent in pieces of about this size."""
 
@@ -124,6 +126,7 @@ class Metrics:
             "/progress.json": self._progress_json,
         }
         self._tables: Tables | None = None
+        self._looking_or_waiting = threading.BoundedSemaphore(MOST_LOOKING)
         self._looks = threading.BoundedSemaphore(LOOKS)
 
     @property
@@ -214,13 +217,9 @@ class Metrics:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Look into tables, as one of few. Raises TimeoutError where others do all the time."""
-        if not self._looks.acquire(timeout=LOOK_SECONDS):
-            raise TimeoutError
-        try:
+        """Look into tables, as one of few. Raises TimeoutError where others do all the time, or too many wait."""
+        with _acquired(self._looking_or_waiting, 0.0), _acquired(self._looks, LOOK_SECONDS):
             yield
-        finally:
-            self._looks.release()
 
     def _metrics(self, accept: str) -> Answer:
         encode, content_type = choose_encoder(accept)
@@ -253,6 +252,17 @@ def serving(address: Address | None, say: Callable[[str], None]) -> Iterator[Met
     with Metrics(host=address.host, port=address.port, aliases=address.aliases) as metrics:
         say(f"metrics at {metrics.url}/metrics")
         yield metrics
+
+
+@contextmanager
+def _acquired(places: threading.Semaphore, seconds: float) -> Iterator[None]:
+    """Take a place meanwhile. Raises TimeoutError where none is free within that time."""
+    if not places.acquire(timeout=seconds):
+        raise TimeoutError
+    try:
+        yield
+    finally:
+        places.release()
 
 
 _EARLY: Answer = (503, TEXT, b"the run has not begun\n")

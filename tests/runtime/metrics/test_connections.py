@@ -11,6 +11,9 @@ from fluvial.runtime.metrics.connections import TEXT, Answer, BoundedServer, Lim
 
 LIMITS = Limits(connections=4, request_seconds=10.0, answer_seconds=60.0)
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+FOR_LARGE = WHOLE.replace(b"/", b"/large", 1)
+LARGE = bytes(1 << 25)
+"""More than the buffers of a connection hold."""
 
 
 class Clock:
@@ -23,17 +26,17 @@ class Clock:
 
 
 class Answers:
-    """What is answered: "ok", once the gate is open."""
+    """What is answered: "ok", once the gate is open; and `LARGE` to who asks for that."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.gate.set()
         self.asked = threading.Semaphore(0)
 
-    def __call__(self, *_: str) -> Answer:
+    def __call__(self, path: str, _: str) -> Answer:
         self.asked.release()
         self.gate.wait()
-        return 200, TEXT, b"ok"
+        return 200, TEXT, LARGE if path == "/large" else b"ok"
 
 
 @contextmanager
@@ -104,16 +107,24 @@ def test_the_request_that_has_been_coming_for_longest_makes_room() -> None:
         assert any(rest(connected(server, stack, WHOLE)) for _ in range(1000))
 
 
-def test_nobody_makes_room_where_all_are_being_answered() -> None:
+def test_the_oldest_answer_makes_room() -> None:
+    with served(Answers(), Clock()) as server, ExitStack() as stack:
+        slow = [connected(server, stack, FOR_LARGE) for _ in range(20)]
+        assert rest(connected(server, stack, WHOLE)).endswith(b"ok")
+        cut = [len(rest(one)) < len(LARGE) for one in slow[: 20 - LIMITS.connections // 2]]
+        assert all(cut)
+
+
+def test_requests_that_drip_end_no_answer() -> None:
     answers = Answers()
     answers.gate.clear()
     with served(answers, Clock()) as server, ExitStack() as stack:
-        taken = [connected(server, stack, WHOLE) for _ in range(LIMITS.connections)]
-        for _ in taken:
-            answers.asked.acquire()
-        assert rest(connected(server, stack)) == b""
+        answered = connected(server, stack, WHOLE)
+        answers.asked.acquire()
+        dripping = [connected(server, stack, b"GET ") for _ in range(20)]
+        assert rest(dripping[0]) == b""
         answers.gate.set()
-        assert all(rest(one).endswith(b"ok") for one in taken)
+        assert rest(answered).endswith(b"ok")
 
 
 @pytest.mark.parametrize("request_of_two", [b"Host: localhost\r\nHost: localhost\r\n"])

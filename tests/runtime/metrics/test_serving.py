@@ -4,7 +4,8 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -19,7 +20,7 @@ from fluvial.dsl import MessageError, Pipeline, UsageError, dead_letter, skip, t
 from fluvial.dsl import count as counted
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Metrics, Progress, run
-from fluvial.runtime.metrics.serving import LOOKS
+from fluvial.runtime.metrics.serving import LOOKS, MOST_LOOKING
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from targets import write
 
@@ -226,6 +227,18 @@ def test_rows_are_sent_as_they_are_read() -> None:
     with looked_into(asked) as metrics, urlopen(f"{metrics.url}/state/endless") as answer:
         assert answer.read(2) == b"[0"
         assert answer.headers["Content-Length"] is None
+
+
+def test_few_wait_for_a_look_into_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more than may wait is told so at once, and what is not asked of tables is answered."""
+    monkeypatch.setattr("fluvial.runtime.metrics.serving.LOOK_SECONDS", 3600.0)
+    with looked_into([]) as metrics, ThreadPoolExecutor(MOST_LOOKING) as pool, ExitStack() as stack:
+        for _ in range(LOOKS):
+            stack.enter_context(urlopen(f"{metrics.url}/state/endless"))
+        asking = [pool.submit(get, metrics, "/state/numbers") for _ in range(MOST_LOOKING - LOOKS + 1)]
+        assert next(as_completed(asking, timeout=60)).result()[0] == 503
+        assert get(metrics, "/livez")[0] == 200
+    assert sorted(one.result()[0] for one in asking) == [200] * (MOST_LOOKING - LOOKS) + [503]
 
 
 def test_what_fails_before_the_first_row_is_told() -> None:
