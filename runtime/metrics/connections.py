@@ -2,7 +2,9 @@
 
 import errno
 import ipaddress
+import resource
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -35,9 +37,9 @@ REST_SECONDS = 0.05
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What clients may use. `connections` bounds those that are open, half of them for requests that are still coming
-    and half for answers, so that neither keeps the other out. Where there are more, the oldest of its half is ended. A
-    whole request is received within `request_seconds`, and answered within `answer_seconds`, however slowly the client
-    reads."""
+    and half for answers, so that neither keeps the other out. Where there are more, the oldest of its half is ended.
+    There are fewer where the process may open few files (`share_of_files`). A whole request is received within
+    `request_seconds`, and answered within `answer_seconds`, however slowly the client reads."""
 
     connections: int = 64
     request_seconds: float = 10.0
@@ -70,6 +72,7 @@ class BoundedServer(ThreadingHTTPServer):
         self._limits, self._clock = limits, clock
         self._lock = threading.Lock()
         self._open: dict[socket.socket, _Connection] = {}
+        self._most = limits.connections
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
@@ -117,7 +120,8 @@ class BoundedServer(ThreadingHTTPServer):
     def _admit(self, connection: socket.socket) -> bool:
         """Take a connection in, unless too many wait for their threads to notice that they were ended."""
         with self._lock:
-            if len(self._open) >= 2 * self._limits.connections:
+            self._most = min(self._limits.connections, share_of_files(connection.fileno(), len(self._open)))
+            if len(self._open) >= 2 * self._most:
                 return False
             self._make_room(receiving=True)
             self._open[connection] = _Connection(self._clock() + self._limits.request_seconds)
@@ -126,8 +130,20 @@ class BoundedServer(ThreadingHTTPServer):
     def _make_room(self, *, receiving: bool) -> None:
         """End the oldest requests, or the oldest answers, until one more has its place."""
         those = [one for one in self._open.items() if one[1].receiving is receiving and not one[1].over]
-        for connection, held in those[: max(0, len(those) + 1 - self._limits.connections // 2)]:
+        for connection, held in those[: max(0, len(those) + 1 - self._most // 2)]:
             _hang_up(connection, held)
+
+
+def share_of_files(newest: int, connections: int) -> int:
+    """How many connections may be open, so that the process can still open the files that it needs: a quarter of what
+    it may open beside `connections`, and two at least. `newest` is the descriptor that was opened last: it is the
+    lowest that was free, so its number tells how many there are.
+    """
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return sys.maxsize
+    others = newest - connections
+    return max(2, (most - others) // 4)
 
 
 def _hang_up(connection: socket.socket, held: _Connection) -> None:
