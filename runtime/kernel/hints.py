@@ -3,9 +3,18 @@
 import inspect
 import linecache
 import re
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
+from functools import lru_cache, partial
+from types import (
+    BuiltinFunctionType,
+    EllipsisType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    NotImplementedType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from ...dsl import operators as ops
@@ -18,6 +27,8 @@ from .text import FILE_PREFIX
 
 _ENCODES = re.compile(r"(?P<does>encode_key|encode|key)(?:_\d+)?\((?P<of>\w+)")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType, partial, type)
+_ITERATORS = (Iterator, AsyncIterator)
+_NO_ANSWERS = (*_FUNCTIONS, Awaitable, NotImplementedType, EllipsisType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +47,28 @@ class Told(TypeError):
 class NoAnswer(Told):
     """A predicate returned what is always true."""
 
+    def __init__(self, answer: Any) -> None:
+        super().__init__(f"it returned a {type(answer).__name__}, which is always true: {answer!r}")
+        self.answer = answer
+
 
 def check_answer(answer: Any) -> bool:
     """Raise NoAnswer for what a predicate has returned if it is true whatever the message: a function, for example."""
-    if isinstance(answer, _FUNCTIONS) or inspect.isawaitable(answer) or inspect.isgenerator(answer):
+    if _is_always_true(answer.__class__):
         dispose(answer)
-        raise NoAnswer(f"it returned a {type(answer).__name__}, which is always true: {answer!r}")
+        raise NoAnswer(answer)
     return True
+
+
+@lru_cache(maxsize=1024)  # it is asked for each message that a predicate answers with more than True or False
+def _is_always_true(kind: type) -> bool:
+    """Whether values of a type are true and say nothing of a message.
+
+    An object of the user's, or a match of a regular expression, is an answer: its function may also return None.
+    """
+    if issubclass(kind, _ITERATORS):
+        return not hasattr(kind, "__bool__") and not hasattr(kind, "__len__")
+    return issubclass(kind, _NO_ANSWERS)
 
 
 def dispose(value: Any) -> None:
@@ -54,7 +80,7 @@ def dispose(value: Any) -> None:
 def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users: bool) -> Hint:
     """What to tell of an error of an operator; `users` says that it was raised in the user's code."""
     if isinstance(error, NoAnswer):
-        return Hint("True or False, or what is as good as one of them", "call what was returned, or await it elsewhere")
+        return Hint("True or False, or what is as good as one of them", _to_answer(error.answer))
     if isinstance(error, Unencodable):
         return _of_value(error.value, error.stream, error.serde)
     if isinstance(operator, ops.AsyncFlatMap) and isinstance(error, TimeoutError):
@@ -72,6 +98,16 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     if isinstance(error, TypeError) and not users:
         return _of_result(operator, str(error))
     return Hint()
+
+
+def _to_answer(answer: Any) -> str:
+    if isinstance(answer, Awaitable):
+        return "await it in an async_flat_map before"
+    if isinstance(answer, _ITERATORS):
+        return "say what of it counts, such as any(...) or all(...)"
+    if isinstance(answer, _FUNCTIONS):
+        return "call what was returned"
+    return "return True or False"
 
 
 class Unencodable(Told):

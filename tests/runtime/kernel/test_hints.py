@@ -2,7 +2,8 @@
 which limit a call has passed; and what to do about it."""
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,10 @@ class Point:
 
 async def fetch(number: int) -> list[int]:
     return [number]
+
+
+async def fetched() -> AsyncIterator[int]:
+    yield 3
 
 
 async def slow(number: Any) -> Any:
@@ -114,6 +119,10 @@ CASES: list[tuple[Callable[[Any], None], str, str]] = [
     ),
     (lambda s: s.filter(anything(str.upper)).send_to("out"), "it returned a method_descriptor", "call what was"),
     (lambda s: s.split(anything(slow))[0].send_to("out"), "it returned a function, which is always true", "call what"),
+    (lambda s: s.filter(lambda _: map(str, [])).send_to("out"), "it returned a map, which is always true", "any(...)"),
+    (lambda s: s.split(lambda _: iter([]))[0].send_to("out"), "it returned a list_iterator", "any(...)"),
+    (lambda s: s.filter(lambda _: aiter(fetched())).send_to("out"), "it returned a async_generator", "any(...)"),
+    (lambda s: s.filter(anything(...)).send_to("out"), "it returned a ellipsis", "return True or False"),
     (lambda s: s.flat_map(anything(3)).send_to("out"), "'int' object is not iterable", "return a list: [value]"),
     (lambda s: s.async_flat_map(one, id="c").send_to("out"), "'int' object is not iterable", "return a list"),
     (lambda s: s.async_flat_map(lambda n: list(str(n)), id="c").send_to("out"), "TypeError: object list", "async def"),
@@ -151,7 +160,32 @@ def test_a_late_message_that_cannot_be_encoded_names_the_stream_for_late_ones() 
     assert "its value of type Point cannot be encoded as json for the stream late: TypeError" in text
 
 
-@pytest.mark.parametrize("answer", [1, 0, "x", "", [3], None, True, False, 2.5])
+# Python itself warns of it, and refuses it from 3.14 on.
+@pytest.mark.filterwarnings("ignore:NotImplemented:DeprecationWarning")
+def test_a_predicate_that_is_not_implemented_is_refused() -> None:
+    text = error_of(lambda s: s.filter(anything(NotImplemented)).send_to("out"))
+    assert "NotImplemented" in text
+
+
+class Rest:
+    """An iterator that knows whether something is left."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __iter__(self) -> "Rest":
+        return self
+
+    def __next__(self) -> int:
+        raise StopIteration
+
+    def __len__(self) -> int:
+        return self.left
+
+
+@pytest.mark.parametrize(
+    "answer", [1, 0, "x", "", [3], None, True, False, 2.5, re.match("x", "x"), Point(), Rest(1), Rest(0)]
+)
 def test_any_other_answer_counts_as_it_does_in_an_if(answer: Any) -> None:
     pipeline = Pipeline("p")
     kept = pipeline.stream("in", value=int).filter(anything(answer))
