@@ -89,7 +89,7 @@ class Compiler:
         text.add(4, f"v0 = None if v is None else decode_{number}(v)", entry.writer)
         if entry.source is not None:
             self._check_key(entry.source, number)
-        if entry.source is not None and entry.source.timestamp is not None and entry.clock != "given":
+        if entry.source is not None and entry.source.timestamp is not None:
             text.add(4, f"t = timestamp_{number}(v0)", entry.writer)
             text.add(4, "if t.__class__ is not int:", entry.writer)
             text.add(5, "raise wrong_time(t)", entry.writer)

@@ -1,14 +1,12 @@
 """Level 0: from the sources to the first shuffle, in one pass.
 
 It runs the stages that keep no state and read sources alone. Messages that a later level needs as they are it brings to
-their bucket, with their time; and it tells every bucket how far each source partition has come.
+their bucket; and it tells every bucket how far each source partition has come.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Protocol
-
-from msgspec import structs
 
 from ...dsl.message import Record
 from ...dsl.operators import Source
@@ -136,17 +134,19 @@ class _Forward:
     def take_in(self, feeder: Feeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
         found = messages_of(self._stream, self._partition, offsets, records)
+        # They go on as they came, with their own times: what fails further on is set aside so.
+        told: Messages | None = found
         try:
-            told: Messages | None = structs.replace(found, times=self._times(found))
+            times = self._times(found)
         except Exception:
-            told = self._one_by_one(found)
+            told, times = self._one_by_one(found)
         if told is not None:
-            self._high = max(self._high, *told.times)
+            self._high = max(self._high, *times)
             cargo = self._cargo
             rows.extend(by_bucket(cargo.levels.of_stream[self._stream], cargo.buckets, told))
 
-    def _one_by_one(self, found: Messages) -> Messages | None:
-        """The messages that have a time, if there are any; the others are failures."""
+    def _one_by_one(self, found: Messages) -> tuple[Messages | None, list[int]]:
+        """The messages that have a time, if there are any, and those times; the others are failures."""
         kept: list[int] = []
         times: list[int] = []
         for index, record in enumerate(found.records()):
@@ -156,7 +156,7 @@ class _Forward:
             except Exception as error:
                 where = Where(self._stream, self._partition, found.positions[index], record)
                 self._failures.message(where, error, self._source.id)
-        return structs.replace(found.taken(kept), times=times) if kept else None
+        return (found.taken(kept) if kept else None), times
 
     def _times(self, found: Messages) -> list[int]:
         """The time of each message. Raises what a message fails with, where it is decoded too: one that fails must not

@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is installed")
 
 from cases import Case, cases, judge
-from fluvial.dsl import Pane, Pipeline, collect, count, skip, tumbling
+from fluvial.dsl import Pane, Pipeline, collect, count, dead_letter, skip, tumbling
 from fluvial.dsl.message import Message, Record
 from fluvial.planner import plan
 from fluvial.runtime.spark import stateful
+from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Batch
 from mutants import Mutant, planted
 from spark_in_process import lowered, queries
+from targets import run_on
 
 TEN = tumbling(timedelta(milliseconds=10))
+LETTERS = "p-dead-letters"
 
 
 @tries(max_examples=80)
@@ -75,6 +78,40 @@ def test_messages_are_counted_once_and_time_is_told() -> None:
     assert query.tally.counts["read"] == {"in": 3, "other": 1, "p-by-value": 3}
     assert query.tally.counts["written"] == {"p-by-value": 3, "again": 3, "both": 4}
     assert query.tally.watermarks == {"in/0": 48, "other/0": 7}
+
+
+def broken_times(value: int) -> int:
+    """Times of events, but for a message without one."""
+    return {1: 40, 2: 2**63}[value % 4] if value % 4 in (1, 2) else value
+
+
+def share(number: int) -> int:
+    return 12 // (number % 8)
+
+
+def per_other(pane: Pane[str, int]) -> float:
+    return 1 / (pane.value - 1)
+
+
+@pytest.mark.parametrize("border", [False, True])
+def test_a_dead_letter_is_the_record_as_it_came(border: bool) -> None:
+    """With its own time, whichever stage it fails in, and whatever time the pipeline takes from it."""
+    pipeline = Pipeline("p", on_error=dead_letter())
+    numbers = pipeline.stream("in", value=int, key=str, timestamp=broken_times).map(share)
+    moved = numbers.partition_by(str, id="moved", key_type=str) if border else numbers
+    moved.filter(lambda share: 6 % (share - 12) >= 0).window(TEN, count(), id="window").map(per_other).send_to("out")
+    values = [b"1", b"2", b"no number", b"8", b"9", b"16", b"3", b"4"]
+    records: list[Record] = [(b"a", value, 7, (("h", b"1"),)) for value in values]
+    local = run_on(MemorySystem(), pipeline, {"in": [records]})
+    (query,) = queries(plan(pipeline, partitions={"in": 1}))
+    query.batch([Batch("in", 0, range(len(records)), records)])
+    query.batch([], end=True)
+    local_letters, letters = (
+        sorted((letter.value or b"", letter.timestamp, letter.key, letter.headers[:3]) for letter in outputs[LETTERS])
+        for outputs in (local, query.written)
+    )
+    assert letters == local_letters
+    assert [time for value, time, *_ in letters if value in (b"2", b"no number", b"8", b"16")] == [7] * 4
 
 
 def collected() -> list[list[bytes]]:
