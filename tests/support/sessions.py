@@ -9,6 +9,7 @@ import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -44,8 +45,7 @@ def runs_that_overlap(folder: Path) -> object:  # noqa: ARG001
     first.close()
     left = other.range(3).count()
     second.close()
-    gateway = SparkContext._gateway
-    assert gateway is not None
+    gateway: Any = SparkContext._gateway
     apart = os.getpgid(gateway.proc.pid) != os.getpgid(0)
     return [tasks, left, other.sparkContext._jsc is None, signal.getsignal(signal.SIGINT) == handler, apart]
 
@@ -58,6 +58,7 @@ def a_session_that_is_stopped(folder: Path) -> object:
     pipeline.stream("in", value=str).send_to("out")
     theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     theirs.sparkContext.stop()
+    refused = ""
     try:
         run(pipeline, engine="spark", system=system, until="end", spark=theirs)
     except FluvialError as error:
