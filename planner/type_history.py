@@ -15,10 +15,12 @@ def merged_types(kept: TypeSchema, wanted: TypeSchema) -> TypeSchema:
     What can read the merged schema can read both. So it has the fields that are gone, and a field that came later is
     not in every value.
 
-    >>> from dataclasses import make_dataclass
-    >>> before, now = (type_schema(make_dataclass("Visit", fields)) for fields in (["user", "url"], ["user"]))
+    >>> from msgspec import defstruct
+    >>> from fluvial.planner.type_schema import schema_text, type_schema
+    >>> before = type_schema(defstruct("Visit", [("user", str), ("url", str, "")]))
+    >>> now = type_schema(defstruct("Visit", [("user", str)]))
     >>> schema_text(merged_types(before, now))
-    'Visit(user: any, url: any)'
+    'Visit(user: str, url: str)'
     """
     if kept == wanted:
         return wanted

@@ -15,6 +15,7 @@ def can_read(wanted: TypeSchema, kept: TypeSchema) -> bool:
     Fields with a default may be added to a class, and fields may be removed, those of arrays at the end; int may become
     float, and a type one choice of several.
 
+    >>> from fluvial.planner.type_schema import type_schema
     >>> can_read(type_schema(float | None), type_schema(int))
     True
     >>> can_read(type_schema(int), type_schema(float))
@@ -27,6 +28,7 @@ def obstacle(wanted: TypeSchema, kept: TypeSchema) -> str | None:
     """What keeps values of the `kept` type from being read as the `wanted` one; None where nothing does, empty where
     the two types say it.
 
+    >>> from fluvial.planner.type_schema import type_schema
     >>> obstacle(type_schema(list[str]), type_schema(list[int]))
     'items: was int, is str'
     """

@@ -51,6 +51,7 @@ def reset_command(plan: Plan, system: System, settings: Settings, engine: str = 
     It has no settings of a client, among which there may be secrets.
 
     >>> pipeline = Pipeline("busy")
+    >>> pipeline.stream("events", value=str).send_to("copies")
     >>> command = reset_command(plan(pipeline), open_system("log:elsewhere"), Settings(state_dir="kept"))
     >>> command.partition(" --")[2]
     'system log:elsewhere --state-dir kept'

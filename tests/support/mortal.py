@@ -73,7 +73,9 @@ class Order(Struct, frozen=True, kw_only=True):
     @property
     def system(self) -> "Sipping":
         give_up = timedelta(seconds=self.give_up_after)
-        return Sipping(KafkaSystem(self.servers, give_up_after=give_up), self.prefix, self.batch)
+        # A broker may be away while this process starts, too.
+        reach = max(give_up, timedelta(seconds=60))
+        return Sipping(KafkaSystem(self.servers, reach_within=reach, give_up_after=give_up), self.prefix, self.batch)
 
 
 @dataclass(frozen=True)

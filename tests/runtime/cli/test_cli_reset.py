@@ -119,6 +119,7 @@ def test_one_of_the_three_is_wanted(fluvial: Fluvial, words: tuple[str, ...], wr
 
 
 def test_inputs_of_the_log_are_never_made_anew(fluvial: Fluvial) -> None:
+    count_tea(fluvial)
     ended = fluvial("reset", "counts.py", "--stream", "words")
     assert ended.code == 3
     assert "kafka://HOST:PORT, where topics may be made anew" in ended.err

@@ -77,7 +77,7 @@ def test_a_store_that_is_older_than_its_log_is_refused(log: LogSystem, folder: P
     run_more(log)
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "copy", folder)
-    refused(log, "the store of task in/0 is older than its checkpoint", "test_alignment.py --state n")
+    refused(log, "the store of task in/0 is older than its checkpoint", "--state n")
 
 
 def test_the_end_of_a_stores_own_log_that_a_power_cut_took_is_noticed(
