@@ -11,11 +11,15 @@ from ...dsl.checks import explain
 from ...dsl.errors import UsageError
 from ...dsl.message import Record
 from ...dsl.serde import encode_key
+from ..kernel.times import EARLIEST, LATEST, wrong_time
 from .access_log import Request
 from .formats import FORMATS, Columns, Entry, FormatName, Malformed, misnamed
 from .lines import MAX_LINE, Lines, open_lines
 
 BATCH_RECORDS = 10_000
+
+_MOST_DIGITS = 40
+"""Of a number that is read at all: more take long."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -161,13 +165,21 @@ def _field(document: Any, name: str) -> Any:
 
 def _millis(name: str, value: Any) -> int:
     """A timestamp: ms since epoch as a number or digits, or ISO 8601 with a time zone."""
+    at = _number(value)
+    if at is None:
+        try:
+            at = (datetime.fromisoformat(str(value)) - _EPOCH) // timedelta(milliseconds=1)
+        except (TypeError, ValueError):
+            expected = "ms since epoch, or a time such as 2024-05-17T10:05:03Z"
+            raise ValueError(f"field {name!r} is {value!r}, expected {expected}") from None
+    if not EARLIEST <= at <= LATEST:
+        raise ValueError(f"field {name!r}: {wrong_time(at)}")
+    return at
+
+
+def _number(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _MOST_DIGITS:
         return int(value)
-    try:
-        when = datetime.fromisoformat(str(value))
-        return (when - _EPOCH) // timedelta(milliseconds=1)
-    except (TypeError, ValueError):
-        expected = "ms since epoch, or a time such as 2024-05-17T10:05:03Z"
-        raise ValueError(f"field {name!r} is {value!r}, expected {expected}") from None
+    return None

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fluvial.dsl import UsageError
 from fluvial.dsl.message import Record
 from fluvial.runtime.files import Reading, RecordFile, open_records
 from fluvial.runtime.files.lines import Lines
+from fluvial.runtime.kernel.times import EARLIEST, LATEST
 
 LINE = b'::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 -'
 
@@ -140,6 +141,8 @@ def test_a_malformed_line_is_named(format: Any, content: bytes, line: int, why: 
         (b'{"k":1.5,"t":1}', "a key is str, bytes, int or a tuple of them, not float: 1.5"),
         (b'{"k":"a","t":true}', "field 't' is True, expected ms since epoch, or a time such as 2024-05-17T10:05:03Z"),
         (b'{"k":"a","t":"2024-05-17T10:05:03"}', "field 't' is '2024-05-17T10:05:03', expected ms since epoch"),
+        (b'{"k":"a","t":1e31}', "field 't' is 1e+31, expected ms since epoch"),
+        (b'{"k":"a","t":"%s"}' % (b"9" * 5000), "field 't' is '999999999999999"),
         (b'{"k":18446744073709551615,"t":1}', "key 18446744073709551615 does not fit 64 bits"),
     ],
 )
@@ -147,6 +150,23 @@ def test_a_field_that_gives_no_key_or_time(line: bytes, why: str) -> None:
     with pytest.raises(UsageError) as caught:
         records(line, KEYS)
     assert str(caught.value).startswith(why)
+
+
+@given(st.integers(min_value=LATEST + 1) | st.integers(max_value=EARLIEST - 1), st.booleans())
+@example(10**31, False)
+@example(LATEST + 1, True)
+@example(EARLIEST - 1, False)
+def test_a_time_that_no_message_may_have(at: int, quoted: bool) -> None:
+    line = msgspec.json.encode({"k": "a", "t": str(at) if quoted else at})
+    with pytest.raises(UsageError, match=r"field 't'.* ms since epoch"):
+        records(line, KEYS)
+
+
+@given(st.integers(EARLIEST, LATEST))
+@example(EARLIEST)
+@example(LATEST)
+def test_a_time_that_a_message_may_have(at: int) -> None:
+    assert records(msgspec.json.encode({"k": "a", "t": at}), KEYS)[0][2] == at
 
 
 def test_json_with_a_mark_and_blank_lines() -> None:
