@@ -14,16 +14,18 @@ from ..dsl.errors import SystemProblem, UsageError
 
 UMASK = "FLUVIAL_UMASK"
 PRIVATE = 0o077
+"""The default, and the largest: a larger mask would take permissions from the user of the files."""
 
 
 def umask() -> int:
-    """The permissions that new files and folders lack. Raises UsageError where the environment has no such number."""
+    """The permissions that new files and folders lack. Raises UsageError where the environment has no such number, or
+    one that takes the user's own."""
     given = os.environ.get(UMASK, "")
     if not given:
         return PRIVATE
-    if len(given) <= 4 and not given.strip("01234567") and int(given, 8) <= 0o777:
+    if len(given) <= 4 and not given.strip("01234567") and int(given, 8) <= PRIVATE:
         return int(given, 8)
-    expected = "three octal digits, such as 077 for this user alone, or 027 for a group that may read"
+    expected = "three octal digits, 000 to 077, such as 027 for a group that may read: the first is that of the user"
     raise UsageError(explain(f"{UMASK}={given}", expected, at="the environment"))
 
 

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..data_files import check_owner
 from ..kept_folders import without_queries
 from ..state import MemoryStore, RocksStore, StoreLocked, TaskStore
 from ..systems.contract import SendingSystem, System
@@ -110,7 +111,16 @@ def state_folder(plan: Plan, system: System, settings: Settings, container: int 
 
     Where state has changelogs each container has a folder of its own: one that has lost its place may still hold its
     stores open. Else all share one, for there is no other copy of the state.
+
+    Raises SystemProblem where another user may have put it there: nothing is read, written or removed then.
     """
+    folder = _state_folder(plan, system, settings, container)
+    if folder is not None:
+        check_owner(folder)
+    return folder
+
+
+def _state_folder(plan: Plan, system: System, settings: Settings, container: int) -> Path | None:
     home = None if settings.state_dir is None else Path(settings.state_dir)
     if isinstance(system, SendingSystem):
         return (home or Path(".fluvial", "state")) / plan.name / f"container-{container}"

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from fluvial.dsl import Pipeline, SystemProblem, UsageError, count, tumbling
-from fluvial.planner import Settings
-from fluvial.runtime import run
+from fluvial.planner import Settings, plan
+from fluvial.runtime import reset, run
 from fluvial.runtime.data_files import check_owner, make_folder, umask, write_file
 from fluvial.runtime.files import open_output
+from fluvial.runtime.local.stores import kept_stores
 from fluvial.runtime.spark.files import write as write_beside
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem
@@ -76,7 +77,7 @@ def test_what_exists_keeps_its_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o750
 
 
-@pytest.mark.parametrize("given", ["rw", "8", "07777", "-1", "7777"])
+@pytest.mark.parametrize("given", ["rw", "8", "07777", "-1", "7777", "777", "0477", "100"])
 def test_a_mask_that_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("FLUVIAL_UMASK", given)
     with pytest.raises(UsageError, match="octal digits"):
@@ -102,6 +103,19 @@ def test_what_another_user_has_put_there_is_refused(shared: Path, monkeypatch: p
     with pytest.raises(SystemProblem, match="belongs to another user"), open_output(str(shared / "log" / "out")):
         pass
     assert not list((shared / "log").iterdir())
+
+
+def test_the_stores_of_another_user_are_neither_read_nor_removed(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system, settings = LogSystem(shared / "log", fsync=False), Settings(state_dir=str(shared / "state"))
+    write(system, {"words": [[(b"a", b"tea", 0, ())]]})
+    run(counted(), system=system, settings=settings, until="end")
+    made = set(shared.rglob("*"))
+    make_foreign(shared / "state", monkeypatch)
+    with pytest.raises(SystemProblem, match="belongs to another user"):
+        reset(counted(), system=system, settings=settings)
+    with pytest.raises(SystemProblem, match="belongs to another user"):
+        kept_stores(plan(counted(), partitions=system.admin().streams()), system, settings)
+    assert set(shared.rglob("*")) >= made
 
 
 def test_links_in_a_folder_of_all_users_are_refused(shared: Path, tmp_path: Path) -> None:
