@@ -53,7 +53,12 @@ class OpenFiles:
 
 _NO_ROOM = "free space on the disk", "Free some space or raise the quota"
 _NO_NUMBERS = "a file descriptor for each file in use", "Raise the limit of open files (ulimit -n)"
+_REMOVED = (
+    "all files and folders of the log, some of which were removed",
+    "Restore the whole log from a copy, or choose another folder",
+)
 _WANTED = {
+    errno.ENOENT: _REMOVED,
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
     errno.EMFILE: _NO_NUMBERS,

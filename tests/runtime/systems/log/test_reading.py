@@ -1,6 +1,7 @@
 """Reading: from any offset, by any process, and never damaged bytes."""
 
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,3 +128,11 @@ def test_a_range_that_is_not_published_is_refused(log: LogSystem, numbered: Numb
 def test_a_reader_makes_no_log(tmp_path: Path) -> None:
     with pytest.raises(SystemProblem, match="There is no log in"):
         LogReader(tmp_path / "nowhere").ends("clicks")
+
+
+def test_a_folder_that_was_removed_is_no_matter_of_permissions(log: LogSystem, numbered: Numbered) -> None:
+    commit(log, numbered(5))
+    shutil.rmtree(log.directory / "streams")
+    with pytest.raises(SystemProblem, match=r"streams/clicks/0.* removed.*Restore the whole log from a copy") as caught:
+        commit(log, numbered(5))
+    assert "permissions" not in str(caught.value)
