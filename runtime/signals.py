@@ -80,6 +80,24 @@ def stop_signals() -> Iterator[StopRequest]:
 
 
 @contextmanager
+def unwinding() -> Iterator[None]:
+    """Let SIGTERM end the process with exit code 143 after its contexts have been left, which clear away what they have
+    made. Without that it ends where it is. Outside of the main thread signals cannot be heard."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _exit(_: int, __: FrameType | None) -> None:
+    raise SystemExit(ENDED)
+
+
+@contextmanager
 def _watched(request: StopRequest) -> Iterator[None]:
     """Let a thread and a process hear of signals as they come, whatever the main thread does."""
     hearing, telling = socket.socketpair()

@@ -21,6 +21,7 @@ from ..metrics.serving import Address, Metrics, serving
 from ..needs import require
 from ..report import OnProgress, Report
 from ..running import EngineName, Until, check_containers, run
+from ..signals import unwinding
 from ..systems import DEFAULT_SYSTEM, LogSystem, open_system
 from ..systems.contract import System
 from .containers import MOST_RESTARTS, run_containers
@@ -168,11 +169,17 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
 
 @contextmanager
 def _system(options: RunOptions) -> Iterator[System]:
-    """The system that was named; else, where there are inputs, a log in a folder that is removed afterwards, unless it
-    holds results that could not be written out."""
+    """The system that was named; else, where there are inputs, a temporary log."""
     if options.system is not None or not options.inputs:
         yield options.system or open_system(DEFAULT_SYSTEM)
         return
+    with unwinding(), _temporary() as system:
+        yield system
+
+
+@contextmanager
+def _temporary() -> Iterator[System]:
+    """A log in a folder that is removed afterwards, unless it holds results that could not be written out."""
     folder = tempfile.mkdtemp(prefix="fluvial-")
     # It does not outlive the run, so nothing is gained by waiting for the disk.
     log = LogSystem(Path(folder, "log"), fsync=False)

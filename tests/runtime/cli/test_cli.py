@@ -111,6 +111,24 @@ def test_a_run_stops_when_it_is_told(fluvial: Fluvial, folder: Path, number: sig
     assert "letters on local: " in out.read_text()
 
 
+def test_a_load_that_is_stopped_leaves_no_log(folder: Path) -> None:
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    words = ["run", "letters.py", "--input", "words=-"]
+    with subprocess.Popen([*COMMAND, *words], stdin=-1, cwd=folder, env=environment) as process:
+        assert process.stdin is not None
+        process.stdin.write(b'{"text":"x","at":1}\n')
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not list(temporary.glob("fluvial-*/log/streams/words/0")):
+            assert time.monotonic() < deadline, "no load has begun within 60 seconds"
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 143
+    assert list(temporary.iterdir()) == []
+
+
 def until_read(fluvial: Fluvial) -> None:
     """Wait until the run has handed its words on."""
     deadline = time.monotonic() + 30
