@@ -9,6 +9,9 @@ from typing import Any, get_origin
 from .errors import FluvialError, PipelineError
 from .origin import here
 
+LONGEST_NAME = 200
+"""Most characters of a stream's name: short of what a topic (249) and a file (255) may have, for suffixes."""
+
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -49,15 +52,16 @@ def millis(what: str, duration: timedelta, *, least: int = 0) -> int:
 
 def stream_name(name: str) -> str:
     """A stream's name, refused unless it could be a topic."""
-    good = isinstance(name, str) and _NAME.fullmatch(name) is not None and len(name) <= 200
-    require(good, PipelineError, f"stream name {name!r}", "letters, digits, '.', '_' and '-', at most 200 of them")
+    good = isinstance(name, str) and _NAME.fullmatch(name) is not None and len(name) <= LONGEST_NAME
+    expected = f"letters, digits, '.', '_' and '-', at most {LONGEST_NAME} of them"
+    require(good, PipelineError, f"stream name {name!r}", expected)
     return name
 
 
 def operator_id(value: str) -> str:
     """An operator's id, refused unless it fits a topic, a store and a checkpoint."""
-    good = isinstance(value, str) and _ID.fullmatch(value) is not None
-    require(good, PipelineError, f"id {value!r}", "letters, digits, '_' and '-'")
+    good = isinstance(value, str) and _ID.fullmatch(value) is not None and len(value) <= LONGEST_NAME
+    require(good, PipelineError, f"id {value!r}", f"letters, digits, '_' and '-', at most {LONGEST_NAME} of them")
     return value
 
 

@@ -11,6 +11,7 @@ from ..dsl.processing import states_of
 from . import checks
 from .labels import details, state_text
 from .names import changelog, dead_letters
+from .own_streams import check_own_streams
 from .partitions import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
 from .settings import Settings
@@ -40,6 +41,7 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     checks.check_not_empty(pipeline)
     checks.check_ends(pipeline)
     checks.check_streams(pipeline)
+    check_own_streams(pipeline)
     checks.check_types(pipeline, known)
     check_tables(pipeline, known)
     sizes = counts(pipeline, partitions, settings)

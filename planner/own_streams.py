@@ -1,0 +1,54 @@
+"""Checks of the names of streams that a plan makes of its own accord: nobody else has them, and a topic may."""
+
+from ..dsl import operators as ops
+from ..dsl.checks import LONGEST_NAME, explain
+from ..dsl.errors import PlanError
+from ..dsl.labels import label
+from ..dsl.origin import Origin
+from ..dsl.pipeline import Pipeline
+from .checks import written_by
+from .names import changelog, checkpoints, coordinator, dead_letters
+
+
+def check_own_streams(pipeline: Pipeline) -> None:
+    """Refuse an operator that reads or writes a stream that the pipeline keeps for itself, and names that are too long
+    for a topic, because they are made of the pipeline's and an id. It does not matter on which system it runs, for the
+    same pipeline runs on all."""
+    kept = _kept(pipeline)
+    for name, (what, origin) in kept.items():
+        _check_length(name, what, origin)
+    for operator in pipeline.operators:
+        if isinstance(operator, ops.Source):
+            _check_free(operator, "reads", operator.stream, kept)
+        for name in written_by(pipeline, operator):
+            _check_length(name, label(operator), operator.origin)
+            _check_free(operator, "writes", name, kept)
+
+
+def _kept(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
+    """What the pipeline keeps in each of its own streams, and the line that asks for it."""
+    kept = {
+        checkpoints(pipeline.name): ("the pipeline's checkpoints", pipeline.origin),
+        coordinator(pipeline.name): ("what the pipeline's containers agree on", pipeline.origin),
+    }
+    if pipeline.on_error.action == "dead_letter":
+        kept[dead_letters(pipeline.name)] = "the pipeline's dead letters", pipeline.origin
+    for operator in pipeline.operators:
+        if operator.role == "both":
+            kept[changelog(pipeline.name, operator.id)] = f"the changelog of {label(operator)}", operator.origin
+    return kept
+
+
+def _check_free(operator: ops.Operator, does: str, name: str, kept: dict[str, tuple[str, Origin]]) -> None:
+    if name in kept:
+        what, origin = kept[name]
+        wrong = f"{label(operator)} {does} the stream {name!r}, which is kept for {what}, at {origin}"
+        remedy = "choose another id" if isinstance(operator, ops.Border) else "choose another stream"
+        raise PlanError(explain(wrong, "a stream of its own", remedy, operator.origin))
+
+
+def _check_length(name: str, what: str, origin: Origin) -> None:
+    if len(name) > LONGEST_NAME:
+        wrong = f"{what}: the name of the stream would have {len(name)} characters"
+        remedy = "choose a shorter id, or a shorter name for the pipeline"
+        raise PlanError(explain(wrong, f"{LONGEST_NAME} at most, for it may name a topic", remedy, origin))
