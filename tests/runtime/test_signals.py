@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,7 +106,10 @@ def test_a_watchdog_kills_a_process_that_does_not_stop(watched: "subprocess.Pope
 
 
 def test_a_watchdog_ends_with_its_process(watched: "subprocess.Popen[str]") -> None:
-    (dog,) = watchdogs_of(watched.pid)
+    deadline = time.monotonic() + 60
+    while not (dogs := list(watchdogs_of(watched.pid))):  # a process has no command line yet just after it began
+        assert time.monotonic() < deadline, "there is no watchdog"
+    (dog,) = dogs
     os.kill(dog, signal.SIGTERM)  # as those do that stop all processes of a service
     watched.kill()
     assert watched.stderr is not None
