@@ -151,7 +151,9 @@ class Journal:
         with locked(self._lock) as lock:
             if exists(self._path):
                 return
-            if self._has_streams() or (self._marked(lock) or 0) > 1:
+            with explained("read", self._lock):
+                marked = self._marked(lock) or 0
+            if self._has_streams() or marked > 1:
                 raise gone(self._path)
             self._position = 1
             self._write_mark(lock)

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import how_many
@@ -101,6 +101,7 @@ def check(log: LogSystem) -> None:
 
 
 @settings(max_examples=examples(240))
+@example(left=29, length=10**9, number=errno.ENOSPC, half=False, same=False)  # the first read of the mark
 @given(
     left=st.integers(0, 700),
     length=st.integers(1, 4) | st.just(10**9),
