@@ -31,6 +31,24 @@ def flows(pipeline: Pipeline) -> dict[str, Flow]:
     return known
 
 
+_PASSING = (ops.Filter, ops.Merge, ops.Split, ops.Branch, ops.PutTo, ops.PutRemote, ops.SinkTo)
+"""Operators whose values are those that they are given."""
+
+
+def typed_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[ops.Operator, ...]:
+    """The operators that declare the type of the values that an operator emits or writes: itself, or some before it."""
+    found: dict[str, ops.Operator] = {}
+    rest = [operator]
+    while rest:
+        one = rest.pop()
+        passes = isinstance(one, ops.Border | ops.SendTo) and one.value is None
+        if passes or isinstance(one, _PASSING):
+            rest += [pipeline.operator(source) for source in reversed(one.inputs)]
+        else:
+            found[one.id] = one
+    return tuple(found.values())
+
+
 def plain(kind: Any) -> Any:
     """The type behind a type or Serde."""
     return kind.type if isinstance(kind, Serde) else kind

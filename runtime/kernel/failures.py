@@ -92,7 +92,7 @@ class Failures:
         told = hint(self.pipeline, operator, error, users=frame is not None)
         wrong = f"{label(operator)} failed on {what}: {told.wrong}{_named(error)}{raised}"
         remedy = f"{told.remedy}, or set Pipeline(on_error=skip()) or dead_letter()"
-        return MessageError(explain(wrong, told.expected, remedy, operator.origin))
+        return MessageError(explain(wrong, told.expected, remedy, told.at or operator.origin))
 
     def _headers(self, error: BaseException, operator: Operator, at: dict[str, Any]) -> Headers:
         told = {

@@ -4,7 +4,9 @@ which limit a call has passed; and what to do about it."""
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +71,129 @@ def error_of(build: Callable[[Any], None], times: tuple[int, ...] = (0,)) -> str
     with pytest.raises(MessageError) as raised:
         run(pipeline, times)
     return " ".join(str(raised.value).split())
+
+
+@dataclass
+class Click:
+    number: int
+
+
+def as_text(number: int) -> str:
+    """It does not return what it says."""
+    return number  # type: ignore[return-value]
+
+
+def as_click(number: int) -> Click:
+    """It does not return what it says, and JSON does not mind."""
+    return {"number": f"x{number}"}  # type: ignore[return-value]
+
+
+def good_click(number: int) -> Click:
+    return Click(number)
+
+
+MEND = "mend what is returned there, or the type that is declared for it"
+FRUIT = Serde("fruit", bytes, refuse, refuse)
+
+
+def moved(stream: Any, value: Any = None) -> None:
+    stream.partition_by(str, id="b", key_type=str, value=value).map(str).send_to("out")
+
+
+def looked_up_row(stream: Any) -> None:
+    rows = stream._pipeline.table("rows", key=str, value=Click)
+    stream.map(as_click).send_to(rows)
+    stream.join(rows, lambda number, _: number, id="j").send_to("out")
+
+
+def joined(stream: Any) -> None:
+    clicks = stream.map(as_click)
+    clicks.join(stream, lambda *_: 3, id="j", within=SECOND).send_to("out")
+
+
+DECLARED: list[tuple[Callable[[Any], None], str, str, str | None]] = [
+    (
+        lambda s: moved(s.map(as_text)),
+        "partition_by b failed on the message at in, partition 0, offset 0, key 'a': its value of type int cannot be"
+        " encoded as str, the type that map(as_text) declares, for the stream p-b",
+        f"{MEND}; or pass a Serde as value=",
+        "s.map(as_text)",
+    ),
+    (
+        lambda s: s.map(as_text).filter(bool).send_to("out"),
+        "cannot be encoded as str, the type that map(as_text) declares, for the stream out",
+        MEND,
+        "s.map(as_text)",
+    ),
+    (
+        lambda s: moved(s.map(as_click)),
+        "partition_by b failed on the message at p-b, partition 0, offset 0, key \"{'number': 'x3'}\": its value cannot"
+        " be read as Click, the type that map(as_click) declares: ValidationError: Expected `int`, got `str`",
+        f"expected: a value of type Click to do: {MEND}",
+        "s.map(as_click)",
+    ),
+    (
+        lambda s: s.map(as_click).broadcast(id="b").map(str).send_to("out"),
+        "broadcast b failed on the message at p-b, partition 0, offset 0, key 'a': its value cannot be read as Click,"
+        " the type that map(as_click) declares",
+        MEND,
+        "s.map(as_click)",
+    ),
+    (
+        lambda s: moved(s.map(good_click).merge(s.map(as_click))),
+        "cannot be read as Click, the type that map(good_click) and map(as_click) declare: ",
+        MEND,
+        "partition_by(str, id=",
+    ),
+    (
+        lambda s: moved(s.map(as_click), value=Click),
+        "its value cannot be read as Click: ValidationError",
+        "expected: a value of type Click, as value= says to do: give value= the type of what reaches it",
+        "partition_by(str, id=",
+    ),
+    (
+        looked_up_row,
+        "join j failed on the message at in, partition 0, offset 1, key 'a': what it keeps cannot be read back as the"
+        " type that map(as_click) declares: ValidationError",
+        MEND,
+        "stream.map(as_click).send_to(rows)",
+    ),
+    (
+        joined,
+        "what it keeps cannot be read back as the type that map(as_click) declares: ValidationError",
+        MEND,
+        "clicks = stream.map(as_click)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "wrong", "remedy", "line"), DECLARED, ids=[case[1][:40] for case in DECLARED])
+def test_a_value_of_another_type_than_is_declared_is_told_where_that_is(
+    build: Callable[[Any], None], wrong: str, remedy: str, line: str
+) -> None:
+    text = error_of(build, times=(0, 0))
+    assert wrong in text
+    assert remedy in text
+    assert line in line_told(text)
+
+
+def line_told(text: str) -> str:
+    """The line of this file that an error names."""
+    number = re.findall(r" at \S*test_hints.py:(\d+) expected: ", text)
+    return Path(__file__).read_text().splitlines()[int(number[0]) - 1]
+
+
+def test_what_a_stream_holds_is_told_by_the_name_of_its_serde() -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=FRUIT).map(str).send_to("out")
+    with (
+        pytest.raises(
+            MessageError, match="expected: a value of type fruit\n  to do: mend the message or value="
+        ) as raised,
+        PipelineDriver(pipeline) as driver,
+    ):
+        driver.send_records("in", [(None, b"plum", 0, ())])
+    assert "0x" not in str(raised.value)
 
 
 CASES: list[tuple[Callable[[Any], None], str, str]] = [
