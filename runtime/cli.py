@@ -35,8 +35,8 @@ from .target import load_pipeline
 app = typer.Typer(
     name="fluvial",
     help="Typed stream processing: one pipeline, run by its own engine or by Spark.",
-    epilog="Exit codes: 0 done, 2 usage, 3 pipeline or plan is wrong, 4 system is out of reach, 5 a message failed, "
-    "6 no progress.",
+    epilog="Exit codes: 0 done, 1 no such row, 2 usage, 3 pipeline or plan is wrong, 4 system is out of reach, "
+    "5 a message failed, 6 no progress.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

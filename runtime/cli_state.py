@@ -32,7 +32,7 @@ def get_verb(
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> None:
-    """Print the row of a key as JSON; null if there is none.
+    """Print the row of a key as JSON. Where there is none, stderr says so and the exit code is 1; null is a row.
 
     fluvial state get orders.py customers c17
     """

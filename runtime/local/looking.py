@@ -12,7 +12,7 @@ import msgspec
 
 from ...dsl import operators as ops
 from ...dsl.checks import explain
-from ...dsl.errors import SystemProblem, UsageError
+from ...dsl.errors import FluvialError, SystemProblem, UsageError
 from ...dsl.serde import Serde, encode_key, key_serde, type_name, value_serde
 from ...planner.plan import Plan
 from ...planner.settings import Settings
@@ -32,14 +32,17 @@ class Shown:
 
 
 def get(made: Plan, system: System, settings: Settings, table: str, key: str) -> Shown:
-    """The row of a key; raises UsageError for what is no table or no key of it, SystemProblem where no state is."""
+    """The row of a key, which may be null. Raises UsageError for what is no table or no key of it, SystemProblem where
+    no state is, and FluvialError where there is no such row."""
     flow = _flow(made, table)
     wanted = _key(flow, key)
     data = _key_bytes(flow, wanted)
     with ExitStack() as stack:
         views = _views(made, system, settings, table, stack)
         found = [row for view in views if (row := view.get(prefix_of(table), data)) is not None]
-    return Shown(_builtin(wanted), _builtin(_decoded(flow, found[0])) if found else None)
+    if not found:
+        raise FluvialError(f"table {table!r} has no row of key {key!r} in its stores here, as of the last commit")
+    return Shown(_builtin(wanted), _builtin(_decoded(flow, found[0])))
 
 
 def scan(made: Plan, system: System, settings: Settings, table: str, limit: int | None) -> Iterator[Shown]:

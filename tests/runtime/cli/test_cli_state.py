@@ -37,6 +37,12 @@ numbers = pipeline.table("numbers", key=int, value=str)
 pairs = pipeline.table("pairs", key=tuple[str, int], value=str)
 numbers.changes().merge(pairs.changes()).send_to("changes")
 """
+MAYBE = """
+from fluvial.dsl import Pipeline
+
+pipeline = Pipeline("maybe-orders")
+pipeline.table("maybe", key=str, value=int | None).changes().send_to("changes-of-maybe")
+"""
 CUSTOMERS = [{"id": "c1", "name": "Ada", "town": "London"}, {"id": "c2", "name": "Bob", "town": "Rome"}]
 
 
@@ -62,9 +68,28 @@ def test_a_row_is_found_by_its_key(orders: Fluvial) -> None:
 
 
 @pytest.mark.parametrize(("table", "key"), [("customers", "c9"), ("numbers", "7"), ("pairs", '["a", 1]')])
-def test_where_there_is_no_row_it_says_null(orders: Fluvial, table: str, key: str) -> None:
-    ended = orders("state", "get", "orders.py", table, key)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_where_there_is_no_row_it_says_so(orders: Fluvial, table: str, key: str, options: tuple[str, ...]) -> None:
+    ended = orders("state", "get", "orders.py", table, key, *options)
+    assert (ended.code, ended.out) == (1, "")
+    assert f"table {table!r} has no row of key {key!r} in its stores here" in ended.err
+
+
+def test_a_row_that_is_null_is_one(orders: Fluvial, folder: Path) -> None:
+    system = LogSystem(folder / ".fluvial")
+    system.admin().create("maybe", 1)
+    writing = system.producer().begin()
+    writing.append("maybe", 0, [(b"gone", b"1", 0, ()), (b"null", b"null", 0, ()), (b"gone", None, 0, ())])
+    writing.commit()
+    (folder / "maybe.py").write_text(MAYBE)
+    assert orders("run", "maybe.py", "--until", "end").code == 0
+    ended = orders("state", "get", "maybe.py", "maybe", "null")
     assert (ended.code, ended.out) == (0, "null\n")
+    assert json.loads(orders("state", "get", "maybe.py", "maybe", "null", "--json").out) == {
+        "key": "null",
+        "value": None,
+    }
+    assert orders("state", "get", "maybe.py", "maybe", "gone").code == 1
 
 
 def test_all_rows_come_in_the_order_of_their_keys(orders: Fluvial) -> None:

@@ -199,14 +199,14 @@ def test_tables_are_looked_into_while_the_run_goes_on(metrics: Metrics, tmp_path
     system = LogSystem(tmp_path / "log", fsync=False)
     write(system, {"in": [[(b"a/b", b"1", 0, ()), (b"c", b"2", 0, ()), (b"a/b", b"3", 0, ())]]})
     run(pipeline, system=system, until="end", metrics=metrics, progress=ask)
-    *rows, other, limit = found
+    *rows, none, other, limit = found
     assert limit == (400, "limit is a whole number, 1 to 10,000\n")
     assert [(status, json.loads(text)) for status, text in rows] == [
         (200, {"key": "a/b", "value": 3}),
         (200, [{"key": "a/b", "value": 3}]),
         (200, [{"key": "a/b", "value": 3}, {"key": "c", "value": 2}]),
-        (200, {"key": "none", "value": None}),
     ]
+    assert none == (404, "table 'latest' has no row of key 'none' in its stores here, as of the last commit\n")
     assert other[0] == 404
     assert "'other' is no table of pipeline 'tables'" in other[1]
 
