@@ -1,7 +1,7 @@
 """Aggregates: how the messages of a window become one value."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from .annotations import UNKNOWN, returned
@@ -37,14 +37,14 @@ class Aggregate(Generic[V_contra, R_co]):
     """
 
     name: str
-    kind: str
-    init: Callable[[], Any]
-    add: Callable[[Any, V_contra], Any]
-    merge: Callable[[Any, Any], Any] | None
-    state: Callable[[Any], Any]
-    gives: Callable[[Any], Any]
-    result: Callable[[Any], R_co] = _itself
-    origin: Origin
+    kind: str = field(repr=False)
+    init: Callable[[], Any] = field(repr=False)
+    add: Callable[[Any, V_contra], Any] = field(repr=False)
+    merge: Callable[[Any, Any], Any] | None = field(repr=False)
+    state: Callable[[Any], Any] = field(repr=False)
+    gives: Callable[[Any], Any] = field(repr=False)
+    result: Callable[[Any], R_co] = field(default=_itself, repr=False)
+    origin: Origin = field(repr=False)
 
 
 def _scalar(value: Any) -> Any:

@@ -14,6 +14,8 @@ LONGEST_NAME = 200
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _ID = re.compile(r"[A-Za-z0-9_-]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
+"""Where in memory Python says that something is, which tells nobody anything."""
 
 
 def require(holds: bool, error: type[FluvialError], wrong: str, expected: str, remedy: str = "") -> None:
@@ -24,7 +26,7 @@ def require(holds: bool, error: type[FluvialError], wrong: str, expected: str, r
 
 def explain(wrong: str, expected: str, remedy: str = "", at: object = None) -> str:
     """The one form of all our messages: what was wrong, where, what was expected, what to do."""
-    text = f"{wrong}\n  at {at or here()}\n  expected: {expected}"
+    text = f"{_ADDRESS.sub('', wrong)}\n  at {at or here()}\n  expected: {expected}"
     return f"{text}\n  to do: {remedy}" if remedy else text
 
 

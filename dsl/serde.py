@@ -41,12 +41,12 @@ class Serde(Generic[T]):
     """
 
     name: str
-    type: Any
-    encode: Callable[[T], bytes]
-    decode: Callable[[bytes], T]
-    check: Callable[[bool], str] | None = None
-    from_json: Callable[[Any], T] | None = field(default=None, compare=False)
-    layout: Mapping[str, str] | None = field(default=None, compare=False)
+    type: Any = field(repr=False)
+    encode: Callable[[T], bytes] = field(repr=False)
+    decode: Callable[[bytes], T] = field(repr=False)
+    check: Callable[[bool], str] | None = field(default=None, repr=False)
+    from_json: Callable[[Any], T] | None = field(default=None, compare=False, repr=False)
+    layout: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         require(isinstance(self.name, str), PipelineError, f"Serde: name={self.name!r}", "a text")
@@ -95,7 +95,7 @@ def value_serde(kind: Any) -> Serde[Any]:
     """The serde of a value type: `bytes` and `str` raw, everything else JSON through msgspec; a Serde is itself.
 
     Raises TypeError for a type that msgspec cannot decode. JSON has neither NaN nor infinities: `encode` raises
-    ValueError for them.
+    NotFinite for them.
 
     >>> value_serde(list[int]).decode(b"[1,2]")
     [1, 2]

@@ -32,7 +32,8 @@ class WindowRules:
 def checked_window(given: WindowRules) -> dict[str, Any]:
     """The fields of the operator; raises PipelineError for arguments that make no window."""
     what, aggregate = given.what, given.aggregate
-    require(isinstance(given.assigner, Assigner), PipelineError, f"{what}: {given.assigner!r}", ASSIGNERS)
+    good, remedy = isinstance(given.assigner, Assigner), "write window(tumbling(...), count(), id=...), in that order"
+    require(good, PipelineError, f"{what}: its windows are {given.assigner!r}", ASSIGNERS, remedy)
     good, remedy = isinstance(aggregate, Aggregate), "write count(), total(fn), aggregate(...)"
     require(good, PipelineError, f"{what}: {aggregate!r}", "an aggregate", remedy)
     good, remedy = (

@@ -16,6 +16,7 @@ from fluvial.dsl import (
     Trigger,
     aggregate,
     count,
+    msgpack,
     session,
     tumbling,
 )
@@ -39,6 +40,7 @@ async def call(word: str) -> list[str]:
     return [word]
 
 
+anything_keyed: Any = keyed
 anything_of: Any = Pipeline
 anything: Any = words  # what type checkers would not let through
 
@@ -94,6 +96,30 @@ CASES = [
         "with merge",
         "merge=",
     ),
+    (
+        lambda: anything_keyed().window(count(), tumbling(HOUR), id="w"),
+        "window 'w': its windows are Aggregate(name='count')",
+        "tumbling(...)",
+        "write window(tumbling(...), count(), id=...), in that order",
+    ),
+    (
+        lambda: anything_keyed().window(tumbling(HOUR), count, id="w"),
+        "window 'w': <function count>",
+        "an aggregate",
+        "write count()",
+    ),
+    (
+        lambda: anything_keyed().window(tumbling(HOUR), msgpack(int), id="w"),
+        "'w': Serde(name='msgpack:int')",
+        "an aggregate",
+        "count()",
+    ),
+    (
+        lambda: anything_keyed().window(tumbling(HOUR), count(), trigger=count(), id="w"),
+        "window 'w': trigger=Aggregate(name='count')",
+        "a trigger",
+        "after_count(100)",
+    ),
     (lambda: Pipeline("a b"), "id 'a b'", "letters, digits", ""),
     (lambda: anything_of("p").stream("s", value=lambda: 0), "cannot be decoded", "a dataclass", ""),
     (lambda: Pipeline("p").stream("s", value=str, key=float), "float is not a type of key", "str, bytes, int", ""),
@@ -102,7 +128,9 @@ CASES = [
 
 @pytest.mark.parametrize(("place", "wrong", "expected", "remedy"), CASES, ids=[case[1] for case in CASES])
 def test_an_error_explains(place: Any, wrong: str, expected: str, remedy: str) -> None:
-    assert_explains(error_of(place, PipelineError), wrong, place, expected, remedy)
+    error = error_of(place, PipelineError)
+    assert_explains(error, wrong, place, expected, remedy)
+    assert " at 0x" not in str(error)
 
 
 def test_a_stream_read_twice_names_both_lines() -> None:
