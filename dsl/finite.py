@@ -13,15 +13,24 @@ _has_suspect = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]").search
 """Finds numbers that are not finite in MessagePack, and perhaps what only looks so."""
 
 
+class NotFinite(ValueError):
+    """A value holds NaN or an infinity. The text names the place; `expected` and `remedy` say the rest.
+
+    >>> issubclass(NotFinite, ValueError)
+    True
+    """
+
+    expected = "finite numbers"
+    remedy = "write None for what is not known, or take value=msgpack(...) or FLOAT64, which can hold it"
+
+
 def json_encoder(kind: Any) -> Callable[[Any], bytes]:
-    """What writes values of a type as JSON. Raises ValueError for numbers that JSON does not have.
+    """What writes values of a type as JSON. Raises NotFinite for numbers that JSON does not have.
 
     >>> json_encoder(list[float])([0.5, float("nan")])
     Traceback (most recent call last):
         ...
-    ValueError: JSON has no nan, which is the value at [1]
-      expected: finite numbers
-      to do: write None for what is not known, or take value=msgpack(...) or FLOAT64, which can hold it
+    fluvial.dsl.finite.NotFinite: JSON has no nan, which is the value at [1]
     """
     plain: Callable[[Any], bytes] = msgspec.json.Encoder().encode
     if not may_hold_floats(kind):
@@ -38,13 +47,10 @@ def json_encoder(kind: Any) -> Callable[[Any], bytes]:
 
 
 def check_finite(value: Any) -> None:
-    """Raise ValueError, with the place, for a value that holds NaN or an infinity."""
+    """Raise NotFinite, with the place, for a value that holds NaN or an infinity."""
     for place, number in _not_finite(msgspec.to_builtins(value, str_keys=True), ""):
         where = f", which is the value at {place}" if place else ""
-        raise ValueError(
-            f"JSON has no {number}{where}\n  expected: finite numbers\n"
-            "  to do: write None for what is not known, or take value=msgpack(...) or FLOAT64, which can hold it"
-        )
+        raise NotFinite(f"JSON has no {number}{where}")
 
 
 def spelled(value: Any) -> Any:

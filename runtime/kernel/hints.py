@@ -21,6 +21,7 @@ import msgspec
 
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
+from ...dsl.finite import NotFinite
 from ...dsl.labels import label
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
@@ -87,12 +88,15 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     if isinstance(error, NoAnswer):
         return Hint("True or False, or what is as good as one of them", _to_answer(error.answer))
     if isinstance(error, Unencodable):
-        return _of_value(error.value, error.serde, error.stream)
+        told = _of_value(error.value, error.serde, error.stream)
+        return _of_number(told.wrong) if isinstance(error.__cause__, NotFinite) else told
     if isinstance(operator, ops.AsyncFlatMap) and isinstance(error, TimeoutError):
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if isinstance(operator, ops.Source) and isinstance(error, WrongKey):
         return Hint(f"a key of type {shown(operator.key)}", "mend the key or key=")
     found = _coding(error)
+    if isinstance(error, NotFinite):
+        return _of_number(_of_output(pipeline, operator, found[1]).wrong if found is not None else "")
     decodes = found is not None and found[0] == "decode"
     if isinstance(operator, ops.Source) and (decodes or (isinstance(error, ValueError) and not users)):
         remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
@@ -151,6 +155,10 @@ def _of_value(value: Any, serde: str, stream: str, by: Sequence[ops.Operator] = 
     elif isinstance(value, _FUNCTIONS):
         remedy = "call the function, so that its result is the value"
     return Hint(f"a value that {serde} can hold", remedy, wrong, _at(by))
+
+
+def _of_number(wrong: str) -> Hint:
+    return Hint(NotFinite.expected, NotFinite.remedy, wrong)
 
 
 def _of_type(pipeline: Pipeline, operator: ops.Operator) -> Hint:

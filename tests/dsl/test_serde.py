@@ -164,7 +164,7 @@ def test_a_type_tells_whether_it_may_hold_floats(kind: Any, floats: bool) -> Non
 def test_the_error_names_the_place() -> None:
     with pytest.raises(ValueError, match=r"JSON has no inf, which is the value at \.next\.weight"):
         value_serde(Weighed).encode(Weighed("a", 1.5, Weighed("b", math.inf)))
-    with pytest.raises(ValueError, match=r"JSON has no nan\n"):
+    with pytest.raises(ValueError, match=r"^JSON has no nan$"):
         value_serde(float).encode(math.nan)
 
 

@@ -2,6 +2,7 @@
 which limit a call has passed; and what to do about it."""
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -194,6 +195,40 @@ def test_what_a_stream_holds_is_told_by_the_name_of_its_serde() -> None:
     ):
         driver.send_records("in", [(None, b"plum", 0, ())])
     assert "0x" not in str(raised.value)
+
+
+def late_number(stream: Any) -> None:
+    numbers = stream.map(anything([math.inf]))
+    numbers.window(tumbling(SECOND), count(), id="w", late_to="late").send_to("out")
+
+
+def joined_number(stream: Any) -> None:
+    numbers = stream.map(no_number)
+    numbers.join(stream, lambda *_: 3, id="j", within=SECOND).send_to("out")
+
+
+def no_number(_: int) -> float:
+    return math.nan
+
+
+@pytest.mark.parametrize(
+    ("build", "wrong"),
+    [
+        (
+            lambda s: s.map(anything({"a": [math.nan]})).send_to("out"),
+            "its value of type dict cannot be encoded as json for the stream out: NotFinite: JSON has no nan, which is"
+            " the value at .a[0] at ",
+        ),
+        (late_number, "cannot be encoded as json for the stream late: NotFinite: JSON has no inf, which is the value"),
+        (joined_number, "key 'a': NotFinite: JSON has no nan at "),
+    ],
+    ids=["output", "late", "kept"],
+)
+def test_a_number_that_json_lacks_has_one_remedy(build: Callable[[Any], None], wrong: str) -> None:
+    text = error_of(build, times=(0, 9000, 0))
+    assert wrong in text
+    assert text.count("expected: ") == text.count("to do: ") == 1
+    assert "expected: finite numbers to do: write None for what is not known, or take value=msgpack(...)" in text
 
 
 CASES: list[tuple[Callable[[Any], None], str, str]] = [
