@@ -86,9 +86,9 @@ def _state_steps(
     # From then on the state does not count, whether it has been removed or not.
     made = [ResetStep("checkpoint", ", ".join(changed), partial(write, plan, system, changed))]
     for task in changed:
+        mine = [operator for operator in operators if without(kept[task], [operator]) != kept[task]]
         for folder in task_folders(plan, system, settings, task):
-            name = f"{', '.join(operators)} in {folder}"
-            made.append(ResetStep("state", name, partial(_clear, folder, operators)))
+            made.append(ResetStep("state", f"{', '.join(mine)} in {folder}", partial(_clear, folder, mine)))
     return made
 
 

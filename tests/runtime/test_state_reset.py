@@ -90,6 +90,19 @@ def test_the_state_of_one_operator_begins_anew_and_all_else_goes_on(system: Syst
     assert run_with(system, 1) == {"by-key": [b"3"], "by-value": [b"1"]}
 
 
+def test_only_what_holds_state_of_the_operator_is_told(tmp_path: Path) -> None:
+    system = LogSystem(tmp_path / "log", fsync=False)
+    run_with(system, 1, 2, 3)
+    steps = reset(counting(), states=["by-key", "by-value"], system=system, dry_run=True)
+    assert {Path(step.name).name: step.name.split(" in ")[0] for step in steps if step.kind == "state"} == {
+        "in-0": "by-key",
+        "p-by-0": "by-value",
+    }
+    told = [str(step) for step in reset(counting(), states=["by-key"], system=system)]
+    assert told == ["checkpoint in/0", f"state by-key in {tmp_path / 'log' / 'state' / 'p' / 'in-0'}"]
+    assert reset(counting(), states=["by-key"], system=system) == []
+
+
 def test_all_that_is_kept_begins_anew(system: System) -> None:
     run_with(system, 1, 1)
     reset(counting(), system=system)
