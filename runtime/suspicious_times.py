@@ -83,10 +83,11 @@ class SuspiciousTimes:
         self._since, self._given, self._late = self._clock(), dict(given), dict(late)
 
     def _tell_untimed(self, source: ops.Source, window: ops.Operator) -> None:
-        wrong = f"{label(window)} goes by event time, but stream {source.stream!r} does not say what that is"
-        wrong += ": it is when its messages were written"
-        remedy = 'give the stream timestamp=, or the window time="processing"'
-        self._tell(f"timestamp of {source.stream}", explain(wrong, "the times of events", remedy, source.origin))
+        wrong = f"{label(window)} goes by event time, and stream {source.stream!r} has no timestamp="
+        wrong += ": the times of its messages are those that they were written with"
+        expected = "messages written with the times of events, as produce --timestamp-field does"
+        remedy = 'nothing if they are; else give the stream timestamp=, or the window time="processing"'
+        self._tell(f"timestamp of {source.stream}", explain(wrong, expected, remedy, source.origin))
 
     def _tell(self, subject: str, text: str) -> None:
         if subject not in self.warnings:

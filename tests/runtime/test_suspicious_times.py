@@ -112,6 +112,14 @@ def test_a_source_without_timestamp_in_front_of_a_window_is_told() -> None:
     assert [*judged(moved)[0].warnings] == ["timestamp of in"]
 
 
+def test_a_source_without_timestamp_is_told_what_is_true_of_any_writer() -> None:
+    """The writer may have given the times of events: no message tells."""
+    text = judged(windows(timestamp=None))[0].warnings["timestamp of in"]
+    assert "when its messages were written" not in text
+    assert "stream 'in' has no timestamp=: the times of its messages are those that they were written with" in text
+    assert "to do: nothing if they are; else give the stream timestamp=" in text
+
+
 def test_each_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     times, _ = judged(windows(timestamp=None))
     for _ in range(3):
