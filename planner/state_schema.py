@@ -20,6 +20,8 @@ from .type_schema import TypeSchema, schema_text, type_schema
 from .types import Flow, plain, without_none
 
 VERSION = 1
+PARTITIONS = "partitions"
+"""The fact that says over how many tasks the keys are spread."""
 
 
 class StateSchema(Struct, frozen=True, kw_only=True):
@@ -48,7 +50,7 @@ def state_schema(pipeline: Pipeline, operator: ops.Operator, inputs: list[Flow],
     if isinstance(operator, ops.JoinStreams):
         facts |= side_facts(pipeline, operator)
     schemas = {name: type_schema(kind) for name, kind in types.items()}
-    return StateSchema(kind=operator.kind, facts={**facts, "partitions": str(partitions)}, types=schemas)
+    return StateSchema(kind=operator.kind, facts={**facts, PARTITIONS: str(partitions)}, types=schemas)
 
 
 def differences(kept: StateSchema, wanted: StateSchema) -> list[str]:

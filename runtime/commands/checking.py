@@ -197,7 +197,8 @@ def _uses(made: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
 
 def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
     """Whether a run can go on with the state that runs before it have left."""
-    if not made.stores or (engine == "spark" and (missing(engine) is not None or gaps(made, engine, system.url))):
+    # What Spark keeps of a query without state is more than its offsets: which stages are behind shuffles.
+    if missing(engine) is not None or gaps(made, engine, system.url) if engine == "spark" else not made.stores:
         return
     try:
         if engine == "spark":
@@ -210,7 +211,7 @@ def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settin
     except FluvialError as error:
         yield Finding(f"state: {error}", error.exit_code)
     else:
-        operators = ", ".join(store.operator for store in made.stores)
+        operators = ", ".join(store.operator for store in made.stores) or "queries"
         yield Finding(f"state: what is kept of {operators}, if anything, can be gone on with")
 
 

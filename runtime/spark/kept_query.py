@@ -15,7 +15,7 @@ from ...dsl.errors import PlanError, SystemProblem
 from ...dsl.operators import TableOf
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
-from ...planner.state_schema import StateSchema, carried
+from ...planner.state_schema import PARTITIONS, StateSchema, carried
 from ..data_files import check_owner, make_folder
 from ..kept_folders import holds_query
 from ..state_compatibility import refuse_changed
@@ -136,10 +136,13 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, re
 
 
 def check_query(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None:
-    """Raise PlanError where `find_query` would, as far as records tell; nothing is made."""
+    """Raise PlanError where `find_query` would, as far as records tell; nothing is made.
+
+    The number of buckets is not compared: that of the runs is known to them alone.
+    """
     kept = _kept_of(wanted, root)
     if kept is not None and kept.record is not None and kept.begun:
-        _refuse_changed(plan, kept.record, wanted, kept.folder, reset)
+        _refuse_changed(plan, kept.record, replace(wanted, buckets=kept.record.buckets), kept.folder, reset)
 
 
 def _kept_of(wanted: QueryRecord, root: Path) -> KeptQuery | None:
@@ -163,14 +166,20 @@ def _refuse_changed(plan: Plan, kept: QueryRecord, wanted: QueryRecord, folder: 
     found = list(_differences(kept, wanted))
     if found:
         raise _changed(plan, folder, "; ".join(found), reset)
-    refuse_changed(plan, kept.states.items(), reset)
+    refuse_changed(plan, map(_by_bucket, kept.states.items()), reset)
+
+
+def _by_bucket(state: tuple[str, StateSchema]) -> tuple[str, StateSchema]:
+    """The record of an operator without the number of partitions: on Spark its keys are spread over buckets."""
+    operator, schema = state
+    return operator, replace(schema, facts={name: fact for name, fact in schema.facts.items() if name != PARTITIONS})
 
 
 def _differences(kept: QueryRecord, wanted: QueryRecord) -> Iterator[str]:
     if list(kept.sources.items()) != list(wanted.sources.items()):
         yield f"sources: was {_sources(kept)}, is {_sources(wanted)}"
     if kept.stages != wanted.stages:
-        yield f"stages: was {', '.join(kept.stages)}, is {', '.join(wanted.stages)}"
+        yield f"stages: was {_stages(kept)}, is {_stages(wanted)}"
     if kept.buckets != wanted.buckets:
         yield f"spark_buckets: was {kept.buckets}, is {wanted.buckets}"
     for operator in wanted.states.keys() - kept.states.keys():
@@ -187,8 +196,15 @@ def _sources(record: QueryRecord) -> str:
     return ", ".join(f"{name} with {count} partition(s)" for name, count in record.sources.items())
 
 
+def _stages(record: QueryRecord) -> str:
+    places = {
+        id: f"behind {level} shuffle(s)" if level else "before any shuffle" for id, level in record.stages.items()
+    }
+    return ", ".join(f"{id} {place}" for id, place in places.items())
+
+
 def _changed(plan: Plan, folder: Path, difference: str, reset: str) -> PlanError:
     wrong = f"Spark cannot go on with the checkpoint in {folder} of pipeline {plan.name!r}: {difference}"
-    expected = "the same sources, stages, partition counts and spark_buckets"
+    expected = "the same sources, stages, shuffles in front of them, partition counts and spark_buckets"
     remedy = f"give the pipeline another name to begin anew beside it, or remove what is kept: {reset} --all"
     return PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))

@@ -11,7 +11,7 @@ from fluvial.planner import Settings, plan
 from fluvial.runtime import reset, run
 from fluvial.runtime.data_files import check_owner, make_folder, umask, write_file
 from fluvial.runtime.files import open_output
-from fluvial.runtime.local.stores import kept_stores
+from fluvial.runtime.local.stores import task_folders
 from fluvial.runtime.spark.files import write as write_beside
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem
@@ -114,7 +114,7 @@ def test_the_stores_of_another_user_are_neither_read_nor_removed(shared: Path, m
     with pytest.raises(SystemProblem, match="belongs to another user"):
         reset(counted(), system=system, settings=settings)
     with pytest.raises(SystemProblem, match="belongs to another user"):
-        kept_stores(plan(counted(), partitions=system.admin().streams()), system, settings)
+        task_folders(plan(counted(), partitions=system.admin().streams()), system, settings, "words/0")
     assert set(shared.rglob("*")) >= made
 
 

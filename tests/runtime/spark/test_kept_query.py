@@ -1,6 +1,7 @@
 """Which checkpoint a query on Spark goes on with, and which it refuses."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,14 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime import reset
+from fluvial.runtime.commands.checking import check
+from fluvial.runtime.needs import missing
+from fluvial.runtime.spark.engine import check_kept
 from fluvial.runtime.spark.files import write
 from fluvial.runtime.spark.kept_query import FILE, KeptQuery, QueryRecord, find_query, kept_queries, wanted_record
 from fluvial.runtime.spark.lowering import components, levels
 from fluvial.runtime.systems import LogSystem
+from targets import write as write_streams
 
 
 def counting(minutes: int = 1, aggregate: Aggregate[Any, Any] | None = None, stream: str = "in") -> Pipeline:
@@ -142,6 +147,50 @@ def test_an_operator_may_be_added_to_a_stage(tmp_path: Path) -> None:
     second = found(tmp_path, planned(pipeline))
     assert second.record is not None
     assert (second.folder, sorted(second.record.states)) == (first.folder, ["v", "w"])
+
+
+def test_an_operator_that_moves_its_stage_behind_a_shuffle_is_refused(tmp_path: Path) -> None:
+    """The first one with state of a stage; and so is the last to go."""
+    stateless = Pipeline("p")
+    stateless.stream("in", key=str, value=int).send_to("out")
+    for number, (first, second) in enumerate([(stateless, counting()), (counting(), stateless)]):
+        found(tmp_path / str(number), planned(first))
+        told = ["in before any shuffle", "in behind 1 shuffle(s)"][:: 1 - 2 * number]
+        refused = partial(found, tmp_path / str(number), planned(second))
+        error = error_of(refused, PlanError)
+        assert f"stages: was {told[0]}, is {told[1]}\n" in str(error)
+        assert "expected: the same sources, stages, shuffles in front of them, partition counts" in str(error)
+
+
+def test_partitions_of_streams_between_stages_may_change(tmp_path: Path) -> None:
+    """On Spark there are no such streams: keys are spread over buckets."""
+    pipeline = Pipeline("p")
+    moved = pipeline.stream("in", value=int).partition_by(str, id="moved", key_type=str)
+    moved.window(tumbling(timedelta(minutes=1)), count(), id="w").send_to("out")
+    two, four = (plan(pipeline, partitions={"in": 1}, settings=Settings(intermediate_partitions=n)) for n in (2, 4))
+    assert found(tmp_path, two).folder == found(tmp_path, four).folder
+
+
+def test_check_looks_at_what_is_kept_of_a_pipeline_that_keeps_no_state_now(tmp_path: Path) -> None:
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
+    system = LogSystem(tmp_path / "log", fsync=False)
+    write_streams(system, {"in": [[(b"k", b"1", 0, ())]]})
+    found(tmp_path / "log" / "spark" / "p", planned(counting()))
+    stateless = Pipeline("p")
+    stateless.stream("in", key=str, value=int).send_to("out")
+    (finding,) = (one for one in check(stateless, "spark", system) if one.text.startswith("state: "))
+    assert finding.code == PlanError.exit_code
+    (finding,) = (one for one in check(counting(), "spark", system) if one.text.startswith("state: "))
+    assert finding.code == 0
+
+
+def test_check_takes_the_kept_number_of_buckets_for_that_of_the_run(tmp_path: Path) -> None:
+    """It has no setting for it."""
+    system = LogSystem(tmp_path / "log", fsync=False)
+    found(tmp_path / "log" / "spark" / "p", planned(counting()), buckets=4)
+    check_kept(planned(counting()), system, Settings())
+    error_of(lambda: check_kept(planned(counting(5)), system, Settings()), PlanError)
 
 
 def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:
