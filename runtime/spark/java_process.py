@@ -16,6 +16,13 @@ class QueryFailed(SystemProblem):
     """A query has ended with an error of Spark's, not of the pipeline or of a system."""
 
 
+def reason(error: BaseException) -> str:
+    """What an error of Spark's says, without where in Java it was raised."""
+    text = str(error).partition("\n=== Streaming Query ===")[0].partition("\n\tat ")[0].strip()
+    called, _, told = text.partition("\n: ")
+    return told if called.startswith("An error occurred while calling ") and told else text
+
+
 @contextmanager
 def outlived(asked: Callable[[], bool]) -> Iterator[None]:
     """Raise SystemProblem where Spark ends before the run does; but end quietly where the run was asked to stop.

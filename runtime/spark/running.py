@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, MessageError, PipelineError, SystemProblem, UsageError
 from .connection import Connection
-from .java_process import QueryFailed
+from .java_process import QueryFailed, reason
 from .part import Part
 from .watch import Watch
 
@@ -103,7 +103,8 @@ def _raise_any(queries: Sequence[StreamingQuery], starts: int) -> None:
 
 _RAISED = re.compile(
     r"^fluvial\.dsl\.errors\.(\w+): (.*?)"
-    r"(?=\n\s*(?:at org\.|SQLSTATE|JVM stack|Driver stack|The above exception was|During handling of the above)|\Z)",
+    r"(?=\n\s*(?:at org\.|SQLSTATE|=== Streaming Query|JVM stack|Driver stack|"
+    r"The above exception was|During handling of the above)|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 _KINDS: dict[str, type[FluvialError]] = {
@@ -123,7 +124,7 @@ def _problem(error: Exception, starts: int) -> FluvialError:
     if found:
         kind, told = found[-1]
         return kind(told.strip())
-    told = text.partition("\n=== Streaming Query ===")[0].strip()
+    told = reason(error)
     if _GONE in told:
         remedy = "remove the pipeline's folder of checkpoints on Spark, to begin again with what is left"
         wrong = f"messages are gone that were still to be read: {told.partition('Reason:')[2].strip() or told}"

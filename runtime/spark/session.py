@@ -21,6 +21,7 @@ from ...dsl.errors import SystemProblem, UsageError
 from ...planner.settings import Settings
 from ..data_files import UMASK
 from ..modules import hides_modules, own_paths
+from .java_process import reason
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
 _SECRETS = "(?i)url|jaas|ssl"
@@ -126,7 +127,7 @@ def _start(master: str | None) -> SparkSession:
                 SparkContext(conf=conf, gateway=launch(conf, {"start_new_session": True}))
             return SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
-            wrong = f"Spark does not start: {error}"
+            wrong = f"Spark does not start: {reason(error)}"
             remedy = f"see what it said in {chatter}; Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
             raise SystemProblem(
                 explain(wrong, "a Spark on this machine, or the master of a cluster", remedy)

@@ -85,13 +85,15 @@ def test_a_query_that_does_not_start_ends_those_that_have() -> None:
     assert not going_on.isActive
 
 
-def traceback_of(error: Exception) -> str:
+BEHIND = " SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: p"
+
+
+def traceback_of(error: Exception, behind: str = BEHIND) -> str:
     """What a query says that fails of an error in a worker."""
     return (
         "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
         '  File "worker.py", line 1, in main\n'
-        f"fluvial.dsl.errors.{type(error).__name__}: {error}\n"
-        " SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: p"
+        f"fluvial.dsl.errors.{type(error).__name__}: {error}\n{behind}"
     )
 
 
@@ -103,11 +105,21 @@ def traceback_of(error: Exception) -> str:
         SystemProblem("x.seg is damaged at byte 0"),
     ],
 )
-def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError) -> None:
+@pytest.mark.parametrize("behind", [BEHIND, "\n=== Streaming Query ===\nIdentifier: p"])
+def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError, behind: str) -> None:
+    told = traceback_of(error, behind)
     run_all: Any = run_queries
     with pytest.raises(FluvialError) as raised:
-        run_all([lambda: Query(StreamingQueryException(traceback_of(error)))], begun, STOPPABLE, Watch(), PATIENCE)
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Watch(), PATIENCE)
     assert (type(raised.value), str(raised.value)) == (type(error), str(error))
+
+
+def test_of_an_error_of_sparks_comes_back_what_it_says() -> None:
+    """Not where in Spark it was raised."""
+    told = "An error occurred while calling o1.start.\n: java.lang.Exception: no room\n\tat org.apache.X(X.scala:1)\n"
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem, match=r"\Athe query on Spark has failed: java\.lang\.Exception: no room\Z"):
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Watch(), PATIENCE)
 
 
 def test_the_error_that_was_raised_last_comes_back() -> None:
