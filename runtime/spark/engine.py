@@ -50,10 +50,11 @@ def run(
         connection.claim(plan.name, root),
         session_for(spark, settings) as session,
     ):
+        finish_removals(plan, connection, root / plan.name)
+        check_kept(plan, system, settings)  # of all queries, before the record of any is changed
         connection.prepare(session)
         admin = system.admin()
         make_streams(plan, admin, without="intermediate")  # messages between stages stay within a query
-        finish_removals(plan, connection, root / plan.name)
         parts = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
         for part in parts:
             connection.check(part, reset_command(plan, system, settings, "spark"))

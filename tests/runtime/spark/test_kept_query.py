@@ -1,5 +1,6 @@
 """Which checkpoint a query on Spark goes on with, and which it refuses."""
 
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -24,9 +25,11 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.planner import Plan, Settings, plan
+from fluvial.planner.plan import PlannedStage
 from fluvial.runtime import reset
 from fluvial.runtime.commands.checking import check
 from fluvial.runtime.needs import missing
+from fluvial.runtime.spark import engine
 from fluvial.runtime.spark.engine import check_kept
 from fluvial.runtime.spark.files import write
 from fluvial.runtime.spark.kept_query import FILE, KeptQuery, QueryRecord, find_query, kept_queries, wanted_record
@@ -46,10 +49,12 @@ def planned(pipeline: Pipeline, partitions: int = 1) -> Plan:
     return plan(pipeline, partitions={stage.id: partitions for stage in plan(pipeline).stages})
 
 
-def found(root: Path, made: Plan, buckets: int = 8, *, begun: bool = True) -> KeptQuery:
-    """The checkpoint of a plan's only query, in which a batch was planned if it has `begun`."""
+def found(
+    root: Path, made: Plan, buckets: int = 8, *, begun: bool = True, part: list[PlannedStage] | None = None
+) -> KeptQuery:
+    """The checkpoint of a plan's only query, or that of a `part`, in which a batch was planned if it has `begun`."""
     settings = Settings(spark_buckets=buckets)
-    (stages,) = components(made)
+    (stages,) = components(made) if part is None else [part]
     record = wanted_record(made, stages, levels(made, stages, buckets), settings)
     kept = find_query(
         made,
@@ -160,6 +165,30 @@ def test_an_operator_that_moves_its_stage_behind_a_shuffle_is_refused(tmp_path: 
         error = error_of(refused, PlanError)
         assert f"stages: was {told[0]}, is {told[1]}\n" in str(error)
         assert "expected: the same sources, stages, shuffles in front of them, partition counts" in str(error)
+
+
+def test_a_refused_run_leaves_the_records_of_all_queries_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two queries whose operators have changed places, the first alone could go on."""
+
+    def two(*operators: str) -> Pipeline:
+        pipeline = Pipeline("p")
+        for stream, operator in zip(("a", "b"), operators, strict=True):
+            counted = pipeline.stream(stream, key=str, value=int).window(
+                tumbling(timedelta(minutes=1)), count(), id=operator
+            )
+            counted.send_to(f"out-{operator}")
+        return pipeline
+
+    system, root = LogSystem(tmp_path, fsync=False), tmp_path / "spark" / "p"
+    for part in components(planned(two("x", "y"))):
+        found(root, planned(two("x", "y")), part=part)
+    before = kept_queries(root)
+    monkeypatch.setattr(engine, "session_for", lambda *_: nullcontext())
+    changed = planned(two("y", "x"))
+    error_of(lambda: engine.run(changed, system, Settings(), "end", None), PlanError)
+    assert kept_queries(root) == before
 
 
 def test_partitions_of_streams_between_stages_may_change(tmp_path: Path) -> None:
