@@ -1,10 +1,14 @@
-"""A Spark that ends before the run does: its Java process is gone, or its queries fail because it is going."""
+"""The Java process of a Spark that a run starts, and a Spark that ends before the run does."""
 
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, cast
 
 from py4j.protocol import Py4JError
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
@@ -14,6 +18,24 @@ _log = logging.getLogger(__name__)
 
 class QueryFailed(SystemProblem):
     """A query has ended with an error of Spark's, not of the pipeline or of a system."""
+
+
+def launched(conf: SparkConf) -> Any:
+    """Start Java in a process group of its own, and return the way to it: signals to this process's group, such as
+    Ctrl-C, are for this process to heed.
+
+    In a thread, which no signal interrupts: a Java whose start is not waited for never ends.
+    """
+    started: list[Any] = []
+    launch = cast("Any", launch_gateway)
+    try:
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            thread.submit(lambda: started.append(launch(conf, {"start_new_session": True}))).result()
+    except BaseException:
+        for process in (gateway.proc for gateway in started if gateway.proc is not None):
+            process.stdin.close()  # Java ends when nobody can write to it
+        raise
+    return started[0]
 
 
 def reason(error: BaseException) -> str:

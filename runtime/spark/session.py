@@ -13,7 +13,6 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ...dsl.checks import explain
@@ -21,7 +20,7 @@ from ...dsl.errors import SystemProblem, UsageError
 from ...planner.settings import Settings
 from ..data_files import UMASK
 from ..modules import hides_modules, own_paths
-from .java_process import reason
+from .java_process import launched, reason
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
 _SECRETS = "(?i)url|jaas|ssl"
@@ -122,9 +121,7 @@ def _start(master: str | None) -> SparkSession:
     with _chatter_aside() as chatter, _own_interrupts():
         try:
             if SparkContext._gateway is None:
-                # In a group of its own: signals to this process's group, such as Ctrl-C, are for this process to heed.
-                launch: Any = launch_gateway
-                SparkContext(conf=conf, gateway=launch(conf, {"start_new_session": True}))
+                SparkContext(conf=conf, gateway=launched(conf))
             return SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             wrong = f"Spark does not start: {reason(error)}"
