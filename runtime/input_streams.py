@@ -12,6 +12,7 @@ from ..dsl.errors import SystemProblem
 from ..dsl.operators import Source
 from ..planner.plan import Plan
 from ..planner.settings import Settings
+from .other_engine import read_by_other
 from .state_compatibility import reset_command
 from .systems.contract import SendingSystem, StreamFacts, System
 
@@ -21,6 +22,9 @@ LOOK_SECONDS = 10.0
 """Time between two looks at the streams while a run goes on."""
 PARTITIONS = "partitions of "
 """What the subject of a warning begins with, before the name of the stream."""
+ENGINE = "engine"
+"""The subject of the warning that the other engine has read the inputs before."""
+SUBJECTS = (PARTITIONS, ENGINE)
 
 _log = logging.getLogger(LOGGER)
 
@@ -55,7 +59,8 @@ def _origin(plan: Plan, stream: str) -> object:
 
 
 class InputWatch:
-    """Looks now and then whether the inputs are the streams that were there at the start, whose `identities` it knows.
+    """Looks at the start whether the other engine has read the inputs, and now and then whether they are the streams
+    that were there at the start, whose `identities` it knows.
     `warnings` are what it has told, by what they are about."""
 
     def __init__(
@@ -71,6 +76,9 @@ class InputWatch:
     ) -> None:
         """A run that `ends` by itself leaves new partitions to a later one."""
         self.warnings: dict[str, str] = {}
+        if other := read_by_other(plan, system, settings, engine):
+            expected = "one engine for a pipeline, or outputs of its own for each"
+            self._warn(ENGINE, explain(other.wrong, expected, other.remedy, plan.pipeline.origin))
         self._plan, self._system, self._engine, self._ends, self._clock = plan, system, engine, ends, clock
         self._reset = reset_command(plan, system, settings, engine)
         self._facts = facts_of(system, streams)
@@ -102,16 +110,18 @@ class InputWatch:
         for stream, now in found.items():
             planned = self._plan.stream(stream).partitions
             if now.partitions > planned and not self._ends:
-                self._warn(stream, planned, now.partitions)
+                self._warn(PARTITIONS + stream, self._grown(stream, planned, now.partitions))
 
-    def _warn(self, stream: str, before: int, now: int) -> None:
-        subject = PARTITIONS + stream
+    def _grown(self, stream: str, before: int, now: int) -> str:
+        wrong = f"the stream {stream!r} of {self._system.url} has {now} partitions by now: this run reads the "
+        wrong += f"{before} that it had at the start"
+        remedy = (
+            "run fluvial check, which tells whether a new run can go on with what is kept, and start the pipeline "
+            "again, all containers of it: a new run reads all partitions"
+        )
+        return explain(wrong, "as many as at the start", remedy, _origin(self._plan, stream))
+
+    def _warn(self, subject: str, text: str) -> None:
         if subject not in self.warnings:
-            wrong = f"the stream {stream!r} of {self._system.url} has {now} partitions by now: this run reads the "
-            wrong += f"{before} that it had at the start"
-            remedy = (
-                "run fluvial check, which tells whether a new run can go on with what is kept, and start the pipeline "
-                "again, all containers of it: a new run reads all partitions"
-            )
-            self.warnings[subject] = explain(wrong, "as many as at the start", remedy, _origin(self._plan, stream))
-            _log.warning(self.warnings[subject])
+            self.warnings[subject] = text
+            _log.warning(text)

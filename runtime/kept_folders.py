@@ -5,12 +5,31 @@ A store of the local engine is a folder in it, or in that of a container; a quer
 
 from pathlib import Path
 
+from ..planner.settings import Settings
+from .systems.contract import SendingSystem, System
+from .systems.log import LogSystem
+
 _OF_A_QUERY = ("query", "starts", "spark")
+_ON_KAFKA = Path(".fluvial", "kafka", "spark")
+
+
+def queries_folder(system: System, settings: Settings) -> Path | None:
+    """Where pipelines have their queries on Spark: `state_dir`, else a folder beside the streams; None for a system
+    that Spark cannot read."""
+    home = None if settings.state_dir is None else Path(settings.state_dir)
+    if isinstance(system, LogSystem):
+        return home or system.directory / "spark"
+    return home or _ON_KAFKA if isinstance(system, SendingSystem) else None
 
 
 def holds_query(folder: Path) -> bool:
     """Whether a folder holds the checkpoint of a query of Spark's, and what lies beside it."""
     return any((folder / name).exists() for name in _OF_A_QUERY)
+
+
+def has_begun_queries(folder: Path) -> bool:
+    """Whether a query of the pipeline that this folder belongs to has planned a batch."""
+    return any(any(offsets.iterdir()) for offsets in folder.glob("*/*/spark/offsets"))
 
 
 def without_queries(folder: Path) -> list[Path]:

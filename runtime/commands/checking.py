@@ -21,6 +21,7 @@ from ..gaps import gaps, notes
 from ..local.adopting import decoded_checkpoints, kept_states, refuse_recreated
 from ..local.store_survey import missing_stores
 from ..needs import has_pyspark, missing
+from ..other_engine import read_by_other
 from ..running import EngineName
 from ..state_compatibility import refuse_changed, reset_command
 from ..systems.contract import SendingSystem, StreamUse, System
@@ -216,8 +217,10 @@ def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settin
 
 
 def _inputs(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
-    """Whether the streams are those that the local engine has read before; Spark keeps that with its checkpoints."""
+    """Whether the streams are those that the engine has read before; Spark keeps that with its checkpoints."""
     try:
+        if other := read_by_other(made, system, settings, engine):
+            yield Finding(f"engine: {other.wrong}", remedy=other.remedy)
         if engine == "local":
             kept = decoded_checkpoints(system.admin().checkpoints(made.name))
             refuse_recreated(made, system, kept, reset_command(made, system, settings))

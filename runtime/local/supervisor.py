@@ -18,9 +18,9 @@ from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ...dsl.text import visible
 from ..exhausted import remedy_for
 from ..input_streams import LOGGER as STREAMS
-from ..input_streams import PARTITIONS
+from ..input_streams import SUBJECTS
 from ..report import OnProgress, Progress, Report
-from ..signals import ENDED, KILL_SECONDS
+from ..signals import ENDED, KILL_SECONDS, REPEATED_SECONDS
 from ..suspicious_times import LOGGER as TIMES
 from .child import Line, Order
 from .merging import merged_progress, merged_report
@@ -100,7 +100,7 @@ class _Supervisor:
         self._say = say
         self._started = time.monotonic()
         self._stop = asyncio.Event()
-        self._asked = 0
+        self._asked, self._asked_at = 0, float("-inf")
         self._failure: ContainerFailed | None = None
         self._warnings: dict[str, str] = {}
 
@@ -143,7 +143,7 @@ class _Supervisor:
         for subject, text in told.warnings.items() if told is not None else ():
             if subject not in self._warnings:
                 self._warnings[subject] = text
-                logging.getLogger(STREAMS if subject.startswith(PARTITIONS) else TIMES).warning(text)
+                logging.getLogger(STREAMS if subject.startswith(SUBJECTS) else TIMES).warning(text)
 
     def _is_over(self, child: _Child, code: int) -> bool:
         """Whether a container that has ended is not to be started again."""
@@ -236,7 +236,10 @@ class _Supervisor:
 
     def _on_signal(self) -> None:
         """The first wish to stop lets containers commit, the second stops them at once, the third kills them."""
-        self._asked += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._asked_at < REPEATED_SECONDS:
+            return
+        self._asked, self._asked_at = self._asked + 1, now
         self._ask_to_stop(signal.SIGTERM if self._asked < 3 else signal.SIGKILL)
 
     def _ask_to_stop(self, number: signal.Signals) -> None:

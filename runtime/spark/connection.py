@@ -24,11 +24,6 @@ class Connection(Protocol):
     @property
     def system(self) -> System: ...
 
-    @property
-    def folder(self) -> Path:
-        """Where checkpoints lie, unless the settings say otherwise."""
-        ...
-
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
         """Hold the right to run a pipeline whose checkpoints lie in a folder; raises SystemProblem where another run
         has it."""

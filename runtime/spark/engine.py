@@ -13,6 +13,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..gaps import gaps
 from ..input_streams import InputWatch
+from ..kept_folders import queries_folder
 from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
 from ..state_compatibility import reset_command
@@ -40,7 +41,7 @@ def run(
     started = time.monotonic()
     connection = connect(plan, system)
     _refuse(plan, system)
-    root = Path(settings.state_dir or connection.folder)
+    root = folder_of(plan, system, settings)
     watch: Watch | None = None
     # Whoever is stopped before the end of a batch goes on from the one before.
     with (
@@ -79,16 +80,28 @@ def connect(plan: Plan, system: System) -> Connection:
     """How queries read and write a system; raises UnsupportedError for one that Spark's workers cannot see."""
     make = next((make for kind, make in _CONNECTIONS if isinstance(system, kind)), None)
     if make is None:
-        wrong = f"the Spark engine cannot use {system.url}: Spark's workers are other processes and cannot see it"
-        raise UnsupportedError(
-            explain(wrong, "log:DIR or kafka://HOST:PORT", "pass system='log:DIR'", plan.pipeline.origin)
-        )
+        raise _invisible(plan, system)
     return make(system)
+
+
+def _invisible(plan: Plan, system: System) -> UnsupportedError:
+    wrong = f"the Spark engine cannot use {system.url}: Spark's workers are other processes and cannot see it"
+    return UnsupportedError(
+        explain(wrong, "log:DIR or kafka://HOST:PORT", "pass system='log:DIR'", plan.pipeline.origin)
+    )
+
+
+def folder_of(plan: Plan, system: System, settings: Settings) -> Path:
+    """Where pipelines have their queries; raises UnsupportedError as `connect` does."""
+    folder = queries_folder(system, settings)
+    if folder is None:
+        raise _invisible(plan, system)
+    return folder
 
 
 def check_kept(plan: Plan, system: System, settings: Settings) -> None:
     """Raise PlanError where queries could not go on with what is kept of them."""
-    root = Path(settings.state_dir or connect(plan, system).folder) / plan.name
+    root = folder_of(plan, system, settings) / plan.name
     for stages in components(plan):
         found = levels(plan, stages, settings.spark_buckets)
         reset = reset_command(plan, system, settings, "spark")

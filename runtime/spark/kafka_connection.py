@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-FOLDER = Path(".fluvial", "kafka", "spark")
-
 
 class KafkaConnection:
     """Kafka as `Connection` asks."""
@@ -45,10 +43,6 @@ class KafkaConnection:
     @property
     def system(self) -> KafkaSystem:
         return self._kafka
-
-    @property
-    def folder(self) -> Path:
-        return FOLDER
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
         return claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")

@@ -33,10 +33,6 @@ class LogConnection:
     def system(self) -> LogSystem:
         return self._log
 
-    @property
-    def folder(self) -> Path:
-        return self._log.directory / "spark"
-
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
         return self._log.claim(pipeline)
 

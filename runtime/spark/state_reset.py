@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -14,7 +13,7 @@ from ...planner.settings import Settings
 from ..reset_step import ResetStep
 from ..state_compatibility import reset_command
 from ..systems.contract import System
-from .engine import connect
+from .engine import connect, folder_of
 from .kept_query import KeptQuery, follows_a_stream, kept_queries
 from .removing import removals
 
@@ -30,7 +29,7 @@ def reset_steps(
     table that is read from a stream.
     """
     connection = connect(plan, system)
-    root = Path(settings.state_dir or connection.folder)
+    root = folder_of(plan, system, settings)
     with connection.claim(plan.name, root):
         if operators is None:
             yield list(removals(plan, connection, root / plan.name))
