@@ -162,8 +162,9 @@ def _join(op: ops.JoinStreams, inputs: list[Flow]) -> Meaning:
     return facts, {**_type("left", left.value), **_type("right", right.value)}
 
 
-def _table(op: ops.TableOf, _: list[Flow]) -> Meaning:
-    return {**_key(op.key), **_rows("rows", op.value)}, _type("row", op.value)
+def _table(op: ops.TableOf, inputs: list[Flow]) -> Meaning:
+    facts = {**_key(op.key), "rows come from": "its stream" if inputs else "the pipeline", **_rows("rows", op.value)}
+    return facts, _type("row", op.value)
 
 
 def _joined_tables(op: ops.JoinTables, inputs: list[Flow]) -> Meaning:

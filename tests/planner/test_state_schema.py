@@ -233,6 +233,19 @@ def test_a_table_has_rows_of_one_form() -> None:
     assert differences(table(), table(key=int)) == ["key: was str, is int"]
 
 
+def filled_table() -> StateSchema:
+    pipeline = Pipeline("p")
+    orders = pipeline.table("orders", key=str, value=Order)
+    pipeline.stream("in", key=str, value=Order).send_to(orders)
+    return plan(pipeline).stores[0].schema
+
+
+def test_rows_of_a_table_come_from_one_place() -> None:
+    """Else rows that a pipeline has sent would count beside those of a stream, and the other way round."""
+    assert differences(table(), filled_table()) == ["rows come from: was its stream, is the pipeline"]
+    assert differences(filled_table(), table()) == ["rows come from: was the pipeline, is its stream"]
+
+
 def joined_tables(how: Any = "inner", left: str = "a") -> StateSchema:
     pipeline = Pipeline("p")
     one, other = pipeline.table(left, key=str, value=int), pipeline.table("b", key=str, value=int)
