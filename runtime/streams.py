@@ -1,8 +1,12 @@
 """The streams of a plan, made where they are not there yet."""
 
-from ..dsl.operators import Source, TableOf
-from ..planner.names import checkpoints
+from ..dsl.checks import explain
+from ..dsl.errors import PlanError
+from ..dsl.operators import Border, Source, TableOf
+from ..planner.names import checkpoints, intermediate
+from ..planner.partitions import counts
 from ..planner.plan import Plan, StreamKind
+from ..planner.settings import Settings
 from .systems.contract import Admin, StreamPartition
 
 
@@ -14,6 +18,22 @@ def make_streams(plan: Plan, admin: Admin, *, without: StreamKind | None = None)
             admin.create(
                 stream.name, stream.partitions, "intermediate" if stream.kind == "intermediate" else "messages"
             )
+
+
+def refuse_other_counts(plan: Plan, settings: Settings) -> None:
+    """Raise PlanError where a stream between stages has another partition count than `intermediate_partitions` asks
+    for: the count of a stream that exists does not change."""
+    if settings.intermediate_partitions is None:
+        return
+    others = {stream.name: stream.partitions for stream in plan.streams if stream.kind != "intermediate"}
+    wanted = counts(plan.pipeline, others, settings)
+    for operator in plan.pipeline.operators:
+        name = intermediate(plan.name, operator.id)
+        if isinstance(operator, Border) and wanted[name] != (found := plan.stream(name).partitions):
+            wrong = f"the stream {name!r} has {found} partitions, and is to have {wanted[name]}, as the setting "
+            wrong += f"intermediate_partitions={settings.intermediate_partitions} says"
+            remedy = f"leave out the setting, or give {operator.id!r} another id, which makes a stream anew"
+            raise PlanError(explain(wrong, "the count that the stream was made with", remedy, operator.origin))
 
 
 def make_changelogs(plan: Plan, admin: Admin) -> None:

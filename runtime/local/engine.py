@@ -26,7 +26,7 @@ from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
 from ..state import MemoryStore, TaskStore
 from ..state_compatibility import refuse_changed, reset_command
-from ..streams import make_changelogs, make_streams, table_streams
+from ..streams import make_changelogs, make_streams, refuse_other_counts, table_streams
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
 from .adopting import Checkpoints, adopt, decoded_checkpoints, kept_states, read_before, refuse_recreated
@@ -97,6 +97,7 @@ def _prepare(
     refuse_recreated(plan, system, decoded_checkpoints(kept), reset)
     for problem in missing_stores(plan, system, settings):
         raise problem
+    refuse_other_counts(plan, settings)
     make_streams(plan, admin)
     inputs = InputWatch(plan, system, settings, inputs_of(plan), ends=until != "stopped")
     opened = _open_early(system, settings, stack)
