@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,6 +15,8 @@ from . import watchdog
 from .exhausted import remedy_for
 from .standard_streams import say_last
 
+REPEATED_SECONDS = 0.5
+"""Time after a signal in which another is taken for the same: `timeout` sends one to its child and one to the group."""
 DRAIN_SECONDS = 3.0
 """Time after a wish to stop in which calls that are under way may end."""
 COMMIT_SECONDS = 5.0
@@ -39,10 +42,10 @@ class StopRequest:
     def __init__(self) -> None:
         self.begun = False
         self.overdue = False
-        self._asked = False
+        self._asked_at: float | None = None
 
     def __call__(self) -> bool:
-        return self._asked
+        return self._asked_at is not None
 
     def begin(self) -> None:
         """From now on, one signal is only a wish, which the run looks at."""
@@ -52,14 +55,16 @@ class StopRequest:
         """Handle a signal."""
         if self.overdue or (number == signal.SIGTERM and not self.begun):
             raise Stopped
-        if self._asked or not self.begun:
+        now = time.monotonic()
+        if not self.begun or (self._asked_at is not None and now - self._asked_at > REPEATED_SECONDS):
             raise KeyboardInterrupt
-        self._asked = True
+        self._asked_at = self._asked_at or now
 
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
-    """Take SIGINT and SIGTERM as a wish to stop after a commit; a second one stops at once.
+    """Take SIGINT and SIGTERM as a wish to stop after a commit; a second one, more than
+    `REPEATED_SECONDS` later, stops at once.
 
     `COMMIT_SECONDS` after SIGTERM the main thread is interrupted with `Stopped`, and after `EXIT_SECONDS` the process
     ends with exit code 143. A thread sees to that, for the main thread may be in a call that does not return. Where no

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fluvial.runtime import signals
 from fluvial.runtime.signals import Stopped, StopRequest, stop_signals
 from fluvial.runtime.watchdog import KILLED
 
@@ -20,12 +21,18 @@ def ask(number: int = signal.SIGTERM) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_has_begun_looks_at_the_first_signal_and_is_stopped_by_the_second(number: int) -> None:
+def test_a_run_that_has_begun_looks_at_the_first_signal_and_is_stopped_by_the_second(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes within half a second is the same signal: `timeout` sends it to a process and to its group."""
     with stop_signals() as stop:
         stop.begin()
         assert not stop()
         ask(number)
         assert stop()
+        monkeypatch.setattr(signals, "REPEATED_SECONDS", 1000)
+        ask(number)
+        monkeypatch.setattr(signals, "REPEATED_SECONDS", 0)
         with pytest.raises(KeyboardInterrupt):
             ask(number)
 
