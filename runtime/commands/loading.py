@@ -31,21 +31,28 @@ def load(
     standard input, which may never end, batch by batch. `encoding` tells the stream's types, where they are known.
 
     A record goes where its key belongs; without a key, record i goes to partition i modulo their number. `partitions`
-    is that number, None for as many as there are, one in a new stream.
+    is that number, None for as many as there are, one in a new stream. A new stream is made with its first records, so
+    that a file which cannot be read leaves none.
     """
     admin, producer = system.admin(), system.producer()
     try:
         with open_records(path, reading, encoding) as file:
-            number = partitions or admin.partitions(stream) or 1
-            admin.create(stream, number)
+            existing = admin.partitions(stream)
+            number = partitions or existing or 1
+            if existing is not None:
+                admin.create(stream, number)  # which tells that it has another number
             records = 0
             transaction = producer.begin()
             for batch in file.batches():
+                if not records:
+                    admin.create(stream, number)
                 _append(transaction, stream, number, batch, records)
                 records += len(batch)
                 if path == STANDARD:
                     transaction.commit()
                     transaction = producer.begin()
+            if not records:
+                admin.create(stream, number)
             transaction.commit()
             return Loaded(stream, number, records, file.malformed, file.first_malformed)
     finally:

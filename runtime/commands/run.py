@@ -159,8 +159,24 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
         wrong = f"no --input for {', '.join(missing)}: without --system a run with --input has a new, temporary log"
         remedy = f"write --input {missing[0]}=FILE, or name the system where the stream is"
         raise UsageError(explain(wrong, "a file for each stream that is read", remedy, "the command line"))
-    for path in options.outputs.values():
-        if path != STANDARD and not Path(path).parent.is_dir():
+    _check_files(options)
+
+
+def _check_files(options: RunOptions) -> None:
+    """Refuse files that more than one stream would read or write, of which only one could, and outputs in folders that
+    are not there."""
+    used: dict[Path, str] = {}
+    for name, path in options.inputs.items():
+        if path == STANDARD and list(options.inputs.values()).count(STANDARD) > 1:
+            raise refused("--input", f"{name}={path}", "standard input for one stream alone", "write the rest to files")
+        used[Path(path).resolve()] = f"--input {name}={path}"
+    for name, path in options.outputs.items():
+        if path == STANDARD:
+            continue
+        if other := used.get(file := Path(path).resolve()):
+            raise refused("--output", f"{name}={path}", f"a file of its own; {other} was given too")
+        used[file] = f"--output {name}={path}"
+        if not Path(path).parent.is_dir():
             wrong = f"there is no folder {str(Path(path).parent)!r}"
             raise UsageError(
                 explain(wrong, "a path in a folder that exists", "make the folder first", f"--output {path}")

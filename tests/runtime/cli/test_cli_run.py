@@ -182,13 +182,16 @@ def test_a_stream_that_the_pipeline_does_not_have(fluvial: Fluvial) -> None:
     )
 
 
+TWO = """
+from fluvial.dsl import Pipeline
+pipeline = Pipeline("two")
+left = pipeline.stream("left", value=str)
+left.merge(pipeline.stream("right", value=str)).send_to("out")
+"""
+
+
 def test_a_source_without_a_file(fluvial: Fluvial, folder: Path) -> None:
-    (folder / "two.py").write_text(
-        "from fluvial.dsl import Pipeline\n"
-        'pipeline = Pipeline("two")\n'
-        'left = pipeline.stream("left", value=str)\n'
-        'left.merge(pipeline.stream("right", value=str)).send_to("out")\n'
-    )
+    (folder / "two.py").write_text(TWO)
     ended = fluvial("run", "two.py", "--input", "left=words.jsonl")
     assert (ended.code, ended.err) == (
         2,
@@ -196,6 +199,27 @@ def test_a_source_without_a_file(fluvial: Fluvial, folder: Path) -> None:
         "  expected: a file for each stream that is read\n"
         "  to do: write --input right=FILE, or name the system where the stream is\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "expected"),
+    [
+        (("--input", "left=-", "--input", "right=-"), "--input left=-", "standard input for one stream alone"),
+        (
+            ("--input", "left=words.jsonl", "--input", "right=-", "--output", "out=./words.jsonl"),
+            "--output out=./words.jsonl",
+            "a file of its own; --input left=words.jsonl was given too",
+        ),
+    ],
+)
+def test_a_file_is_for_one_stream_alone(
+    fluvial: Fluvial, folder: Path, words: tuple[str, ...], wrong: str, expected: str
+) -> None:
+    (folder / "two.py").write_text(TWO)
+    ended = fluvial("run", "two.py", *words)
+    assert ended.code == 2
+    assert ended.err.startswith(wrong)
+    assert f"  expected: {expected}\n" in ended.err
 
 
 def test_an_output_without_a_folder_is_found_before_the_run(fluvial: Fluvial) -> None:

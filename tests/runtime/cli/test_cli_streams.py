@@ -114,6 +114,14 @@ def test_malformed_lines(fluvial: Fluvial, folder: Path) -> None:
     )
 
 
+def test_a_file_that_cannot_be_read_leaves_no_stream(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "some.jsonl").write_text("oh\n")
+    assert fluvial("produce", "some", "some.jsonl", "--format", "json").code == 2
+    (folder / "some.jsonl").write_text("1\n")
+    ended = fluvial("produce", "some", "some.jsonl", "--format", "json", "--partitions", "4")
+    assert (ended.code, ended.out) == (0, "some: 1 record in 4 partitions\n")
+
+
 def test_a_missing_file(fluvial: Fluvial) -> None:
     ended = fluvial("produce", "words", "nope.jsonl")
     assert (ended.code, ended.out) == (2, "")
