@@ -214,7 +214,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("lateness", STRAIGHT): [
         # Windows forgotten too soon.
         Mutant(TumblingOperator, "advance", "end + self._lateness <= watermark", "end <= watermark"),
-        Mutant(SessionOperator, "_staying", "+ self._kept > time", "> time"),
+        Mutant(SessionOperator, "_over", "+ self._kept", "+ 0"),
     ],
     ("on_time", STRAIGHT): [
         # The bounds of sessions.
@@ -253,7 +253,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(WatchedOperator, "_look", "end <= self._fired", "end < self._fired"),
         Mutant(WatchedOperator, "_ring", "limit > watermark", "True"),
         Mutant(WatchedOperator, "_drop", "not held.shown", "False"),
-        Mutant(WatchedSessionOperator, "_due", "if span.fired", "if True"),
+        Mutant(WatchedSessionOperator, "_limit", "if span.pending", "if False"),
         Mutant(WatchedSessionOperator, "_union", "begin(united)", "pass"),
     ],
     ("tables", STRAIGHT): [
