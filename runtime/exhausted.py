@@ -38,7 +38,7 @@ def remedy_for(error: BaseException) -> str | None:
     return None if text is None else _REMEDIES[_BY_TEXT[text[0]]]
 
 
-def exhausted(error: OSError, where: str = "this run") -> SystemProblem:
+def exhausted(error: BaseException, where: str = "this run") -> SystemProblem:
     """The error of a run for one of the operating system, for which there is a remedy; `where` names who met it."""
     wrong = f"the machine has run out of something that {where} needs: {error}"
     expected = "disk space, open files and memory to spare"

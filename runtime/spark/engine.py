@@ -11,6 +11,7 @@ from ...dsl.checks import explain
 from ...dsl.errors import UnsupportedError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..exhausted import exhaustion_explained
 from ..gaps import gaps
 from ..input_streams import InputWatch
 from ..kept_folders import queries_folder
@@ -45,6 +46,7 @@ def run(
     watch: Watch | None = None
     # Whoever is stopped before the end of a batch goes on from the one before.
     with (
+        exhaustion_explained(),
         stop_signals() as stop,
         suppress(Stopped),
         outlived(stop),

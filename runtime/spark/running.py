@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, MessageError, PipelineError, SystemProblem, UsageError
+from ..exhausted import exhausted, remedy_for
 from .connection import Connection
 from .java_process import QueryFailed, reason
 from .part import Part
@@ -141,4 +142,6 @@ def _problem(error: Exception, starts: int) -> FluvialError:
             "spark.pyspark.python; on a cluster, install Fluvial on each worker"
         )
         return SystemProblem(explain(wrong, "a Python with the same version of Fluvial as here", remedy))
+    if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
+        return exhausted(Exception(line.strip()), "Spark")
     return QueryFailed(f"the query on Spark has failed: {told}")

@@ -1,6 +1,9 @@
 """A query that fails ends the run, though those of the other parts could go on for ever."""
 
+from contextlib import nullcontext
 from datetime import timedelta
+from errno import ENOSPC
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +12,11 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from pyspark.errors import StreamingQueryException
 
-from fluvial.dsl import FluvialError, MessageError, PipelineError, SystemProblem
+from fluvial.dsl import FluvialError, MessageError, Pipeline, PipelineError, SystemProblem
+from fluvial.planner import Settings, plan
+from fluvial.runtime.spark import engine
 from fluvial.runtime.spark.running import run_queries
+from fluvial.runtime.systems import LogSystem
 
 
 class Query:
@@ -128,6 +134,32 @@ def test_the_error_that_was_raised_last_comes_back() -> None:
     run_all: Any = run_queries
     with pytest.raises(MessageError, match=r"\Amap failed\Z"):
         run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Watch(), PATIENCE)
+
+
+def test_a_full_disk_is_told_in_a_line() -> None:
+    """Wherever in what Spark says of it."""
+    said = (
+        "An exception was raised by the Python Proxy: x\n\tat org.X\nCaused by: java.io.IOException: No space left on "
+    )
+    run_all: Any = run_queries
+    with pytest.raises(SystemProblem) as raised:
+        run_all([lambda: Query(StreamingQueryException(f"{said}device\n\tat x"))], begun, STOPPABLE, Watch(), PATIENCE)
+    assert str(raised.value).splitlines()[0] == (
+        "the machine has run out of something that Spark needs: Caused by: java.io.IOException: No space left on device"
+    )
+
+
+def test_a_disk_that_is_full_before_a_query_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(engine, "session_for", lambda *_: nullcontext())
+    monkeypatch.setattr(engine, "check_kept", full)
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out")
+    made = plan(pipeline, partitions={"in": 1})
+    with pytest.raises(SystemProblem, match="the machine has run out of"):
+        engine.run(made, LogSystem(tmp_path), Settings(), "end", None)
 
 
 PATIENCE = timedelta(seconds=40)
