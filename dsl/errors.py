@@ -42,7 +42,7 @@ class PipelineError(FluvialError):
     Traceback (most recent call last):
     fluvial.dsl.errors.PipelineError: id 'a pipeline'
       at ...
-      expected: letters, digits, '_' and '-'
+      expected: letters, digits, '_' and '-', at most 200 of them
     """
 
     exit_code = 3

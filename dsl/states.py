@@ -150,8 +150,8 @@ class ListState(State, Generic[T]):
 
 
 class MapState(State, Generic[K, V]):
-    """A mapping per key, with all methods of a dictionary; it goes in the order of its keys. With `ttl` each entry is
-    forgotten that long after it was set.
+    """A mapping per key, with the methods of a `MutableMapping`; it goes in the order of its keys. With `ttl` each
+    entry is forgotten that long after it was set.
 
     `key` is str, bytes, int, a tuple of them, or a Serde; `kind` is as in `ValueState`. Looking up and setting an entry
     reads and writes that one; iterating and `len` read the names of all.

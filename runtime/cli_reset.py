@@ -73,5 +73,5 @@ def reset_verb(
             print(f"{'would remove' if shown else 'removed'} {step}")
         if not done:
             print("nothing is kept")
-    if everything and not yes and not dry_run:
+    if done and everything and not yes and not dry_run:
         raise options.refused("--all", "without --yes", "--yes, once you have read what would be removed")

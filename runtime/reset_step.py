@@ -1,7 +1,7 @@
 """One thing that a reset removes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 RemovedKind = Literal["state", "store", "changelog", "stream", "checkpoint", "query", "offset", "identity"]
@@ -17,7 +17,7 @@ class ResetStep:
 
     kind: RemovedKind
     name: str
-    remove: Callable[[], None]
+    remove: Callable[[], None] = field(repr=False)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

@@ -52,7 +52,7 @@ def run(
     progress: OnProgress | None = None,
     metrics: "Metrics | None" = None,
     spark: Any = None,
-    container_id: int = 0,
+    container_id: int | None = None,
     containers: int = 1,
 ) -> Report:
     """Run a pipeline until it is stopped (SIGINT, SIGTERM), or until the end that its inputs have now.
@@ -62,7 +62,7 @@ def run(
     measured, see `Metrics`.
 
     With `containers` more than 1 this process is one container of the local engine, the one with the number
-    `container_id` from 0, and runs its share of the tasks; start one process for each.
+    `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each.
 
     Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
     failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall;
@@ -78,14 +78,16 @@ def run(
     >>> run(pipeline, system=streams, until="end").written
     {'loud': 1}
     """
-    if not (isinstance(containers, int) and isinstance(container_id, int) and 0 <= container_id < containers):
+    own = 0 if container_id is None and containers == 1 else container_id
+    if not (isinstance(containers, int) and isinstance(own, int) and 0 <= own < containers):
         wrong = f"container_id={container_id!r}, containers={containers!r}"
-        raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0"))
+        remedy = "pass container_id= in each process; fluvial run --containers starts all of them"
+        raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0", remedy))
     good = progress is None or callable(progress)
     expected(good, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
     good = metrics is None or callable(getattr(metrics, "following", None))
     expected(good, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
-    return start(pipeline, engine, system, settings, until, progress, spark, Seat(container_id, containers), metrics)
+    return start(pipeline, engine, system, settings, until, progress, spark, Seat(own, containers), metrics)
 
 
 def start(

@@ -288,7 +288,7 @@ CASES: dict[str, Case] = {
         pipeline=copy(),
         states=None,
         engine="local",
-        system="log:no-such-folder",
+        system="log:kept",
         settings=planner.Settings(),
         dry_run=True,
     ),
@@ -376,6 +376,7 @@ def arguments() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a call leaves behind stays here."""
+    (tmp_path / "kept").mkdir()
     monkeypatch.chdir(tmp_path)
 
 

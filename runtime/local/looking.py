@@ -81,7 +81,7 @@ def _key(flow: Flow, text: str) -> Any:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
         wrong = f"KEY {text!r} is no {type_name(kind)}: {error}"
-        raise UsageError(explain(wrong, f"a key of type {type_name(kind)}", at="the command line")) from None
+        raise UsageError(explain(wrong, f"a key of type {type_name(kind)}")) from None
 
 
 def _key_bytes(flow: Flow, key: Any) -> bytes:
@@ -105,5 +105,5 @@ def _views(made: Plan, system: System, settings: Settings, table: str, stack: Ex
         wrong = f"there is no state of stage {stage!r} of pipeline {made.name!r} for {system.url}"
         expected = "stores that the local engine has left on this machine; those of Spark and memory: cannot be read"
         remedy = "run the pipeline here first, with the same --system and --state-dir"
-        raise SystemProblem(explain(wrong, expected, remedy, at="the command line"))
+        raise SystemProblem(explain(wrong, expected, remedy, made.pipeline.origin))
     return [stack.enter_context(StoreView(folder)) for folder in folders]

@@ -170,6 +170,12 @@ def serve_at(
         timeout = limits.request_seconds
 
         def do_GET(self) -> None:
+            self._respond()
+
+        def do_HEAD(self) -> None:
+            self._respond(whole=False)
+
+        def _respond(self, *, whole: bool = True) -> None:
             server.received(self.connection)
             status, content_type, body = self._answer()
             self.send_response(status)
@@ -177,11 +183,12 @@ def serve_at(
             if isinstance(body, bytes):
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                if whole:
+                    self.wfile.write(body)
                 return
             with closing(body):
                 self.end_headers()
-                for piece in body:
+                for piece in body if whole else ():
                     self.wfile.write(piece)
 
         def _answer(self) -> Answer:

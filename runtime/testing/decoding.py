@@ -6,7 +6,7 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN, returned
 from ...dsl.checks import explain
-from ...dsl.errors import UsageError
+from ...dsl.errors import MessageError, UsageError
 from ...dsl.message import Message, Record
 from ...dsl.serde import Serde, key_serde, untyped_serde, value_serde
 from ...planner.plan import Plan
@@ -15,6 +15,9 @@ from ..kernel.stage import StageTask
 from ..kernel.tables import TableOperator
 
 Decode = Callable[[bytes], Any]
+
+
+_READ_RAW = "mend the annotation of the function in front of it; records() has the bytes"
 
 
 class Decoder:
@@ -42,11 +45,16 @@ class Decoder:
             raise UsageError(explain(wrong, f"one of its outputs: {known}", "read one of them"))
 
     def messages(self, stream: str, records: Iterable[Record]) -> Iterator[Message[Any]]:
-        """What was written to a stream; the error of what cannot be decoded is raised."""
+        """What was written to a stream. Raises MessageError for what cannot be decoded."""
         decode_key, decode_value = self._kinds[stream]
         for key, value, timestamp, headers in records:
-            known = None if key is None else decode_key(key)
-            yield Message(known, None if value is None else decode_value(value), timestamp, headers)
+            try:
+                known = None if key is None else decode_key(key)
+                decoded = None if value is None else decode_value(value)
+            except Exception as error:
+                wrong = f"a message of {stream!r} cannot be read as its declared type: {error}"
+                raise MessageError(explain(wrong, "keys and values of the declared types", _READ_RAW)) from error
+            yield Message(known, decoded, timestamp, headers)
 
     def _key(self, operator: ops.SendTo) -> Decode:
         flow: Flow = self._flows[operator.id]

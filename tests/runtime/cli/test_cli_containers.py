@@ -99,9 +99,9 @@ def test_what_is_refused(fluvial: Fluvial, words: tuple[str, ...], wrong: str, e
     assert any(line.startswith("  expected: ") and expected in line for line in rest)
 
 
-@pytest.mark.parametrize(("container", "containers"), [(2, 2), (-1, 1), (0, 0), (0, True + 0.5)])
+@pytest.mark.parametrize(("container", "containers"), [(2, 2), (-1, 1), (0, 0), (0, True + 0.5), (None, 2)])
 def test_a_container_that_does_not_exist_is_refused_in_python_too(
-    folder: Path, container: int, containers: int
+    folder: Path, container: int | None, containers: int
 ) -> None:
     pipeline = load_pipeline(str(folder / "letters.py"))
     error = error_of(
@@ -128,7 +128,7 @@ def test_children_need_a_system_that_they_can_open(folder: Path) -> None:
     assert "own: cannot be opened by another process" in str(error_of(both, UsageError))
     memory = open_system("memory:")
     assert_explains(
-        error_of(lambda: run(pipeline, system=memory, containers=2), UnsupportedError),
+        error_of(lambda: run(pipeline, system=memory, container_id=0, containers=2), UnsupportedError),
         "2 containers on memory:, which other processes cannot see",
         None,
         "a system that all of them see",

@@ -50,6 +50,12 @@ def count_tea(fluvial: Fluvial, *words: str) -> str:
     return fluvial("consume", "counts-of-words-out", "--values", *system[:2]).out.splitlines()[-1]
 
 
+def test_where_nothing_is_kept_nothing_is_asked_for(fluvial: Fluvial) -> None:
+    assert fluvial("produce", "words", "tea.txt").code == 0
+    ended = fluvial("reset", "counts.py", "--all")
+    assert (ended.code, ended.out) == (0, "nothing is kept\n")
+
+
 def change(folder: Path) -> None:
     """Let the state have another type."""
     (folder / "counts.py").write_text(COUNTS.format(kind="float"))

@@ -23,6 +23,7 @@ from targets import write
 @pytest.fixture(autouse=True)
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session of its own: notes of other runs are not seen."""
+    (tmp_path / "session").mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
 
 

@@ -109,7 +109,10 @@ def test_the_request_that_has_been_coming_for_longest_makes_room() -> None:
 
 def test_the_oldest_answer_makes_room() -> None:
     with served(Answers(), Clock()) as server, ExitStack() as stack:
-        slow = [connected(server, stack, FOR_LARGE) for _ in range(20)]
+        slow = []
+        for _ in range(20):
+            slow.append(connected(server, stack, FOR_LARGE))
+            slow[-1].recv(1, socket.MSG_PEEK)  # it is being answered, later than those before it
         assert rest(connected(server, stack, WHOLE)).endswith(b"ok")
         cut = [len(rest(one)) < len(LARGE) for one in slow[: 20 - LIMITS.connections // 2]]
         assert all(cut)

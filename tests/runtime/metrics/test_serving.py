@@ -54,6 +54,11 @@ def get(metrics: Metrics, path: str, **headers: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def head(metrics: Metrics, path: str) -> tuple[int, str, bytes]:
+    with urlopen(Request(metrics.url + path, method="HEAD")) as answer:
+        return answer.status, answer.headers["Content-Type"], answer.read()
+
+
 def has_ipv6() -> bool:
     try:
         with socket.socket(socket.AF_INET6) as tried:
@@ -143,6 +148,12 @@ def test_a_run_is_ready_while_it_runs(metrics: Metrics, system: System) -> None:
     run(copy(), system=words(system, b"a"), until="end", metrics=metrics, progress=seen)
     assert [*dict.fromkeys(told)] == [("running", 200), ("done", 503)]
     assert get(metrics, "/readyz")[0] == 503
+
+
+def test_a_head_is_answered_without_a_body(metrics: Metrics) -> None:
+    """As those ask that balance loads."""
+    status, kind, body = head(metrics, "/livez")
+    assert (status, kind.partition(";")[0], body) == (200, "text/plain", b"")
 
 
 def test_a_run_that_is_stuck_in_a_function_is_not_alive() -> None:

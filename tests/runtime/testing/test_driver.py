@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import NoProgressError, Pane, Pipeline, Retry, UsageError, count, dead_letter, tumbling
+from fluvial.dsl import MessageError, NoProgressError, Pane, Pipeline, Retry, UsageError, count, dead_letter, tumbling
 from fluvial.runtime.testing import PipelineDriver
 
 SECOND = timedelta(seconds=1)
@@ -111,6 +111,18 @@ def test_dead_letters_can_be_read() -> None:
     with PipelineDriver(pipeline) as driver:
         driver.send_record("in", (b"k", b"bad", 0, ()))
         assert [(message.key, message.value) for message in driver.dead_letters] == [(b"k", b"bad")]
+
+
+def test_an_output_of_another_type_than_declared_is_told_by_its_stream() -> None:
+    def wrong(text: str) -> int:
+        return text  # type: ignore[return-value]
+
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).map(wrong).send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        driver.send("in", "x")
+        with pytest.raises(MessageError, match="a message of 'out' cannot be read as its declared type"):
+            driver.read("out")
 
 
 @pytest.mark.parametrize(
