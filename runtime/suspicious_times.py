@@ -68,8 +68,11 @@ class SuspiciousTimes:
             wrong = f"the times of {place} lie before 1980: the latest is {high}, which is {_date(high)}"
         elif high > self._wall() + YEAR_MS:
             wrong = f"times of {place} are more than a year ahead: the latest is {high}, which is {_date(high)}"
+            wrong += f", and the clock of this machine shows {_date(int(self._wall()))}"
         if wrong is not None:
-            remedy = "let timestamp= return ms: seconds are to be multiplied by 1000, microseconds divided"
+            remedy = (
+                "let timestamp= return ms: seconds are to be multiplied by 1000, microseconds divided; or set the clock"
+            )
             self._tell(f"times of {source.stream}", explain(wrong, "ms since epoch", remedy, source.origin))
 
     def _judge_late(self, given: Counts, late: Counts) -> None:

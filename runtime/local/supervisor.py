@@ -32,6 +32,8 @@ PROGRESS_SECONDS = 1.0
 _READ_BYTES = 1 << 16
 _LONGEST_SAID = 1 << 16
 """Bytes of a line that a container says; a longer one is shown in pieces."""
+_LOOK_SECONDS = 0.2
+"""How soon the end of a container is noticed whose pipes stay open."""
 _LAST_WORDS_SECONDS = 2.0
 """How long to wait for the end of what a dead container has written: it may have left children of its own."""
 
@@ -210,7 +212,7 @@ class _Supervisor:
         ]
         if self._stop.is_set():  # it was asked for while the process began
             process.terminate()
-        code = await process.wait()
+        code = await _exit_code(process)
         _, silent = await asyncio.wait(listening, timeout=_LAST_WORDS_SECONDS)
         for task in silent:
             task.cancel()
@@ -262,7 +264,7 @@ class _Supervisor:
         for child in self._children:
             if child.alive and child.process is not None:
                 child.process.kill()
-                await child.process.wait()
+                await _exit_code(child.process)
 
     # Telling.
 
@@ -273,6 +275,15 @@ class _Supervisor:
             phase = f"{alive} of {len(self._children)} containers"
             parts = [child.so_far() for child in self._children]
             self._progress(merged_progress(parts, phase, time.monotonic() - self._started))
+
+
+async def _exit_code(process: Process) -> int:
+    """The exit code of a process, once it has ended. `Process.wait` waits for its pipes too, and what the process has
+    started may keep them open."""
+    while process.returncode is None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _LOOK_SECONDS)
+    return process.returncode
 
 
 async def _each_line(stream: asyncio.StreamReader, hear: Callable[[bytes], None], longest: int | None = None) -> None:

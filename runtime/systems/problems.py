@@ -48,11 +48,12 @@ def unknown_partition(stream: str, partition: int, count: int, where: str) -> Sy
 
 def outside(stream: str, partition: int, offset: int, start: int, end: int, where: str) -> SystemProblem:
     """The offset is not between the start and the end of the partition."""
-    return SystemProblem(
-        f"Offset {offset} lies outside partition {partition} of stream {stream!r} of {where}. "
-        f"Expected {start} to {end}. What a pipeline has read of its intermediate streams is removed. "
-        "If the stream was deleted and made anew, reset the checkpoints that point into it."
+    wrong = f"offset {offset} lies outside partition {partition} of stream {stream!r} of {where}"
+    remedy = (
+        f"if the stream was deleted and made anew, read it from its start: fluvial reset PIPELINE --stream {stream} "
     )
+    remedy += "on Kafka, --all elsewhere; if its records were removed too soon, keep them longer"
+    return SystemProblem(f"{wrong}\n  expected: {start} to {end}\n  to do: {remedy}")
 
 
 def claimed(pipeline: str, container: str, where: str, holder: str) -> SystemProblem:

@@ -1,11 +1,12 @@
 """SIGTERM is heeded in time, wherever a run is."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 import stoppable
 from broker import Broker
 from broker_jars import lacking
-from container_runs import PATIENCE, Yard, kill, make_yard
+from container_runs import PATIENCE, Yard, kill, make_yard, process_of
 from deaths import Stage, stage, wait_until_stopped
 from fluvial.runtime.signals import ENDED
 from fluvial.runtime.standard_streams import is_read
@@ -136,6 +137,30 @@ def test_a_function_that_hangs_does_not_keep_a_supervisor_from_stopping(yard: Ya
     with yard.running("sessions", "--containers", "2") as run:
         assert yard.container("sessions", 1, run) is not None
         assert stopped(run) == 0
+
+
+def test_what_a_dead_container_has_started_keeps_it_neither_from_a_restart_nor_the_supervisor_from_stopping(
+    yard: Yard,
+) -> None:
+    """It has the container's standard error open, as the workers of a pool do."""
+    lasting = "import subprocess; started or started.append(subprocess.Popen(['sleep', '600']))"
+    text = yard.target.read_text().replace("time.sleep(0.001)", lasting)
+    yard.target.write_text(text.replace("def slowly", "started: list[object] = []\n\n\ndef slowly", 1))
+    groups = []
+    with yard.running("sessions", "--containers", "2") as run:
+        yard.wait_for_output()
+        for number in range(2):
+            found = yard.container("sessions", number, run)
+            assert found is not None
+            groups.append(process_of(found))  # each is the first of a session
+        try:
+            os.kill(groups[0], signal.SIGKILL)
+            yard.wait_for_words(run, "container 0 was killed by SIGKILL")
+            assert stopped(run) == 0
+        finally:
+            for group in groups:
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
 
 
 def test_a_supervisor_stops_though_nobody_reads_what_it_says(yard: Yard) -> None:

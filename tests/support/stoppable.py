@@ -136,5 +136,6 @@ if __name__ == "__main__":
             pipeline_of(sys.argv[1]),
             system=LogSystem(sys.argv[2], fsync=False),
             settings=Settings(commit_interval=timedelta(milliseconds=1)),
+            container_id=0,
             containers=2 if sys.argv[1] == "place" else 1,
         )

@@ -56,7 +56,7 @@ def test_the_end_is_not_told_again_where_a_batch_that_told_it_is_run_again() -> 
 
 def test_a_log_that_was_cut_short_is_not_gone_on_with() -> None:
     source = reader(closing=True, ends=[9, 2])
-    with pytest.raises(SystemProblem, match=r"Offset 5 lies outside partition 1 of stream 'in'"):
+    with pytest.raises(SystemProblem, match=r"offset 5 lies outside partition 1 of stream 'in'"):
         batches(source, {"streams": {"in": [5, 5]}, "ends": 0})
 
 
