@@ -210,6 +210,11 @@ class TableOf(Operator):
     role: ClassVar[Role] = "both"
 
 
+def table_id(name: str) -> str:
+    """The id of the table of a name, which is that of its stream: ids have no dots."""
+    return name.replace(".", "-")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process(Operator):
     """Hands the messages of each key to a processor of the user's, which keeps state and sets timers."""

@@ -165,8 +165,9 @@ class Pipeline:
         key, value = checked_key(f"table {name!r}", key), checked_value(f"table {name!r}", value)
         self._check_new(name)
         source = self._add(ops.Source, inputs=(), stream=name, value=value, key=key, bootstrap=True)
-        id = name.replace(".", "-")
-        return Table(self, self._add(ops.TableOf, id=id, inputs=(source,), stream=name, key=key, value=value))
+        return Table(
+            self, self._add(ops.TableOf, id=ops.table_id(name), inputs=(source,), stream=name, key=key, value=value)
+        )
 
     @overload
     def remote_table(

@@ -1,5 +1,7 @@
 """The streams of a plan, made where they are not there yet."""
 
+from collections.abc import Iterable
+
 from ..dsl.checks import explain
 from ..dsl.errors import PlanError
 from ..dsl.operators import Border, Source, TableOf
@@ -50,8 +52,13 @@ def bootstrap_streams(plan: Plan) -> frozenset[str]:
 
 def table_streams(plan: Plan) -> frozenset[str]:
     """The sources that hold the rows of tables: they are read from their start, wherever others begin."""
-    tables = [op for op in plan.pipeline.operators if isinstance(op, TableOf)]
-    return frozenset(op.stream for op in tables if op.inputs)
+    return frozenset(tables_by_stream(plan, (op.id for op in plan.pipeline.operators)))
+
+
+def tables_by_stream(plan: Plan, operators: Iterable[str]) -> dict[str, str]:
+    """The tables among some operators that follow a stream, by that stream."""
+    found = map(plan.pipeline.operator, operators)
+    return {op.stream: op.id for op in found if isinstance(op, TableOf) and op.inputs}
 
 
 def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:

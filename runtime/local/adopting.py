@@ -5,11 +5,11 @@ from typing import Any
 
 from msgspec import structs
 
-from ...dsl.operators import TableOf
 from ...planner.plan import Plan
 from ...planner.state_schema import StateSchema
 from ..input_streams import facts_of, inputs_of, recreated
 from ..kernel.times import START
+from ..streams import tables_by_stream
 from ..systems.contract import System
 from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, decode
 from .commits import Home
@@ -100,12 +100,11 @@ def _merged(plan: Plan, home: Home, kept: Checkpoints) -> Checkpoint:
     for operator, holder in holders.items():
         if holder is not None:
             made = with_operator(made, operator, kept[holder])
-    tables = _tables_by_stream(plan, home)
+    tables = tables_by_stream(plan, home.changelogs)
     for stream in inputs:
         if stream in tables:
-            # A table that has kept nothing yet reads all rows, whoever has read them before.
             holder = holders[tables[stream]]
-            furthest = Checkpoint() if holder is None else kept[holder]
+            furthest = _as_read_for(tables[stream], stream, Checkpoint() if holder is None else kept[holder])
         else:
             furthest = max((own, *all_names), key=lambda one: one.offsets.get(stream, -1))
         made = _with_stream(made, stream, furthest)
@@ -113,10 +112,13 @@ def _merged(plan: Plan, home: Home, kept: Checkpoints) -> Checkpoint:
     return structs.replace(made, clock=clock)
 
 
-def _tables_by_stream(plan: Plan, home: Home) -> dict[str, str]:
-    """The tables of a task that follow a stream, by that stream."""
-    operators = [plan.pipeline.operator(operator) for operator in home.changelogs]
-    return {one.stream: one.id for one in operators if isinstance(one, TableOf) and one.inputs}
+def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:
+    """What is known of a table's stream as far as the table has taken it in: others may have read on without it. One
+    that has kept nothing yet reads all rows, whoever has read them before."""
+    offset = (holder.tables or {}).get(table)
+    if offset is None:
+        return Checkpoint()
+    return holder if holder.offsets.get(stream) == offset else Checkpoint(offsets={stream: offset})
 
 
 def with_operator(checkpoint: Checkpoint, operator: str, holder: Checkpoint) -> Checkpoint:
@@ -141,7 +143,7 @@ def _replaced(checkpoint: Checkpoint, facts: Iterable[str], name: str, source: C
         return checkpoint
     changed: dict[str, Any] = {}
     for fact in facts:
-        before, now = getattr(checkpoint, fact), getattr(source, fact)
+        before, now = getattr(checkpoint, fact) or {}, getattr(source, fact) or {}
         if name in before or name in now:
             rest = {other: value for other, value in before.items() if other != name}
             changed[fact] = {**rest, name: now[name]} if name in now else rest

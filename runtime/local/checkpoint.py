@@ -4,13 +4,14 @@ from msgspec import DecodeError, Struct, json, structs
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
+from ...dsl.operators import TableOf, table_id
 from ...planner.state_schema import StateSchema
 from ..kernel.program import Position
 from ..kernel.times import START
 
 VERSION = 1
 
-OPERATOR_FACTS = ("states", "changelogs", "lateness", "forgotten", "reached", "rung")
+OPERATOR_FACTS = ("states", "changelogs", "lateness", "forgotten", "reached", "rung", "tables")
 """What a checkpoint knows of each operator that keeps state: it goes where the state goes."""
 STREAM_FACTS = ("offsets", "highs", "producers", "idle", "rested", "out_of_order", "identities")
 """What a checkpoint knows of each input."""
@@ -22,7 +23,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     its state a meaning. `identities` are the ids of the input streams, where they have one: the offsets hold for these
     alone. Which producers have `ended` is known of one `run` alone. `atomic` says that the changelogs hold nothing
     beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is 0 in
-    checkpoints of versions that did not count."""
+    checkpoints of versions that did not count. `tables` are the offsets before which each table has taken in the
+    records of its stream, which may be read on without the table; None in checkpoints of versions that kept none."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -44,6 +46,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     atomic: bool = False
     number: int = 0
     identities: dict[str, str] = {}
+    tables: dict[str, int] | None = None
 
     @property
     def blank(self) -> bool:
@@ -98,4 +101,12 @@ def decode(data: bytes, task: str) -> Checkpoint:
     if found.version != VERSION:
         wrong = f"the checkpoint of task {task} has version {found.version}"
         raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
-    return found
+    before = _tables_of_before(found) if found.tables is None else None
+    return structs.replace(found, tables=before) if before else found
+
+
+def _tables_of_before(found: Checkpoint) -> dict[str, int]:
+    """How far the tables of a checkpoint that does not tell have come: their streams were read for them alone."""
+    by_table = {table_id(stream): offset for stream, offset in found.offsets.items()}
+    kept = (id for id, schema in found.states.items() if schema.kind == TableOf.kind)
+    return {id: by_table[id] for id in kept if id in by_table}

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from ...dsl.checks import explain
 from ...dsl.errors import UnsupportedError, UsageError
+from ...dsl.operators import table_id
 from ...planner.plan import Plan
 from ..input_streams import inputs_of
 from ..reset_step import ResetStep
@@ -58,4 +59,5 @@ def _forget(plan: Plan, system: System, task: str, stream: str, keep_offsets: bo
 def _without(found: Checkpoint, stream: str, keep_offsets: bool) -> Checkpoint:
     identities = {name: id for name, id in found.identities.items() if name != stream}
     offsets = {name: at for name, at in found.offsets.items() if keep_offsets or name != stream}
-    return structs.replace(found, identities=identities, offsets=offsets)
+    tables = {id: at for id, at in (found.tables or {}).items() if keep_offsets or id != table_id(stream)}
+    return structs.replace(found, identities=identities, offsets=offsets, tables=tables)

@@ -18,6 +18,7 @@ from ..kernel.stage import StageTask
 from ..kernel.stamps import Control, control_record
 from ..kernel.state import Change, Size
 from ..kernel.times import END, START
+from ..streams import tables_by_stream
 from ..systems.contract import Batch, StreamPartition
 from .checkpoint import Checkpoint
 from .commits import Commits, Home, Outbox
@@ -94,6 +95,8 @@ class LocalTask:
         self._states = carried(found.states, own)
         self._identities = {name: run.identities[name] for name in self.inputs if name in run.identities}
         self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
+        tables = tables_by_stream(run.plan, stage.operators)
+        self._tables = {id: name for name, id in tables.items() if name in self.inputs}
         for name in stage.inputs:
             if name not in self.inputs:
                 self.work.inputs.end(name)
@@ -284,8 +287,9 @@ class LocalTask:
         self.pass_on()
         told = self._tell_borders()
         position = self.work.position()
+        offsets = {**self._last.offsets, **{name: landing.position() for name, landing in self._landings.items()}}
         now = Checkpoint(
-            offsets={**self._last.offsets, **{name: landing.position() for name, landing in self._landings.items()}},
+            offsets=offsets,
             highs=position.highs,
             producers=position.producers,
             changelogs=self._last.changelogs,
@@ -304,6 +308,7 @@ class LocalTask:
             atomic=self._last.atomic,
             number=self._last.number + 1,
             identities={**self._last.identities, **self._identities},
+            tables={**(self._last.tables or {}), **{id: offsets[stream] for id, stream in self._tables.items()}},
         )
         # The clock alone is no news: what it has let fire has changed state.
         last = self._last

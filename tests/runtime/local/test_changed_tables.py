@@ -7,10 +7,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, PlanError, Table, ValueState
+from fluvial.planner import plan
 from fluvial.runtime import reset, run
 from fluvial.runtime.local import engine
+from fluvial.runtime.local.adopting import decoded_checkpoints
+from fluvial.runtime.local.state_reset import write as write_checkpoints
 from fluvial.runtime.systems import LogSystem, System
 from sending import SendingSystem
 from targets import contents, write
@@ -42,6 +46,15 @@ def copying() -> Pipeline:
     pipeline = Pipeline("p")
     pipeline.stream("rows", key=str, value=str).send_to("copy")
     pipeline.stream("in", key=str, value=str).send_to("out")
+    return pipeline
+
+
+def following(*, rows: bool = True) -> Pipeline:
+    """Shows the changes of a table that has a stage of its own."""
+    pipeline = Pipeline("p")
+    pipeline.stream("in", key=str, value=str).send_to("out")
+    if rows:
+        pipeline.table("rows", key=str, value=str).changes().send_to("changes")
     return pipeline
 
 
@@ -79,6 +92,10 @@ def run_on(system: System, pipeline: Pipeline) -> list[bytes | None]:
     return [record[1] for record in contents(system, "out")][before:]
 
 
+def changes(system: System) -> list[bytes | None]:
+    return [record[1] for record in contents(system, "changes")]
+
+
 def test_a_table_that_is_reset_reads_its_rows_again(system: System) -> None:
     put(system, "rows", b"1")
     put(system, "in", b"x")
@@ -100,6 +117,29 @@ def test_a_stream_that_becomes_a_table_is_read_from_its_start(system: System) ->
     run_on(system, copying())
     put(system, "in", b"z")
     assert run_on(system, looking_up()) == [b"z 1"]
+
+
+def test_a_table_whose_stream_was_read_on_without_it_takes_in_what_it_has_missed(system: System) -> None:
+    put(system, "rows", b"1")
+    put(system, "in", b"x")
+    assert run_on(system, looking_up()) == [b"x 1"]
+    put(system, "rows", b"2")
+    assert run_on(system, copying()) == []
+    assert [record[1] for record in contents(system, "copy")] == [b"2"]
+    put(system, "in", b"y")
+    assert run_on(system, looking_up()) == [b"y 2"]
+
+
+def test_a_table_that_is_gone_for_a_run_goes_on_where_it_was(system: System) -> None:
+    put(system, "rows", b"1")
+    put(system, "in", b"x")
+    assert run_on(system, following()) == [b"x"]
+    assert changes(system) == [b"1"]
+    put(system, "rows", b"2")
+    put(system, "in", b"x")
+    assert run_on(system, following(rows=False)) == [b"x"]
+    assert run_on(system, following()) == []
+    assert changes(system) == [b"1", b"2"]
 
 
 def test_rows_are_not_skipped_for_what_was_read_of_them_under_another_name(system: System) -> None:
@@ -128,3 +168,14 @@ def test_an_operator_that_is_gone_for_a_run_has_its_state_when_it_comes_back(sys
         put(system, "in", b"x")
         put(system, "rows", b"x")
         assert run_on(system, pipeline) == expected
+
+
+def test_a_table_goes_on_where_it_was_in_a_checkpoint_that_does_not_tell_of_tables(system: System) -> None:
+    put(system, "rows", b"1")
+    put(system, "in", b"x")
+    run_on(system, following())
+    kept = decoded_checkpoints(system.admin().checkpoints("p"))
+    write_checkpoints(plan(following()), system, {task: replace(found, tables=None) for task, found in kept.items()})
+    put(system, "rows", b"2")
+    run_on(system, following())
+    assert changes(system) == [b"1", b"2"]
