@@ -268,19 +268,11 @@ class Inputs:
             {stream: found for stream, found in ended.items() if found},
             {stream: sorted(found) for stream, found in self._idle.items() if found},
             self._timeline.clock if self._timeline.clocked else START,
-            self._met(),
-            {stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
+            rested={stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
             out_of_order=gone.out_of_order
             | {stream: entry.source.out_of_order for stream, entry in self.entries.items() if entry.source is not None},
             reached=gone.reached | reached,
         )
-
-    def _met(self) -> dict[str, int]:
-        """How far time had come where inputs meet, if it did not wait for one of them that rested, or had ended."""
-        if self._timeline.returns or self._waits or self._idle:
-            return self._timeline.met(ended=True)
-        # Where all have ended, a later run that has more input goes on from what they had told.
-        return self._timeline.met(ended=False) if any(map(self.ended, self.entries)) else {}
 
     def _high(self, stream: str, high: int, floor: int | None) -> int:
         source = self.entries[stream].source

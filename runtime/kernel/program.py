@@ -73,12 +73,12 @@ class Position:
     """What a task remembers of its inputs besides offsets: the largest timestamp of each source, and each producer's
     watermark of each intermediate stream; in ms since epoch. `ended` are the producers of each that have told the end
     of this run, `idle` those to which nothing comes, or 0 for an idle source; `clock` is the processing time up to
-    which all has fired, and `met` tells how far time had come where inputs meet of which some may be idle or at their
-    end, by operator. `rested` tells how far the time of those that are idle has gone on; their other watermarks are
+    which all has fired. `rested` tells how far the time of those that are idle has gone on; their other watermarks are
     what their messages have told.
 
     `reached` is the watermark of each operator that keeps state, up to which all has fired there; of one that goes by
-    the clock it is the clock's time. `rung` is the time up to which clock timers have rung, by processor.
+    the clock it is the clock's time. `met` is what versions before have kept in its place, by operator: how far time
+    had come where inputs meet. `rung` is the time up to which clock timers have rung, by processor.
 
     `lateness` and `out_of_order` are those of windows, by operator, and of sources; in ms. `forgotten` tells of windows
     whose lateness has grown since: up to which end they were forgotten by then. What is known of an operator that the

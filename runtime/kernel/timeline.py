@@ -254,12 +254,6 @@ class Timeline:
     def _slowest(self, line: Line) -> tuple[int, bool]:
         return slowest((self.now[other], self.idle[other]) for other in line.follows)
 
-    def met(self, *, ended: bool) -> dict[str, int]:
-        """How far time has come where several lines meet, by operator, ends of input left out; where all of them have
-        ended, only if `ended`."""
-        meeting = [(index, line.owner) for index, line in enumerate(self.lines) if _keeps(line)]
-        return {owner: self._last(index) for index, owner in meeting if ended or self.now[index] != END}
-
     def reached(self) -> dict[str, int]:
         """The watermark of each operator that keeps state: what was due by then has fired. Where its input has ended, a
         later run that has more goes on from what messages had told."""
@@ -296,11 +290,11 @@ class Timeline:
         met: Mapping[str, int] | None = None,
         reached: Mapping[str, int] | None = None,
     ) -> None:
-        """Set the streams' watermarks of the last commit, which were `idle`, the clock, how far time was where lines
-        meet, which tells more where one of them had been idle or had ended, and the watermark of each operator that
-        keeps state. An operator that has none begins with the one in front of it. What lies between the two is due:
-        the next move of time lets it fire."""
-        own, meetings = dict(reached or {}), met or {}
+        """Set the streams' watermarks of the last commit, which were `idle`, the clock, and the watermark of each
+        operator that keeps state. An operator that has none begins with the one in front of it. What lies between the
+        two is due: the next move of time lets it fire. `met` is from a version that kept how far time was where lines
+        meet instead: it counts in front of state alone, for all other operators are numbered anew in each pipeline."""
+        own = {owner: time for owner, time in (met or {}).items() if self._meets_before(owner)} | dict(reached or {})
         self._restored = own
         self.clock = clock
         for name, index in self._streams.items():
@@ -311,16 +305,16 @@ class Timeline:
                 self.now[index] = clock
             elif line.kind != "stream":
                 watermark, self.idle[index] = self._slowest(line)
-                if _keeps(line):
-                    watermark = max(watermark, meetings.get(line.owner, START), own.get(line.owner, START))
+                if line.kind == "meeting" and not line.returns:
+                    watermark = max(watermark, own.get(line.owner, START))
                 elif line.kind == "stateful":
                     watermark = own.get(line.owner, watermark)
                 self.now[index] = _back(watermark, line.behind)
 
-
-def _keeps(line: Line) -> bool:
-    """Whether how far a line has come cannot be told from those that it follows."""
-    return line.kind == "meeting" and not line.returns
+    def _meets_before(self, operator: str) -> bool:
+        """Whether several lines meet in front of an operator that keeps state."""
+        index = self._operators.get(operator)
+        return index is not None and self.lines[self.lines[index].follows[0]].kind == "meeting"
 
 
 def _back(watermark: int, behind: int) -> int:

@@ -297,7 +297,6 @@ class LocalTask:
             ended=position.ended,
             idle=position.idle,
             clock=position.clock,
-            met=position.met,
             rested=position.rested,
             lateness=position.lateness,
             out_of_order=position.out_of_order,

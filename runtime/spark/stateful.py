@@ -182,8 +182,9 @@ class _StageAtWork:
         index.lateness[stage], index.forgotten[stage] = position.lateness, position.forgotten
         index.reached[stage], index.rung[stage] = position.reached, position.rung
         if self._levels.clocked:
-            index.idle[stage], index.clocks[stage], index.met[stage] = position.idle, position.clock, position.met
+            index.idle[stage], index.clocks[stage] = position.idle, position.clock
             index.rested[stage] = position.rested
+            index.met.pop(stage, None)
 
     def _comes_later(self, stream: str) -> bool:
         return stream not in self._first

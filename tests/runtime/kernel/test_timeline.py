@@ -207,3 +207,13 @@ def test_an_operator_at_its_end_goes_on_with_what_messages_have_told() -> None:
     assert timeline.reached() == {"w": 33}
     timeline.set_stream("b", END)
     assert timeline.reached() == {"w": 5}
+
+
+def test_of_an_older_version_time_counts_where_lines_meet_in_front_of_state_alone() -> None:
+    """Other operators are numbered: the next pipeline calls another one `merge-7`."""
+    lines = [*SOURCES, Line("meeting", (0, 1), "merge-7"), Line("meeting", (2, 3), "w"), Line("stateful", (4,), "w")]
+    timeline = Timeline(lines, nothing_under_way)
+    timeline.restore(dict.fromkeys(STREAMS, 3), met={"merge-7": 50, "w": 9})
+    assert timeline.now == [3, 3, 3, 3, 9, 9]
+    timeline.restore(dict.fromkeys(STREAMS, 3), met={"w": 9}, reached={"w": 7})
+    assert timeline.now == [3, 3, 3, 3, 7, 7]

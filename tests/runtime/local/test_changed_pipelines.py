@@ -7,13 +7,14 @@ from unittest.mock import patch
 
 import pytest
 
-from changing import restart_with
+from changing import changed, restart_with
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
     Message,
     Pipeline,
     ValueState,
+    collect,
     count,
     tumbling,
 )
@@ -25,8 +26,10 @@ from fluvial.runtime.local.checkpoint import Checkpoint, encode
 from fluvial.runtime.local.commits import Home
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
 from sending import SendingSystem
+from spark_in_process import queries
 from targets import contents, write
 
 DAY = timedelta(days=1)
@@ -208,3 +211,47 @@ def test_an_input_that_comes_back_is_gone_on_with(system: System) -> None:
     add(system, "b")
     run(copying("a"), system=system, until="end")
     assert run(copying("a", "b"), system=system, until="end").read == {"b": 1}
+
+
+def same(value: str) -> str:
+    return value
+
+
+def meeting(*, renumbered: bool = False) -> Pipeline:
+    """A window behind two sources that meet, beside two others that meet; one source is idle after a while."""
+    pipeline = Pipeline("p")
+    late = timedelta(seconds=30)
+    a, b, c, d = (pipeline.stream(name, key=str, value=str) for name in "abcd")
+    e = pipeline.stream("e", key=str, value=str, idle_after=late)
+    ours, theirs = (a.map(same) if renumbered else a).merge(b), c.merge(d)
+    panes = ours.window(tumbling(timedelta(milliseconds=10)), collect(), id="w")
+    panes.map(lambda pane: "".join(pane.value)).send_to("out")
+    ours.join(theirs, lambda one, other: one + other, within=timedelta(milliseconds=5), id="j").send_to("joined")
+    e.join(a, lambda one, other: one + other, within=timedelta(milliseconds=1), id="idle").send_to("joined")
+    return pipeline
+
+
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_operators_that_are_numbered_anew_take_no_time_from_each_other(renumbered: bool) -> None:
+    with PipelineDriver(meeting()) as driver:
+        for stream, time in (("a", 5), ("b", 5), ("c", 1000), ("d", 1000)):
+            driver.send(stream, stream, key="k", timestamp=time)
+        driver.commit()
+        restart_with(driver, meeting(renumbered=renumbered))
+        for stream, time in (("a", 7), ("b", 8), ("a", 21), ("b", 21)):
+            driver.send(stream, stream.upper(), key="k", timestamp=time)
+        assert [message.value for message in driver.read("out")] == ["abAB"]
+
+
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_operators_that_are_numbered_anew_take_no_time_from_each_other_on_spark(renumbered: bool) -> None:
+    (query,) = queries(plan(meeting()))
+    query.batch([batch(stream, time) for stream, time in (("a", 5), ("b", 5), ("c", 1000), ("d", 1000))])
+    query = changed(query, meeting(renumbered=renumbered))
+    query.batch([batch(stream, time, offset=1) for stream, time in (("a", 7), ("b", 8))])
+    query.batch([batch(stream, time, offset=2) for stream, time in (("a", 21), ("b", 21))])
+    assert [message.value for message in query.written["out"]] == [b'"abab"']
+
+
+def batch(stream: str, time: int, offset: int = 0) -> Batch:
+    return Batch(stream, 0, [offset], [(b"k", stream.encode(), time, ())])
