@@ -43,11 +43,12 @@ class TableOperator:
         self, key: bytes | None, row: bytes | None, timestamp: int, headers: Headers, watermark: int
     ) -> None:  # it may be of any time: what comes last counts
         del watermark
+        if key is None:
+            if self._context.keyless is not None:
+                self._context.keyless()
         # Whether there is a row to delete is looked up only where the change would be told.
-        if key is not None and (row is not None or self._context.emit is None or self._has(key)):
+        elif row is not None or self._context.emit is None or self._has(key):
             self._set(key, row, timestamp, headers)
-        elif self._context.keyless is not None:
-            self._context.keyless()
 
     def _join(
         self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int

@@ -260,7 +260,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         # Rows that are never deleted, joined rows that outlive theirs, and rows that nobody finds.
         Mutant(TableOperator, "_set", "self._rows.delete(key)", "pass"),
         Mutant(TableOperator, "_join", "self._has(key)", "False"),
-        Mutant(TableOperator, "_take", "key is not None", "row is not None"),
+        Mutant(TableOperator, "_take", "key is None", "row is None"),
         Mutant(table_bindings, "joined_row", "needs_right and theirs is None", "theirs is None"),
     ],
     ("told", STRAIGHT): [

@@ -54,6 +54,17 @@ def test_a_message_sees_the_row_that_is_there_when_it_comes() -> None:
     assert found == [b"1:None", b"2:Ada", b"3:Bob", b"4:None", b"5:None"]
 
 
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_row_that_is_deleted_and_not_there_has_a_key_for_all_that(followed: bool) -> None:
+    pipeline = looked_up()
+    if followed:
+        pipeline = Pipeline("p")
+        pipeline.table("users", key=str, value=str).changes().send_to("changes")
+    task = task_of(pipeline)
+    feed(task, "users", row("nobody", None), row(None, "1"))
+    assert task.keyless == {"users": 1}
+
+
 def test_an_inner_join_leaves_messages_without_row_out_and_counts_them() -> None:
     task = task_of(looked_up("inner"))
     feed(task, "users", row("a", "Ada"))
