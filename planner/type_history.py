@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from .type_reading import Reading
-from .type_schema import VERSION, ClassSchema, Schema, TypeSchema, bare_name, free_name, kind_of
+from .type_schema import VERSION, ClassSchema, Schema, TypeSchema, bare_name, free_name, kind_of, parted
 
 
 def merged_types(kept: TypeSchema, wanted: TypeSchema) -> TypeSchema:
@@ -39,6 +39,8 @@ class _Merge:
 
     def both(self, kept: Schema, wanted: Schema) -> Schema:
         """The schema of values of either; the `wanted` one reads the `kept` one."""
+        if parted(wanted)[0] == "float" and parted(kept)[0] == "int":
+            return _one_of([wanted, kept])  # they are kept as whole numbers, which not all that reads floats reads
         if kind_of(wanted) == "union" or kind_of(kept) == "union":
             return self._union(_choices(kept), _choices(wanted))
         if kind_of(kept) == "limited":
@@ -136,5 +138,6 @@ def _choices(schema: Schema) -> list[Schema]:
 
 def _one_of(choices: list[Schema]) -> Schema:
     """A choice of schemas, each told once."""
-    once = [one for number, one in enumerate(choices) if one not in choices[:number]]
+    flat = [one for choice in choices for one in _choices(choice)]
+    once = [one for number, one in enumerate(flat) if one not in flat[:number]]
     return once[0] if len(once) == 1 else {"union": once}

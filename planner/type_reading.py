@@ -63,6 +63,7 @@ class Reading:
 
     def obstacle(self, wanted: Schema, kept: Schema) -> Obstacle | None:
         """What keeps a part of values from being read, None where nothing does."""
+        wanted, kept = _with_any(wanted), _with_any(kept)
         kept_kind, wanted_kind = kind_of(kept), kind_of(wanted)
         if kept_kind == "union":
             return self._first_of(wanted, kept, (self.obstacle(wanted, one) for one in kept["union"]))
@@ -93,7 +94,11 @@ class Reading:
         if kind_of(kept) == "values" and len(kept["values"]) > 1:
             each = [{"values": [value]} for value in kept["values"]]
             return self._first_of(wanted, kept, (self.obstacle(wanted, one) for one in each))
-        obstacles = [self.obstacle(one, kept) for one in wanted["union"]]
+        choices = wanted["union"]
+        if parted(kept)[0] == "int" and any(map(_lists_numbers, choices)):
+            # Whole numbers are looked for among those that are listed alone, and are no floats.
+            choices = [one for one in choices if parted(one)[0] != "float"]
+        obstacles = [self.obstacle(one, kept) for one in choices]
         if None in obstacles:
             return None
         telling = [found for found in obstacles if found is not None and (found.path or not found.types)]
@@ -249,6 +254,15 @@ def _values(schema: Schema) -> list[Any] | None:
     if kind == "values":
         return list(schema["values"])
     return list(schema["enum"].values()) if kind == "enum" else None
+
+
+def _lists_numbers(schema: Schema) -> bool:
+    return any(type(value) is int for value in _values(schema) or ())
+
+
+def _with_any(schema: Schema) -> Schema:
+    """A choice that has `any` is read as `any` alone."""
+    return "any" if kind_of(schema) == "union" and "any" in schema["union"] else schema
 
 
 def _same_default(one: str, other: str) -> bool:

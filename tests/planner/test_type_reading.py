@@ -124,6 +124,9 @@ READABLE: list[tuple[Any, Any]] = [
     (SlottedLater, Slotted),
     (struct("A", ("x", int), array_like=True), struct("A", ("x", int), ("y", int), array_like=True)),
     (pair(x=int, y=float), pair(x=int, y=int)),
+    (Any | Visit, Any | Visit),
+    (float | Literal["1"], int),
+    (float | Literal[2, "1"], float),
 ]
 
 UNREADABLE: list[tuple[Any, Any]] = [
@@ -169,6 +172,9 @@ UNREADABLE: list[tuple[Any, Any]] = [
     (Any, Visit),
     (Any, list[set[int]]),
     (Any, dict[int, str]),
+    (Any | Visit, Visit),
+    (float | Literal[2, "1"], int),
+    (float | Literal[2, "1"], limited(int, ge=0)),
 ]
 
 
@@ -269,6 +275,13 @@ def test_a_field_that_comes_back_has_the_type_that_it_had() -> None:
     assert can_read(type_schema(counted), kept)
     told = obstacle(type_schema(struct("V", ("n", int), ("who", str, ""))), kept)
     assert told == "field who: was int, is str"
+
+
+def test_whole_numbers_that_are_read_as_floats_are_kept_as_whole_numbers() -> None:
+    kept = kept_after(int, float)
+    assert can_read(type_schema(float), kept)
+    assert not can_read(type_schema(float | Literal[2]), kept)
+    assert merged_types(kept, type_schema(float)) == kept
 
 
 def test_a_field_that_came_later_is_not_in_every_value() -> None:
