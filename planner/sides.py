@@ -7,16 +7,18 @@ from ..dsl import operators as ops
 from ..dsl.labels import name_of
 from ..dsl.pipeline import Pipeline
 
-FROM, THROUGH = "from", "through"
+OWN, FROM, THROUGH = "own", "from", "through"
 
 
 def side_facts(pipeline: Pipeline, join: ops.JoinStreams) -> dict[str, str]:
-    """What each side of a join is fed by: the streams and ids before it, and, for sides that share them, the functions
-    and branches."""
+    """What each side of a join is fed by: the streams and ids that its messages have passed; for sides that share them
+    also the tables and lookups beside these, and then the functions and branches."""
     facts = {}
     for side, source in zip(("left", "right"), join.inputs, strict=True):
         before = list(_before(pipeline, source))
-        facts[f"{side} {FROM}"] = _listed(filter(None, (_NAMES.get(type(one), _no_name)(one) for one in before)))
+        passed = _before(pipeline, source, beside=False)
+        facts[f"{side} {OWN}"] = _names(one for one in passed if not isinstance(one, ops.JoinTable | ops.JoinRemote))
+        facts[f"{side} {FROM}"] = _names(before)
         facts[f"{side} {THROUGH}"] = _listed(filter(None, map(_way, before)))
     return facts
 
@@ -26,7 +28,8 @@ def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
 
     Streams may be renamed, and others may come: a name that was not there before says nothing.
     """
-    for how in (FROM, THROUGH):
+    kept = _with_own(kept, wanted)
+    for how in (OWN, FROM, THROUGH):
         before, now = _alone(kept, how), _alone(wanted, how)
         for side, other in (("left", "right"), ("right", "left")):
             crossed = sorted(before[other] & now[side])
@@ -37,14 +40,27 @@ def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
     return None
 
 
+def _with_own(kept: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str, str]:
+    """The kept facts; those of a version that told tables and lookups as streams, without what these are now."""
+    if f"left {OWN}" in kept:
+        return kept
+    sides = ("left", "right")
+    beside = set().union(*(_listed_in(wanted, side, FROM) - _listed_in(wanted, side, OWN) for side in sides))
+    return {**kept, **{f"{side} {OWN}": _listed(_listed_in(kept, side, FROM) - beside) for side in sides}}
+
+
 def _alone(facts: Mapping[str, str], how: str) -> dict[str, set[str]]:
     """What each side has that the other has not."""
-    left, right = (set(filter(None, facts.get(f"{side} {how}", "").split(", "))) for side in ("left", "right"))
+    left, right = (_listed_in(facts, side, how) for side in ("left", "right"))
     return {"left": left - right, "right": right - left}
 
 
-def _before(pipeline: Pipeline, id: str) -> Iterable[ops.Operator]:
-    """An operator and all that it is fed by."""
+def _listed_in(facts: Mapping[str, str], side: str, how: str) -> set[str]:
+    return set(filter(None, facts.get(f"{side} {how}", "").split(", ")))
+
+
+def _before(pipeline: Pipeline, id: str, *, beside: bool = True) -> Iterable[ops.Operator]:
+    """An operator and all that it is fed by, or without what is looked up `beside` the messages."""
     met: set[str] = set()
     waiting = [id]
     while waiting:
@@ -52,8 +68,12 @@ def _before(pipeline: Pipeline, id: str) -> Iterable[ops.Operator]:
         if one not in met:
             met.add(one)
             operator = pipeline.operator(one)
-            waiting += operator.inputs
+            waiting += operator.inputs if beside else operator.fed_by
             yield operator
+
+
+def _names(operators: Iterable[ops.Operator]) -> str:
+    return _listed(filter(None, (_NAMES.get(type(one), _no_name)(one) for one in operators)))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from ..dsl.serde import Serde, key_serde
 from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from .labels import assigner_text, duration
-from .sides import FROM, THROUGH, side_facts, swapped
+from .sides import FROM, OWN, THROUGH, side_facts, swapped
 from .type_history import merged_types
 from .type_reading import obstacle
 from .type_schema import TypeSchema, schema_text, type_schema
@@ -110,7 +110,7 @@ def _changed(name: str, before: str, now: str) -> str:
 
 _WHOLE_NAME = ", serde"
 """The end of a fact that has the whole name of a serde, of which another fact has what is before a colon."""
-_SIDES = {f"{side} {how}" for side in ("left", "right") for how in (FROM, THROUGH)}
+_SIDES = {f"{side} {how}" for side in ("left", "right") for how in (OWN, FROM, THROUGH)}
 
 
 def _alike(fact: str) -> str:

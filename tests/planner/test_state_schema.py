@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from fluvial.dsl import (
     FLOAT64,
@@ -36,6 +37,7 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.planner import plan
+from fluvial.planner.sides import OWN
 from fluvial.planner.state_schema import StateSchema, carried, differences
 
 
@@ -347,6 +349,40 @@ def test_the_sides_of_a_join_stay_where_they_are() -> None:
 )
 def test_what_is_before_a_join_may_change(build: Callable[[Pipeline], tuple[Any, Any]]) -> None:
     assert differences(sides(clicks_and_orders), sides(build)) == []
+
+
+def added(number: int, row: int | None) -> int:
+    return number + (row or 0)
+
+
+def looking_up(*sides_with_table: str) -> Callable[[Pipeline], tuple[Any, Any]]:
+    """Two streams, of which some look rows up in a table."""
+
+    def build(pipeline: Pipeline) -> tuple[Any, Any]:
+        rows = pipeline.table("rows", key=str, value=int)
+        found: dict[str, Any] = {name: source(pipeline, name) for name in ("clicks", "orders")}
+        looked_up = {name: found[name].join(rows, added, id="look", how="left") for name in sides_with_table}
+        return tuple({**found, **looked_up}.values())
+
+    return build
+
+
+def test_a_table_that_is_looked_up_may_move_to_the_other_side() -> None:
+    left, right = sides(looking_up("clicks")), sides(looking_up("orders"))
+    assert differences(left, right) == []
+    older = {name: fact for name, fact in left.facts.items() if not name.endswith(OWN)}
+    assert differences(structs.replace(left, facts=older), right) == []
+    swap = sides(lambda p: looking_up("orders")(p)[::-1])
+    assert differences(left, swap) == ["sides: 'orders' fed the right one, and feeds the left one"]
+
+
+def test_a_table_that_is_looked_up_tells_sides_of_one_stream_apart() -> None:
+    def build(pipeline: Pipeline) -> tuple[Any, Any]:
+        numbers, rows = source(pipeline, "numbers"), pipeline.table("rows", key=str, value=int)
+        return numbers.join(rows, added, id="look", how="left"), numbers
+
+    told = differences(sides(build), sides(lambda p: build(p)[::-1]))
+    assert told == ["sides: 'look', 'rows' fed the left one, and feeds the right one"]
 
 
 def test_sides_of_one_stream_are_told_by_their_functions() -> None:
