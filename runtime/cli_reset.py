@@ -8,6 +8,7 @@ from ..planner.settings import Settings
 from .cli_words import Json, KafkaConf, StateDir, SystemUrl, Target, print_json
 from .commands import options
 from .running import EngineName
+from .state_compatibility import emptied
 from .state_reset import reset
 from .systems import DEFAULT_SYSTEM
 from .target import load_pipeline
@@ -56,8 +57,9 @@ def reset_verb(
     if keep_offsets and not inputs:
         raise options.refused("--keep-offsets", f"with {chosen[0]}", "--stream STREAM")
     shown = dry_run or (everything and not yes)
+    pipeline = load_pipeline(target)
     done = reset(
-        load_pipeline(target),
+        pipeline,
         states=states or None,
         inputs=inputs or None,
         keep_offsets=keep_offsets,
@@ -71,6 +73,8 @@ def reset_verb(
     else:
         for step in done:
             print(f"{'would remove' if shown else 'removed'} {step}")
+        for note in emptied(pipeline, states or ()) if done else ():
+            print(note)
         if not done:
             print("nothing is kept")
     if done and everything and not yes and not dry_run:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from ..dsl.checks import explain
 from ..dsl.errors import PlanError
+from ..dsl.operators import PutTo
 from ..dsl.origin import Origin
+from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from ..planner.settings import Settings
 from ..planner.state_schema import StateSchema, differences
@@ -42,7 +44,16 @@ def changed_states(plan: Plan, kept: Iterable[tuple[str, StateSchema]], reset: s
             operator = plan.operator(store.operator)
             origin = Origin(operator.file, operator.line)
             remedy = f"give it another id to begin anew, or remove what is kept of it: {reset} --state {operator.id}"
+            remedy += "".join(f"; {note}" for note in emptied(plan.pipeline, [operator.id]))
             yield ChangedState(operator.label, origin, tuple(changed), remedy)
+
+
+def emptied(pipeline: Pipeline, operators: Iterable[str]) -> list[str]:
+    """What is to be said of operators whose state is removed and does not come back by itself: of tables that the
+    pipeline fills."""
+    filled = {operator.table for operator in pipeline.operators if isinstance(operator, PutTo)}
+    wanted = (operator for operator in operators if operator in filled)
+    return [f"table {table!r} begins empty: its rows come only with new messages" for table in wanted]
 
 
 def reset_command(plan: Plan, system: System, settings: Settings, engine: str = "local") -> str:

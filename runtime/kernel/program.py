@@ -81,8 +81,9 @@ class Position:
     had come where inputs meet. `rung` is the time up to which clock timers have rung, by processor.
 
     `lateness` and `out_of_order` are those of windows, by operator, and of sources; in ms. `forgotten` tells of windows
-    whose lateness has grown since: up to which end they were forgotten by then. What is known of an operator that the
-    stage no longer has is carried along: it counts again if the operator comes back.
+    whose lateness has grown since: up to which end they were forgotten by then. `versions` counts the commits that have
+    changed each table, and `built` tells of which versions of its tables, together, a joined one is made. What is
+    known of an operator that the stage no longer has is carried along: it counts again if the operator comes back.
     """
 
     highs: dict[str, int] = field(default_factory=dict)
@@ -97,3 +98,5 @@ class Position:
     forgotten: dict[str, int] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)
     rung: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    built: dict[str, int] = field(default_factory=dict)

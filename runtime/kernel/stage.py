@@ -20,6 +20,7 @@ from .inputs import Accepts, Inputs
 from .lateness import Lateness
 from .pool import Gate, Pool, Sleep
 from .program import Position, Program
+from .rebuilding import JoinedTables
 from .stamps import unstamped
 from .state import Bytes, Change, CountedReads, Size, evict
 from .stateful import StatefulOperator
@@ -103,6 +104,7 @@ class StageTask:
         self.clock_users: list[str] = []
         self._below = CountedReads(below)
         self._reads = bind(self, self._below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
+        self.joined = JoinedTables(shape.operators.values(), self.stateful, position, self.fail_firing)
 
     def _follow(self) -> None:
         """Let time follow a message that has landed; what raises is kept for `check`: workers have no caller."""
@@ -144,6 +146,13 @@ class StageTask:
         if active is not None:
             self.inputs.rest(active)
         self.check()
+
+    def rebuild(self, most: int) -> bool:
+        """Make about so many rows of joined tables anew that are not made of what their tables have; whether more are
+        left. To be called before `resume`, until none are."""
+        left = bool(self.joined.stale) and self.joined.rebuild(most)
+        self.check()
+        return left
 
     def resume(self) -> None:
         """Let fire what fell due for an operator while the stage was without it. To be called before the first message,
@@ -215,6 +224,7 @@ class StageTask:
         if self.timeline.clock > START:
             self.rung.update(dict.fromkeys(self.clock_users, self.timeline.clock))
         position.rung = self.rung
+        self.joined.tell(position)
         return position
 
     @property

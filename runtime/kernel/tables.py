@@ -47,7 +47,7 @@ class TableOperator:
             if self._context.keyless is not None:
                 self._context.keyless()
         # Whether there is a row to delete is looked up only where the change would be told.
-        elif row is not None or self._context.emit is None or self._has(key):
+        elif row is not None or self._context.emit is None or self.has(key):
             self._set(key, row, timestamp, headers)
 
     def _join(
@@ -57,11 +57,21 @@ class TableOperator:
         if key is None or self._context.joined is None:
             return
         row = self._context.joined(key)
-        if row is not None or self._has(key):
+        if row is not None or self.has(key):
             self._set(key, row, timestamp, headers)
 
-    def _has(self, key: bytes) -> bool:
+    def has(self, key: bytes) -> bool:
+        """Whether there is a row of a key."""
         return self._rows.layer.fresh[key] is not None
+
+    def renew(self, key: bytes) -> None:
+        """Make a joined row anew, and tell nobody."""
+        assert self._context.joined is not None
+        row = self._context.joined(key)
+        if row is None and self.has(key):
+            self._rows.delete(key)
+        elif row != self._rows.layer.fresh[key]:
+            self._rows.layer.fresh[key] = row
 
     def _set(self, key: bytes, row: bytes | None, timestamp: int, headers: Headers) -> None:
         if row is None:
@@ -76,6 +86,11 @@ class TableOperator:
         """The row of a key, the caller's own; None if there is none."""
         found = None if key is None else self._rows.layer.fresh[key]
         return None if found is None else self._context.decode(found)
+
+    def each_key(self) -> Iterator[bytes]:
+        """The bytes of all keys, in their order."""
+        for key, _ in self._rows.layer.items():
+            yield key
 
     def rows(self) -> Iterator[tuple[bytes, Any]]:
         """All rows, by key bytes in their order."""

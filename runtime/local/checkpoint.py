@@ -11,7 +11,7 @@ from ..kernel.times import START
 
 VERSION = 1
 
-OPERATOR_FACTS = ("states", "changelogs", "lateness", "forgotten", "reached", "rung", "tables")
+OPERATOR_FACTS = ("states", "changelogs", "lateness", "forgotten", "reached", "rung", "tables", "versions", "built")
 """What a checkpoint knows of each operator that keeps state: it goes where the state goes."""
 STREAM_FACTS = ("offsets", "highs", "producers", "idle", "rested", "out_of_order", "identities")
 """What a checkpoint knows of each input."""
@@ -47,6 +47,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     number: int = 0
     identities: dict[str, str] = {}
     tables: dict[str, int] | None = None
+    versions: dict[str, int] = {}
+    built: dict[str, int] = {}
 
     @property
     def blank(self) -> bool:
@@ -71,6 +73,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
             forgotten=self.forgotten,
             reached=self.reached,
             rung=self.rung,
+            versions=self.versions,
+            built=self.built,
         )
 
     def within(self, run: str) -> "Checkpoint":

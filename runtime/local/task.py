@@ -180,6 +180,9 @@ class LocalTask:
     def step(self, most: int = SLICE) -> bool:
         """Process some of what is queued, at most so many messages of each input; whether there was anything to do."""
         if not self._resumed:
+            if self.work.rebuild(most):
+                self.work.evict(self._cache)
+                return True
             self._resumed = True
             self.work.resume()
             self.pass_on()
@@ -223,7 +226,7 @@ class LocalTask:
     def reach_end(self, ends: Mapping[StreamPartition, int]) -> bool:
         """End the inputs that were read, and have landed, as far as the run is to go; whether there were any."""
         moved = False
-        for stream in self.inputs:
+        for stream in self.inputs if not self.work.joined.stale else ():
             end = ends.get((stream, self.number))
             if end is not None and self._landed_all(stream, end) and not self.work.inputs.ended(stream):
                 self.work.inputs.end(stream)
@@ -238,7 +241,7 @@ class LocalTask:
     @property
     def done(self) -> bool:
         """Whether all inputs have ended and nothing is under way."""
-        return not self.work.busy and not self.open_inputs
+        return not self.work.busy and not self.open_inputs and not self.work.joined.stale
 
     @property
     def open_inputs(self) -> list[str]:
@@ -303,6 +306,8 @@ class LocalTask:
             forgotten=position.forgotten,
             reached=position.reached,
             rung=dict(position.rung),
+            versions=position.versions,
+            built=position.built,
             states=self._states,
             atomic=self._last.atomic,
             number=self._last.number + 1,

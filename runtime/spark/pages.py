@@ -55,10 +55,12 @@ class Index(msgspec.Struct, array_like=True):
     forgotten: dict[str, dict[str, int]] = {}
     reached: dict[str, dict[str, int]] = {}
     rung: dict[str, dict[str, int]] = {}
+    versions: dict[str, dict[str, int]] = {}
+    built: dict[str, dict[str, int]] = {}
 
     def forget(self, operator: str) -> None:
         """What was to be remembered of an operator's state is so no longer."""
-        for by_stage in (self.lateness, self.forgotten, self.reached, self.rung):
+        for by_stage in (self.lateness, self.forgotten, self.reached, self.rung, self.versions, self.built):
             for by_operator in by_stage.values():
                 by_operator.pop(operator, None)
 

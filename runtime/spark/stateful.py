@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+PIECE = 1000
+"""Rows of joined tables that are made anew before memory is looked at."""
+
+
 class _SparkBlobs:
     """Spark's map state as bytes by name."""
 
@@ -156,6 +160,8 @@ class _StageAtWork:
 
     def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
         read: dict[str, int] = {}
+        while self.task.rebuild(PIECE):
+            self.task.evict(self._cache)
         feeder.run(self.task, self.task.resume)
         feeder.run(self.task, lambda: self.task.tell_clock(self._clock))
         for stream in sorted(self._stage.inputs, key=self._comes_later):
@@ -181,6 +187,7 @@ class _StageAtWork:
         index.producers[stage] = position.producers
         index.lateness[stage], index.forgotten[stage] = position.lateness, position.forgotten
         index.reached[stage], index.rung[stage] = position.reached, position.rung
+        index.versions[stage], index.built[stage] = position.versions, position.built
         if self._levels.clocked:
             index.idle[stage], index.clocks[stage] = position.idle, position.clock
             index.rested[stage] = position.rested
@@ -236,4 +243,6 @@ def _position(index: Index, stage: str, levels: Levels) -> Position:
         forgotten=index.forgotten.get(stage, {}),
         reached=index.reached.get(stage, {}),
         rung=index.rung.get(stage, {}),
+        versions=index.versions.get(stage, {}),
+        built=index.built.get(stage, {}),
     )

@@ -259,7 +259,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("tables", STRAIGHT): [
         # Rows that are never deleted, joined rows that outlive theirs, and rows that nobody finds.
         Mutant(TableOperator, "_set", "self._rows.delete(key)", "pass"),
-        Mutant(TableOperator, "_join", "self._has(key)", "False"),
+        Mutant(TableOperator, "_join", "self.has(key)", "False"),
         Mutant(TableOperator, "_take", "key is None", "row is None"),
         Mutant(table_bindings, "joined_row", "needs_right and theirs is None", "theirs is None"),
     ],

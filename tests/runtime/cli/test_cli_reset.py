@@ -180,3 +180,25 @@ def test_a_temporary_log_keeps_no_state_elsewhere(fluvial: Fluvial) -> None:
     ended = fluvial("run", "counts.py", "--input", "words=tea.txt", "--state-dir", "elsewhere")
     assert ended.code == 2
     assert "--state-dir elsewhere without --system, for a temporary log" in ended.err
+
+
+FILLED = """
+from fluvial.dsl import Pipeline
+
+pipeline = Pipeline("filled")
+latest = pipeline.table("latest", key=str, value={kind})
+words = pipeline.stream("words", value={kind}).partition_by(str, id="by-word", key_type=str, value={kind})
+words.send_to(latest)
+"""
+
+
+def test_a_table_that_is_filled_is_told_to_begin_empty(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "counts.py").write_text(FILLED.format(kind="str"))
+    assert fluvial("produce", "words", "tea.txt").code == 0
+    assert fluvial("run", "counts.py", "--until", "end", "--quiet").code == 0
+    (folder / "counts.py").write_text(FILLED.format(kind="int"))
+    told = "table 'latest' begins empty: its rows come only with new messages"
+    refused = fluvial("run", "counts.py", "--until", "end", "--quiet")
+    assert refused.code == 3
+    assert told in refused.err
+    assert fluvial("reset", "counts.py", "--state", "latest").out.splitlines()[-1] == told

@@ -58,6 +58,26 @@ def following(*, rows: bool = True) -> Pipeline:
     return pipeline
 
 
+def joining(kind: type[str] | type[int] | None = None) -> Pipeline:
+    """Looks up what is joined of two tables, with rows of a kind; without a kind nothing is joined of them."""
+    pipeline = Pipeline("p")
+    left, right = (pipeline.table(name, key=str, value=str) for name in ("left", "right"))
+    incoming = pipeline.stream("in", key=str, value=str)
+    for table in (left, right):
+        incoming.join(table, found, id=f"with-{table.operator.id}", how="left").send_to("other")
+    if kind is not None:
+
+        def both(one: str, other: str) -> str:
+            return one + other
+
+        def number(one: str, other: str) -> int:
+            return int(one + other)
+
+        rows: Table[str, Any] = left.join(right, both if kind is str else number, id="rows")
+        incoming.join(rows, found, id="j", how="left").send_to("out")
+    return pipeline
+
+
 def counting(*inputs: str) -> Pipeline:
     pipeline = Pipeline("p")
     first, *others = [pipeline.stream(name, key=str, value=str) for name in inputs]
@@ -140,6 +160,32 @@ def test_a_table_that_is_gone_for_a_run_goes_on_where_it_was(system: System) -> 
     assert run_on(system, following(rows=False)) == [b"x"]
     assert run_on(system, following()) == []
     assert changes(system) == [b"1", b"2"]
+
+
+def test_a_joined_table_that_is_reset_has_the_rows_of_its_tables_again(system: System) -> None:
+    for stream in ("left", "right", "in"):
+        put(system, stream, b"1")
+    assert run_on(system, joining(str)) == [b"1 11"]
+    put(system, "in", b"2")
+    with pytest.raises(PlanError, match="the kept state of join rows has another meaning"):
+        run_on(system, joining(int))
+    reset(joining(int), states=["rows"], system=system)
+    assert run_on(system, joining(int)) == [b"2 11"]
+
+
+def test_a_joined_table_that_is_gone_for_a_run_misses_nothing(system: System) -> None:
+    for stream in ("left", "right", "in"):
+        put(system, stream, b"1")
+    assert run_on(system, joining(str)) == [b"1 11"]
+    put(system, "left", b"2")
+    write(system, {"right": [[(b"k", None, 0, ()), (b"k", b"3", 0, ())]]})
+    assert run_on(system, joining()) == []
+    put(system, "in", b"2")
+    assert run_on(system, joining(str)) == [b"2 23"]
+    write(system, {"right": [[(b"k", None, 0, ())]]})
+    assert run_on(system, joining()) == []
+    put(system, "in", b"3")
+    assert run_on(system, joining(str)) == [b"3 None"]
 
 
 def test_rows_are_not_skipped_for_what_was_read_of_them_under_another_name(system: System) -> None:
