@@ -41,11 +41,17 @@ def kept_states(plan: Plan, kept: Mapping[str, bytes]) -> list[tuple[str, StateS
     decoded = decoded_checkpoints(kept)
     found: list[tuple[str, StateSchema]] = []
     for store in plan.stores:
-        for number in sorted({number_of(name) for name in decoded}):
-            holder = holder_of(store.operator, f"{store.stage}/{number}", decoded)
-            if holder is not None and store.operator in decoded[holder].states:
+        for holder in holders_of(store.operator, store.stage, decoded):
+            if store.operator in decoded[holder].states:
                 found.append((store.operator, decoded[holder].states[store.operator]))
     return found
+
+
+def holders_of(operator: str, stage: str, kept: Checkpoints) -> list[str]:
+    """The tasks that have kept the state last of an operator which is in a stage now."""
+    numbers = sorted({number_of(name) for name in kept})
+    holders = (holder_of(operator, f"{stage}/{number}", kept) for number in numbers)
+    return [holder for holder in holders if holder is not None]
 
 
 def read_before(kept: Checkpoints) -> set[str]:

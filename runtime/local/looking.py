@@ -19,8 +19,10 @@ from ...planner.settings import Settings
 from ...planner.types import Flow, flows, plain
 from ..kernel.tables import prefix_of, row_of
 from ..state.view import StoreView
-from ..systems.contract import System
-from .stores import store_folders
+from ..systems.contract import SendingSystem, System
+from .adopting import decoded_checkpoints, holders_of
+from .store_survey import latest_folders
+from .stores import store_folders, task_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +100,19 @@ def _builtin(value: Any) -> Any:
 
 
 def _views(made: Plan, system: System, settings: Settings, table: str, stack: ExitStack) -> list[StoreView]:
-    """The stores that hold the table, one of each task."""
+    """The stores that hold the table, one of each task that has kept it last: a run of another version of the pipeline
+    may have had it in another stage."""
     stage = next(store.stage for store in made.stores if store.operator == table)
-    folders = store_folders(made, system, settings, stage)
+    if isinstance(system, SendingSystem):
+        folders = latest_folders(made, system, settings, table) or store_folders(made, system, settings, stage)
+    else:
+        folders = [
+            folder
+            for task in holders_of(table, stage, decoded_checkpoints(system.admin().checkpoints(made.name)))
+            for folder in task_folders(made, system, settings, task)
+        ]
     if not folders:
-        wrong = f"there is no state of stage {stage!r} of pipeline {made.name!r} for {system.url}"
+        wrong = f"there is no state of table {table!r} of pipeline {made.name!r} for {system.url}"
         expected = "stores that the local engine has left on this machine; those of Spark and memory: cannot be read"
         remedy = "run the pipeline here first, with the same --system and --state-dir"
         raise SystemProblem(explain(wrong, expected, remedy, made.pipeline.origin))

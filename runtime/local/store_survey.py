@@ -1,6 +1,7 @@
 """Whether the stores that a plan needs are there: looked at before a run starts anything, and by `fluvial check`."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from ...dsl.errors import SystemProblem
 from ...planner.assignment import stages_of, tasks_of
@@ -13,7 +14,7 @@ from . import store_problems
 from .adopting import Checkpoints, decoded_checkpoints
 from .alignment import stored_checkpoint
 from .state_moves import moves
-from .stores import state_folder, task_folders
+from .stores import every_folder, number_in, state_folder, task_folders
 
 
 def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[SystemProblem]:
@@ -31,6 +32,18 @@ def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[S
         # A first commit may be published at the start. Of a run that is under way, the log is asked again.
         elif _commits(plan, system, settings, task) > 1 and task not in _kept(plan, system):
             yield store_problems.unknown(plan, reset, system.url, task)
+
+
+def latest_folders(plan: Plan, system: System, settings: Settings, operator: str) -> list[Path]:
+    """Where state has changelogs, the folder of each task's store here that was written last with an operator in it,
+    whatever the stage was called. The stores tell it: brokers are not asked."""
+    latest: dict[str, Path] = {}
+    for folder in every_folder(plan, system, settings):
+        with StoreView(folder) as view:
+            found = stored_checkpoint(view, folder.name)
+        if found is not None and operator in found.states:
+            latest[number_in(folder)] = folder
+    return [latest[number] for number in sorted(latest)]
 
 
 def _kept(plan: Plan, system: System) -> Checkpoints:

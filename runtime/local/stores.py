@@ -86,16 +86,26 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
 
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
     """The folders of a stage's stores on this machine, one for each task: of several containers' the latest."""
+    wanted = re.compile(rf"({re.escape(_name(task_name(stage, 0)).removesuffix('0'))}\d+)(?:{_AGAIN}\d+)?")
+    found: dict[str, Path] = {}
+    for folder in every_folder(plan, system, settings):
+        if match := wanted.fullmatch(folder.name):
+            found[match[1]] = folder
+    return [found[name] for name in sorted(found)]
+
+
+def every_folder(plan: Plan, system: System, settings: Settings) -> list[Path]:
+    """The folders of all stores of a pipeline on this machine, the one that was written last at the end."""
     home = state_folder(plan, system, settings)
     if home is None:
         return []
     homes = sorted(home.parent.glob("container-*")) if isinstance(system, SendingSystem) else [home]
-    wanted = re.compile(rf"({re.escape(_name(task_name(stage, 0)).removesuffix('0'))}\d+)(?:{_AGAIN}\d+)?")
-    found: dict[str, Path] = {}
-    for folder in sorted((one for home in homes for one in home.glob("*") if _holds_store(one)), key=_changed_at):
-        if match := wanted.fullmatch(folder.name):
-            found[match[1]] = folder
-    return [found[name] for name in sorted(found)]
+    return sorted((one for home in homes for one in home.glob("*") if _holds_store(one)), key=_changed_at)
+
+
+def number_in(folder: Path) -> str:
+    """The number of the task whose store a folder holds."""
+    return folder.name.partition(_AGAIN)[0].rpartition("-")[2]
 
 
 def _holds_store(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from rocksdict import Options, Rdict
 
 from command_line import Fluvial
 from fluvial.planner import Settings, plan
+from fluvial.runtime.local.checkpoint import Checkpoint, encode
+from fluvial.runtime.local.commits import CHECKPOINT, META
+from fluvial.runtime.local.store_survey import latest_folders
 from fluvial.runtime.local.stores import store_folders
+from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import KafkaSystem, LogSystem
 from fluvial.runtime.target import load_pipeline
 
@@ -142,6 +147,57 @@ def test_of_several_containers_the_latest_store_of_a_task_counts(
     assert [f"{one.parent.name}/{one.name}" for one in found] == ["container-1/customers-0", "container-1/customers-1"]
 
 
+MOVED = """
+from fluvial.dsl import Pipeline
+
+
+def found(message: str, row: str) -> str:
+    return message + row
+
+
+pipeline = Pipeline("moved")
+others = pipeline.stream("a", key=str, value=str)
+table = pipeline.table("t", key=str, value=str)
+pipeline.stream("b", key=str, value=str).join(table, found, id="j").send_to("out")
+{more}
+"""
+ALONE, TOGETHER = "others.send_to('others')", "others.join(table, found, id='k').send_to('others')"
+
+
+def test_a_table_is_found_where_its_state_is_whichever_version_of_the_pipeline_looks(
+    fluvial: Fluvial, folder: Path
+) -> None:
+    """The table goes from the stage t to the stage a."""
+    for name, more in (("before.py", ALONE), ("after.py", TOGETHER)):
+        (folder / name).write_text(MOVED.format(more=more))
+    (folder / "row.jsonl").write_text('{"id": "k", "value": 1}\n')
+    (folder / "none.jsonl").write_text("")
+    for stream, file in (("a", "none.jsonl"), ("b", "none.jsonl"), ("t", "row.jsonl")):
+        assert fluvial("produce", stream, file, "--format", "json", "--key-field", "id").code == 0
+    for name in ("before.py", "after.py"):
+        assert fluvial("run", name, "--until", "end", "--quiet").code == 0
+        for looking in ("before.py", "after.py"):
+            ended = fluvial("state", "get", looking, "t", "k")
+            assert (ended.code, json.loads(ended.out)) == (0, {"id": "k", "value": 1}), ended.err
+
+
 def _touch(file: Path, age: int) -> None:
     then = time.time() - age
     os.utime(file, (then, then))
+
+
+def test_of_stores_with_changelogs_the_one_that_kept_the_table_last_counts(folder: Path) -> None:
+    (folder / "after.py").write_text(MOVED.format(more=TOGETHER))
+    made, system = plan(load_pipeline("after.py")), KafkaSystem("localhost:1")
+    home = Path(".fluvial", "state", "moved")
+    states = {store.operator: store.schema for store in made.stores}
+    for name, kept, age in (
+        ("container-0/t-0", states, 90),
+        ("container-1/a-0~2", states, 50),
+        ("container-0/b-0", {}, 9),
+    ):
+        with closing(RocksStore(home / name)) as store:
+            store.write([(META, CHECKPOINT, encode(Checkpoint(states=kept)))])
+        for file in (home / name).iterdir():
+            _touch(file, age)
+    assert latest_folders(made, system, Settings(), "t") == [home / "container-1" / "a-0~2"]
