@@ -13,6 +13,7 @@ from types import FrameType
 
 from . import watchdog
 from .exhausted import remedy_for
+from .forks import STOPPING, apart_from_children
 from .standard_streams import say_last
 
 REPEATED_SECONDS = 0.5
@@ -69,6 +70,7 @@ def stop_signals() -> Iterator[StopRequest]:
     `COMMIT_SECONDS` after SIGTERM the main thread is interrupted with `Stopped`, and after `EXIT_SECONDS` the process
     ends with exit code 143. A thread sees to that, for the main thread may be in a call that does not return. Where no
     thread of Python's runs any more, another process kills this one after `KILL_SECONDS`.
+    A child that is forked meanwhile handles signals as this process did before.
     Outside of the main thread signals cannot be heard.
     """
     request = StopRequest()
@@ -76,7 +78,7 @@ def stop_signals() -> Iterator[StopRequest]:
         yield request
         return
     with _watched(request):
-        before = {number: signal.signal(number, request.hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, request.hear) for number in STOPPING}
         try:
             yield request
         finally:
@@ -91,11 +93,12 @@ def unwinding() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _exit)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with apart_from_children():
+        before = signal.signal(signal.SIGTERM, _exit)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _exit(_: int, __: FrameType | None) -> None:
@@ -111,7 +114,7 @@ def _watched(request: StopRequest) -> Iterator[None]:
     arguments = (request, hearing, over)
     watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
     try:
-        with _guarded(hearing):
+        with apart_from_children(hearing, telling), _guarded(hearing):
             before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
             watcher.start()
             try:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ...dsl.text import visible
 from ..exhausted import remedy_for
+from ..forks import STOPPING, apart_from_children
 from ..input_streams import LOGGER as STREAMS
 from ..input_streams import SUBJECTS
 from ..report import OnProgress, Progress, Report
@@ -228,13 +229,14 @@ class _Supervisor:
             yield
             return
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+        with apart_from_children():
+            for number in STOPPING:
+                loop.add_signal_handler(number, self._on_signal)
+            try:
+                yield
+            finally:
+                for number in STOPPING:
+                    loop.remove_signal_handler(number)
 
     def _on_signal(self) -> None:
         """The first wish to stop lets containers commit, the second stops them at once, the third kills them."""

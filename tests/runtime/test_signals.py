@@ -1,19 +1,27 @@
 """Signals as a wish to stop."""
 
+import asyncio
+import multiprocessing
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from fluvial.runtime import signals
-from fluvial.runtime.signals import Stopped, StopRequest, stop_signals
+from container_runs import PATIENCE
+from fluvial.dsl import Pipeline
+from fluvial.runtime import run, signals
+from fluvial.runtime.local.supervisor import _Supervisor
+from fluvial.runtime.signals import Stopped, StopRequest, stop_signals, unwinding
+from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.watchdog import KILLED
+from targets import contents, write
 
 
 def ask(number: int = signal.SIGTERM) -> None:
@@ -66,6 +74,82 @@ def test_a_thread_hears_of_no_signal() -> None:
     thread.start()
     thread.join()
     assert not requests[0]()
+
+
+def in_child(check: Callable[[], bool], number: int | None = None) -> int:
+    """The exit code of a forked child: 0 where what it checks is so, and below 0 the signal that ended it."""
+    child = os.fork()
+    if not child:
+        try:
+            if number is None:
+                os._exit(0 if check() else 1)
+            time.sleep(PATIENCE)
+        finally:
+            os._exit(2)
+    if number is not None:
+        os.kill(child, number)  # at once, while the child may still be at its first instructions
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def sockets() -> int:
+    """How many sockets this process has open."""
+    return sum(stat.S_ISSOCK(os.fstat(number).st_mode) for number in range(3, 256) if is_open(number))
+
+
+def test_a_forked_child_handles_signals_as_if_there_were_no_run() -> None:
+    handlers, open_before = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)], sockets()
+
+    def as_before() -> bool:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        now = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)]
+        return now == handlers and signal.set_wakeup_fd(-1) == -1 and sockets() == open_before and not mask
+
+    with unwinding(), stop_signals(), stop_signals() as stop:
+        stop.begin()
+        assert in_child(as_before) == 0
+        assert in_child(lambda: in_child(as_before) == 0) == 0
+        for _ in range(20):
+            assert in_child(as_before, signal.SIGTERM) == -signal.SIGTERM
+        assert not stop()
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_function_that_ends_a_process_of_its_own_does_not_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "COMMIT_SECONDS", 0.0)
+    fork = multiprocessing.get_context("fork")
+
+    def end_one(word: str) -> str:
+        process = fork.Process(target=time.sleep, args=(PATIENCE,), daemon=True)
+        process.start()
+        process.terminate()
+        process.join()
+        return f"{word} {process.exitcode}"
+
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).map(end_one).send_to("out", value=str)
+    system = MemorySystem()
+    write(system, {"in": [[(None, word, 0, ()) for word in (b"a", b"b", b"c")]]})
+    assert run(pipeline, system=system, until="end").read == {"in": 3}
+    assert [record[1] for record in contents(system, "out")] == [b"a -15", b"b -15", b"c -15"]
+
+
+def test_a_child_that_is_forked_beside_a_supervisor_is_none_of_its_business() -> None:
+    async def fork() -> int:
+        supervisor = _Supervisor("p", [], 0, None, print)
+        with supervisor._signals():
+            code = in_child(lambda: True, signal.SIGTERM)
+            await asyncio.sleep(0.01)
+            return code if not supervisor._stop.is_set() else 0
+
+    assert asyncio.run(fork()) == -signal.SIGTERM
 
 
 WATCHED = """
