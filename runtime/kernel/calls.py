@@ -3,6 +3,7 @@ somebody else, or at their timeout, which some of them do not heed.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
@@ -11,11 +12,15 @@ from ...dsl.checks import explain
 from ...dsl.errors import MessageError
 from ...dsl.policy import GRACE_MS, Retry
 from ...planner.labels import duration
+from .call_threads import CallThreads
 from .loop_time import Alarm, loop_time
 
 T = TypeVar("T")
 
 GRACE_SECONDS = GRACE_MS / 1000
+REST_SECONDS = 0.002
+
+_log = logging.getLogger(__name__)
 
 
 def as_error(raised: BaseException) -> Exception:
@@ -141,27 +146,49 @@ def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
 
 
 def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """As `asyncio.run`, but that tasks which do not heed their being cancelled are left behind, after a while."""
-    loop = asyncio.new_event_loop()
+    """As `asyncio.run`, but that tasks which do not heed their being cancelled, and calls in threads which do not
+    return, are left behind, after a while."""
+    loop, threads = begin_loop()
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(work())
     finally:
         try:
-            end_loop(loop)
+            end_loop(loop, threads)
         finally:
             asyncio.set_event_loop(None)
 
 
-def end_loop(loop: asyncio.AbstractEventLoop) -> None:
+def begin_loop() -> tuple[asyncio.AbstractEventLoop, CallThreads]:
+    """An event loop for users' functions, and the threads for what they call by `asyncio.to_thread`."""
+    loop, threads = asyncio.new_event_loop(), CallThreads()
+    loop.set_default_executor(threads)
+    return loop, threads
+
+
+def end_loop(loop: asyncio.AbstractEventLoop, threads: CallThreads) -> None:
     """Cancel all that still runs, give it some time to end, and close the loop."""
+    until = loop.time() + GRACE_SECONDS
     try:
         loop.run_until_complete(_cancel_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.run_until_complete(_wait_for(threads, until))
         loop.run_until_complete(_cancel_all())
     finally:
         loop.close()
+
+
+async def _wait_for(threads: CallThreads, until: float) -> None:
+    """Let calls in threads return until a time of the loop: nobody can end them."""
+    loop = asyncio.get_running_loop()
+    threads.shutdown(wait=False)
+    while threads.open and loop.time() < until:
+        await asyncio.sleep(REST_SECONDS)
+    if threads.open:
+        _log.warning(
+            "calls in threads (asyncio.to_thread) that have not returned are left behind: %d",
+            threads.open,
+        )
 
 
 async def _cancel_all() -> None:

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from ...dsl.message import Record
-from ..kernel.calls import end_loop
+from ..kernel.call_threads import CallThreads
+from ..kernel.calls import begin_loop, end_loop
 from ..kernel.stage import StageTask
 
 REST_SECONDS = 0.001
@@ -17,7 +18,7 @@ class Feeder:
     processes again."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: tuple[asyncio.AbstractEventLoop, CallThreads] | None = None
         self._tasks: set[StageTask] = set()
 
     def __enter__(self) -> Self:
@@ -29,7 +30,7 @@ class Feeder:
         for task in self._tasks:
             task.cancel()
         if self._loop is not None:
-            end_loop(self._loop)
+            end_loop(*self._loop)
 
     def feed(
         self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]
@@ -54,8 +55,8 @@ class Feeder:
     def _run(self, task: StageTask, work: Coroutine[None, None, None]) -> None:
         self._tasks.add(task)
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        self._loop.run_until_complete(work)
+            self._loop = begin_loop()
+        self._loop[0].run_until_complete(work)
 
     async def _feed(
         self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]

@@ -74,6 +74,14 @@ async def insist(word: str) -> list[str]:
     return [word]
 
 
+async def hang(word: str) -> list[str]:
+    """In a thread, which nobody can end."""
+    if word == STUCK:
+        here()
+        await asyncio.to_thread(time.sleep, 3600)
+    return [word]
+
+
 class Opening:
     """A sink that never opens, or never closes."""
 
@@ -99,7 +107,7 @@ class Opening:
 
 
 FUNCTIONS: dict[str, Callable[[str], str]] = {"sleep": sleep, "spin": spin, "compute": compute, "hold": hold}
-CALLS: dict[str, Callable[[str], Awaitable[Iterable[str]]]] = {"wait": wait, "insist": insist}
+CALLS: dict[str, Callable[[str], Awaitable[Iterable[str]]]] = {"wait": wait, "insist": insist, "hang": hang}
 PLACES = (*FUNCTIONS, *CALLS, "open", "flush", "place")
 
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import decimal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from fluvial.dsl import Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.planner import plan
 from fluvial.runtime import run
+from fluvial.runtime.kernel.call_threads import CallThreads
 from fluvial.runtime.kernel.calls import run_loop
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.systems.memory import MemorySystem
@@ -162,3 +165,70 @@ def test_what_begins_while_a_loop_is_left_is_ended_too() -> None:
     run_loop(work)
     assert all(task.done() for task in running)
     assert cleaned == [1, 2, 3]
+
+
+LEFT_BEHIND = """
+import asyncio, threading
+from datetime import timedelta
+from fluvial.dsl import Pipeline, skip
+from fluvial.runtime import run
+from fluvial.runtime.systems import MemorySystem
+
+async def hang(word):
+    await asyncio.to_thread(threading.Event().wait if word == "stuck" else str, *([] if word == "stuck" else [word]))
+    return [word]
+
+pipeline = Pipeline("p", on_error=skip())
+words = pipeline.stream("in", value=str)
+words.async_flat_map(hang, id="hang", timeout=timedelta(seconds=1)).send_to("out", value=str)
+system = MemorySystem()
+system.admin().create("in", 1)
+writing = system.producer().begin()
+writing.append("in", 0, [(None, word, 0, ()) for word in (b"a", b"stuck", b"b")])
+writing.commit()
+print(run(pipeline, system=system, until="end").written)
+"""
+
+
+def test_a_call_in_a_thread_that_never_returns_keeps_neither_a_run_nor_its_process() -> None:
+    words = [sys.executable, "-c", LEFT_BEHIND]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "{'out': 2}\n"
+    assert "calls in threads (asyncio.to_thread) that have not returned are left behind: 1" in ended.stderr
+
+
+def test_a_loop_waits_for_calls_in_threads_that_return() -> None:
+    done: list[int] = []
+    go = Event()
+
+    def wait() -> None:
+        assert go.wait(60)
+        done.append(1)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, wait)
+        loop.run_in_executor(None, done.append, 0)
+        go.set()
+
+    run_loop(work)
+    assert sorted(done) == [0, 1]
+
+
+@pytest.mark.parametrize("error", [KeyError("k"), None])
+def test_calls_in_threads_end_as_they_would_here(error: Exception | None) -> None:
+    threads = CallThreads()
+
+    def call(number: int, *, add: int) -> int:
+        if error is not None:
+            raise error
+        return number + add
+
+    futures = [threads.submit(call, number, add=1) for number in range(100)]
+    threads.shutdown()
+    assert threads.open == 0
+    assert [future.exception() for future in futures] == [error] * 100
+    if error is None:
+        assert [future.result() for future in futures] == list(range(1, 101))
+    with pytest.raises(RuntimeError, match="the run is over"):
+        threads.submit(call, 1, add=1)
