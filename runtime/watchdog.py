@@ -17,10 +17,16 @@ import time
 LOOK_SECONDS = 10.0
 """How soon the watchdog notices the end of a process that has left the socket to children of its own."""
 REST_SECONDS = 0.05
+DYING_SECONDS = 5.0
+"""Time in which a process that was killed is gone. The first one of a PID namespace cannot be killed from within."""
 LAST_WORDS_SECONDS = 1
 KILLED = (
     b"The process was asked to stop, and a function in C kept it from hearing that: it is killed. "
     b"It goes on from its last commit.\n"
+)
+LIVES_ON = (
+    b"The process was asked to stop, and a function in C keeps it from hearing that. It cannot be killed from here: "
+    b"as the first process of a container it needs an init before it (docker run --init).\n"
 )
 
 
@@ -33,15 +39,22 @@ def main(words: list[str]) -> None:
     with socket.socket(fileno=int(words[0])) as hearing:
         if not _is_asked_to_stop(hearing, process):
             return
+    if _ends(process, seconds):
+        return
+    os.kill(process, signal.SIGKILL)
+    said = KILLED if _ends(process, DYING_SECONDS) else LIVES_ON
+    signal.alarm(LAST_WORDS_SECONDS)  # which ends it if nobody reads
+    os.write(2, said)
+
+
+def _ends(process: int, seconds: float) -> bool:
+    """Whether the process ends within that time."""
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if os.getppid() != process:
-            return
+    while os.getppid() == process:
+        if time.monotonic() >= until:
+            return False
         time.sleep(REST_SECONDS)
-    if os.getppid() == process:
-        os.kill(process, signal.SIGKILL)
-        signal.alarm(LAST_WORDS_SECONDS)  # which ends it if nobody reads
-        os.write(2, KILLED)
+    return True
 
 
 def _is_asked_to_stop(hearing: socket.socket, process: int) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from fluvial.runtime import run, signals
 from fluvial.runtime.local.supervisor import _Supervisor
 from fluvial.runtime.signals import Stopped, StopRequest, stop_signals, unwinding
 from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.watchdog import KILLED
+from fluvial.runtime.watchdog import KILLED, LIVES_ON
 from targets import contents, write
 
 
@@ -205,3 +206,24 @@ def test_a_watchdog_ends_with_its_process(watched: "subprocess.Popen[str]") -> N
     watched.kill()
     assert watched.stderr is not None
     assert watched.stderr.read() == ""  # nobody can write there any more
+
+
+IMMORTAL = """
+import sys
+from fluvial.runtime import watchdog
+
+watchdog.DYING_SECONDS = 0.1
+watchdog.os.kill = lambda process, number: None  # as the kernel treats the first process of a namespace
+watchdog.main(sys.argv[1:])
+"""
+
+
+def test_a_watchdog_tells_of_a_process_that_cannot_be_killed() -> None:
+    hearing, telling = socket.socketpair()
+    with hearing, telling:
+        telling.send(bytes([signal.SIGTERM]))
+        words = [sys.executable, "-c", IMMORTAL, str(hearing.fileno()), str(os.getpid()), "0"]
+        said = subprocess.run(
+            words, stderr=subprocess.PIPE, pass_fds=(hearing.fileno(),), timeout=PATIENCE, check=True
+        ).stderr
+    assert said == LIVES_ON
