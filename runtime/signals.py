@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Self
 
 from . import watchdog
 from .exhausted import remedy_for
@@ -26,6 +27,8 @@ EXIT_SECONDS = 7.5
 """Time after SIGTERM in which a process gives back what it holds; then it ends."""
 KILL_SECONDS = 8.0
 """Time after SIGTERM in which a process can end itself; then its watchdog kills it."""
+GUARD_SECONDS = 10.0
+"""Time between two looks whether the watchdog lives."""
 ENDED = 128 + signal.SIGTERM
 """The exit code of a process that had to be ended so."""
 
@@ -111,11 +114,11 @@ def _watched(request: StopRequest) -> Iterator[None]:
     hearing, telling = socket.socketpair()
     telling.setblocking(False)
     over = threading.Event()
-    arguments = (request, hearing, over)
-    watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
     try:
-        with apart_from_children(hearing, telling), _guarded(hearing):
+        with apart_from_children(hearing, telling), _Guard(hearing) as guard:
             before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
+            arguments = (request, hearing, over, guard)
+            watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
             watcher.start()
             try:
                 yield
@@ -129,34 +132,46 @@ def _watched(request: StopRequest) -> Iterator[None]:
         hearing.close()
 
 
-@contextmanager
-def _guarded(hearing: socket.socket) -> Iterator[None]:
-    """Have a watchdog meanwhile, as far as the machine has room for one more process."""
-    words = [sys.executable, "-IS", watchdog.__file__, str(hearing.fileno()), str(os.getpid()), str(KILL_SECONDS)]
-    try:
-        # In a session of its own, for what is meant for all processes of a terminal is for this one alone.
-        dog = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(hearing.fileno(),),
-            start_new_session=True,
-        )
-    except OSError as error:
-        if remedy_for(error) is not None:
-            raise
-        yield
-        return
-    with dog:
+class _Guard:
+    """A watchdog, as far as the machine has room for one more process, and another one where it was killed."""
+
+    def __init__(self, hearing: socket.socket) -> None:
+        self._hearing = hearing
+        self._dog: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.renew()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._dog is not None:
+            self._dog.kill()
+            self._dog.wait()
+
+    def renew(self) -> None:
+        """Start a watchdog if there is none. Raises OSError where the machine has no room for one."""
+        if self._dog is not None and self._dog.poll() is None:
+            return
+        descriptor = self._hearing.fileno()
+        words = [sys.executable, "-IS", watchdog.__file__, str(descriptor), str(os.getpid()), str(KILL_SECONDS)]
         try:
-            yield
-        finally:
-            dog.kill()
+            # In a session of its own, for what is meant for all processes of a terminal is for this one alone.
+            self._dog = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            if remedy_for(error) is not None:
+                raise
+            self._dog = None
 
 
-def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event) -> None:
+def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event, guard: _Guard) -> None:
     # What is heard of SIGTERM is left there, for the watchdog.
-    while signal.SIGTERM not in (numbers := hearing.recv(1 << 16, socket.MSG_PEEK)):
+    while signal.SIGTERM not in (numbers := _heard(hearing, guard)):
         if not numbers:
             return
         hearing.recv(len(numbers))
@@ -169,3 +184,14 @@ def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event) 
     if not over.wait(EXIT_SECONDS - COMMIT_SECONDS):
         say_last("The run was asked to stop and did not: the process is ended. It goes on from its last commit.")
         os._exit(ENDED)
+
+
+def _heard(hearing: socket.socket, guard: _Guard) -> bytes:
+    """The numbers of signals that have come, none at the end. Meanwhile there is a watchdog."""
+    hearing.settimeout(GUARD_SECONDS)
+    while True:
+        try:
+            return hearing.recv(1 << 16, socket.MSG_PEEK)
+        except TimeoutError:
+            with suppress(OSError):  # no room for a process now: the next look may find some
+                guard.renew()

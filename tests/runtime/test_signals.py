@@ -208,6 +208,25 @@ def test_a_watchdog_ends_with_its_process(watched: "subprocess.Popen[str]") -> N
     assert watched.stderr.read() == ""  # nobody can write there any more
 
 
+def test_a_watchdog_that_was_killed_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "GUARD_SECONDS", 0.01)
+    deadline = time.monotonic() + PATIENCE
+    with stop_signals() as stop:
+        stop.begin()
+        while not (first := list(watchdogs_of(os.getpid()))):
+            assert time.monotonic() < deadline
+        os.kill(first[0], signal.SIGKILL)
+        while not (second := list(watchdogs_of(os.getpid()))) or second == first or zombie(first[0]):
+            assert time.monotonic() < deadline, "nobody follows the watchdog, or it was left a zombie"
+        assert len(second) == 1
+    assert not list(watchdogs_of(os.getpid()))
+
+
+def zombie(process: int) -> bool:
+    """Whether something is left of a process that was killed."""
+    return Path(f"/proc/{process}").exists()
+
+
 IMMORTAL = """
 import sys
 from fluvial.runtime import watchdog
