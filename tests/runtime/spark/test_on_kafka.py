@@ -358,4 +358,5 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
     pipeline.stream(f"{name}.in", value=str).send_to(f"{name}.out")
     with pytest.raises(SystemProblem, match="was deleted and made anew") as raised:
         run(pipeline, engine="spark", system=kafka, settings=small(tmp_path), spark=spark, progress=act)
-    assert "--engine spark --all" in str(raised.value)
+    assert "--engine spark --system kafka:" in str(raised.value)
+    assert str(raised.value).endswith(" --all")
