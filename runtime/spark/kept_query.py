@@ -118,17 +118,17 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, re
     an operator has another meaning. `reset` is the command that removes what is kept.
     """
     check_owner(root)
-    kept = _kept_of(wanted, root)
-    if kept is not None and not kept.begun and kept.record != wanted:
-        shutil.rmtree(set_aside(kept.folder))  # nothing is kept in it, and it may be of other sources
-        kept = None
+    found = _kept_of(wanted, root)
+    kept = _begun(plan, wanted, found, reset) or next((one for one in found if one.record == wanted), None)
+    for other in found:
+        if other is not kept:  # nothing is kept in it, and it may be of other sources
+            shutil.rmtree(set_aside(other.folder))
     if kept is None:
         kept = KeptQuery(root / next(iter(wanted.stages)) / fingerprint, None)
         _check_older(plan, kept.folder, reset)
         make_folder(kept.folder)
     record = kept.record
     if record is not None:
-        _refuse_changed(plan, record, wanted, kept.folder, reset)
         wanted = replace(wanted, states=carried(record.states, wanted.states), resets=record.resets)
     if record != wanted:
         kept.save(wanted)
@@ -140,18 +140,31 @@ def check_query(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None
 
     The number of buckets is not compared: that of the runs is known to them alone.
     """
-    kept = _kept_of(wanted, root)
-    if kept is not None and kept.record is not None and kept.begun:
-        _refuse_changed(plan, kept.record, replace(wanted, buckets=kept.record.buckets), kept.folder, reset)
+    found = _kept_of(wanted, root)
+    buckets = next((kept.record.buckets for kept in found if kept.record is not None and kept.begun), wanted.buckets)
+    _begun(plan, replace(wanted, buckets=buckets), found, reset)
 
 
-def _kept_of(wanted: QueryRecord, root: Path) -> KeptQuery | None:
-    """The checkpoint of a query that read one of the same sources, or kept the state of one of the same operators."""
-    for kept in kept_queries(root):
-        found = kept.record
-        if found is not None and (found.sources.keys() & wanted.sources or found.states.keys() & wanted.states):
-            return kept
-    return None
+def _kept_of(wanted: QueryRecord, root: Path) -> list[KeptQuery]:
+    """The checkpoints of queries that read one of the same sources, or kept the state of one of the same operators."""
+    return [
+        kept
+        for kept in kept_queries(root)
+        if (found := kept.record) is not None
+        and (found.sources.keys() & wanted.sources or found.states.keys() & wanted.states)
+    ]
+
+
+def _begun(plan: Plan, wanted: QueryRecord, found: Sequence[KeptQuery], reset: str) -> KeptQuery | None:
+    """The one of some checkpoints that has had a batch, if any has; raises PlanError where Spark cannot go on with
+    it, or there are several: each has a state of its own, and a query goes on with one."""
+    begun = [kept for kept in found if kept.begun]
+    for kept in begun:
+        assert kept.record is not None
+        _refuse_changed(plan, kept.record, wanted, kept.folder, reset)
+    if len(begun) > 1:
+        raise _changed(plan, begun[0].folder, f"another query of the same is kept in {begun[1].folder}", reset)
+    return begun[0] if begun else None
 
 
 def _check_older(plan: Plan, folder: Path, reset: str) -> None:

@@ -1,5 +1,6 @@
 """Which checkpoint a query on Spark goes on with, and which it refuses."""
 
+import shutil
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
@@ -127,6 +128,44 @@ def test_what_has_not_begun_keeps_nothing(tmp_path: Path) -> None:
     second = found(tmp_path, planned(counting(5, stream="more")))
     assert [kept.folder for kept in kept_queries(tmp_path)] == [second.folder]
     assert first.folder != second.folder
+
+
+@pytest.mark.parametrize("begun", ["a", "b"])
+def test_a_query_without_a_batch_hides_none_that_had_one(begun: str, tmp_path: Path) -> None:
+    """Whichever of the two stands first: what becomes of both would leave the state of the one that had a batch."""
+    windows = tumbling(timedelta(minutes=1))
+    two, one = Pipeline("p"), Pipeline("p")
+    for name in ("a", "b"):
+        two.stream(name, key=str, value=int).window(windows, count(), id=f"w-{name}").send_to(f"out-{name}")
+    both = one.stream("a", key=str, value=int).merge(one.stream("b", key=str, value=int))
+    both.window(windows, count(), id=f"w-{begun}").send_to("out")
+
+    root, partitions = tmp_path / "spark" / "p", {"a": 1, "b": 1}
+    apart, together = (plan(pipeline, partitions=partitions) for pipeline in (two, one))
+    for part in components(apart):
+        found(root, apart, part=part, begun=begun in part[0].inputs)
+    before = kept_queries(root)
+    told = f"sources: was {begun} with 1 partition(s), is a with 1 partition(s), b with 1 partition(s)"
+    error = error_of(lambda: check_kept(together, LogSystem(tmp_path, fsync=False), Settings()), PlanError)
+    assert told in str(error)
+    assert told in str(error_of(lambda: found(root, together), PlanError))
+    assert kept_queries(root) == before  # whoever is refused may go on as before
+
+
+def test_of_several_that_have_had_a_batch_none_is_gone_on_with(tmp_path: Path) -> None:
+    first = found(tmp_path, planned(counting()))
+    shutil.copytree(first.folder, first.folder.with_name("copied"))
+    error = error_of(lambda: found(tmp_path, planned(counting())), PlanError)
+    assert f"another query of the same is kept in {first.folder.with_name('copied')}" in str(error)
+
+
+def test_one_without_a_batch_goes_where_another_has_had_one(tmp_path: Path) -> None:
+    first = found(tmp_path, planned(counting()))
+    second = first.folder.with_name("0")  # it stands first
+    shutil.copytree(first.folder, second)
+    shutil.rmtree(second / "spark")
+    assert found(tmp_path, planned(counting())) == first
+    assert [kept.folder for kept in kept_queries(tmp_path)] == [first.folder]
 
 
 def test_a_checkpoint_without_record_is_adopted_once(tmp_path: Path) -> None:
