@@ -11,6 +11,7 @@ from .systems.log import LogSystem
 
 _OF_A_QUERY = ("query", "starts", "spark")
 _ON_KAFKA = Path(".fluvial", "kafka", "spark")
+_REMOVING = ".removing-queries"
 
 
 def queries_folder(system: System, settings: Settings) -> Path | None:
@@ -27,12 +28,20 @@ def holds_query(folder: Path) -> bool:
     return any((folder / name).exists() for name in _OF_A_QUERY)
 
 
+def removing_queries(folder: Path) -> Path:
+    """The file whose presence tells that all queries of the pipeline that a folder belongs to are to be removed. A
+    reset makes it first: cut off between two queries, it would leave some to go on beside others that begin anew."""
+    return folder / _REMOVING
+
+
 def has_begun_queries(folder: Path) -> bool:
-    """Whether a query of the pipeline that this folder belongs to has planned a batch."""
+    """Whether a query of the pipeline that this folder belongs to has planned a batch, and is not to be removed."""
+    if removing_queries(folder).exists():
+        return False
     return any(any(offsets.iterdir()) for offsets in folder.glob("*/*/spark/offsets"))
 
 
 def without_queries(folder: Path) -> list[Path]:
     """A pipeline's folder; where it holds queries of Spark's, the folders in it that hold none."""
     of_spark = {query.parent for query in folder.glob("*/*") if holds_query(query)}
-    return sorted({*folder.iterdir()} - of_spark) if of_spark else [folder]
+    return sorted({*folder.iterdir()} - of_spark - {removing_queries(folder)}) if of_spark else [folder]

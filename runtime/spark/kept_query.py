@@ -16,8 +16,8 @@ from ...dsl.operators import TableOf
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.state_schema import PARTITIONS, StateSchema, carried
-from ..data_files import check_owner, make_folder
-from ..kept_folders import holds_query
+from ..data_files import check_owner, make_folder, write_file
+from ..kept_folders import holds_query, removing_queries
 from ..state_compatibility import refuse_changed
 from ..systems.log.disk import explained, sync_directory
 from .files import write
@@ -63,7 +63,10 @@ class KeptQuery:
 
 
 def kept_queries(root: Path) -> list[KeptQuery]:
-    """The checkpoints of a pipeline whose folder is `root`; raises SystemProblem for a record of a later version."""
+    """The checkpoints of a pipeline whose folder is `root`, but for those that a reset is to remove; raises
+    SystemProblem for a record of a later version."""
+    if removing_queries(root).exists():
+        return []
     return [KeptQuery(folder, _record(folder / FILE)) for folder in sorted(root.glob("*/*")) if _is_query(folder)]
 
 
@@ -74,6 +77,8 @@ def _is_query(folder: Path) -> bool:
 def set_aside(folder: Path) -> Path:
     """Give the folder of a query a name under which no run finds it, at one stroke: it is to be removed, and a query
     that began with the half of it would lose messages. Returns where it is."""
+    if _REMOVED in folder.name:
+        return folder
     aside = folder.with_name(f"{folder.name}{_REMOVED}{uuid4().hex}")
     with explained("rename", folder):
         folder.rename(aside)
@@ -81,8 +86,23 @@ def set_aside(folder: Path) -> Path:
     return aside
 
 
+def set_aside_all(root: Path) -> None:
+    """Let no run find the queries of a pipeline whose folder is `root`, at one stroke: they are to be removed."""
+    write_file(removing_queries(root), b"")
+    sync_directory(root)
+
+
+def find_again(root: Path) -> None:
+    """Let runs find queries in the folder of a pipeline again: of those that were set aside none is left."""
+    if removing_queries(root).exists():
+        removing_queries(root).unlink()
+        sync_directory(root)  # else a crash might bring it back, and the next run would remove what this one began
+
+
 def set_aside_before(root: Path) -> list[Path]:
-    """Folders that were set aside and not removed: whoever was to do that was ended before."""
+    """Folders of queries that were set aside and not removed: whoever was to do that was ended before."""
+    if removing_queries(root).exists():
+        return [folder for folder in sorted(root.glob("*/*")) if _REMOVED in folder.name or holds_query(folder)]
     return sorted(root.glob(f"*/*{_REMOVED}*"))
 
 

@@ -1,4 +1,4 @@
-"""Removing the checkpoint of a query: what is not removed whole is not gone on with."""
+"""Removing the checkpoints of queries: what is not removed whole is not gone on with."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,31 +8,35 @@ from pathlib import Path
 from ...planner.plan import Plan
 from ..reset_step import ResetStep
 from .connection import Connection
-from .kept_query import kept_queries, set_aside, set_aside_before
+from .kept_query import find_again, kept_queries, set_aside, set_aside_all, set_aside_before
 from .query import group_of
 
 
 def removals(plan: Plan, connection: Connection, root: Path) -> Iterator[ResetStep]:
-    """The steps that remove all checkpoints of a pipeline, whose folder is `root`."""
-    for query in kept_queries(root):
-        yield ResetStep("query", str(query.folder), partial(_remove, plan, connection, query.folder))
-    for folder in set_aside_before(root):
-        yield ResetStep("query", str(folder), partial(_remove_aside, plan, connection, folder))
+    """The steps that remove all checkpoints of a pipeline, whose folder is `root`. Cut off behind the first of them,
+    they leave the rest to the next run: it finds no query, not half of them."""
+    for folder in [*(query.folder for query in kept_queries(root)), *set_aside_before(root)]:
+        yield ResetStep("query", str(folder), partial(_remove, plan, connection, root, folder))
 
 
 def finish_removals(plan: Plan, connection: Connection, root: Path) -> None:
     """Remove what a reset has set aside that was ended before it had removed it."""
     for folder in set_aside_before(root):
-        _remove_aside(plan, connection, folder)
+        _remove_one(plan, connection, folder)
+    find_again(root)
 
 
-def _remove(plan: Plan, connection: Connection, folder: Path) -> None:
+def _remove(plan: Plan, connection: Connection, root: Path, folder: Path) -> None:
     if folder.exists():
-        _remove_aside(plan, connection, set_aside(folder))
+        set_aside_all(root)
+        _remove_one(plan, connection, folder)
+        if not set_aside_before(root):
+            find_again(root)
 
 
-def _remove_aside(plan: Plan, connection: Connection, folder: Path) -> None:
-    group = group_of(plan, folder)
+def _remove_one(plan: Plan, connection: Connection, folder: Path) -> None:
+    aside = set_aside(folder)
+    group = group_of(plan, aside)
     if group is not None:
         connection.forget(group)
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)

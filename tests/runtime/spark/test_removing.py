@@ -1,4 +1,5 @@
-"""A query's checkpoint is removed whole or not at all, whenever the reset is cut off, and nothing else is."""
+"""The checkpoints of a pipeline's queries are removed all or not at all, whenever the reset is cut off, and nothing
+else is."""
 
 import os
 from collections.abc import Callable
@@ -13,8 +14,10 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 from fluvial.dsl import Pipeline
 from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime import reset, run
+from fluvial.runtime.kept_folders import has_begun_queries
+from fluvial.runtime.reset_step import ResetStep
 from fluvial.runtime.spark.kafka_connection import KafkaConnection
-from fluvial.runtime.spark.kept_query import kept_queries
+from fluvial.runtime.spark.kept_query import kept_queries, set_aside_all
 from fluvial.runtime.spark.log_connection import LogConnection
 from fluvial.runtime.spark.removing import finish_removals, removals
 from fluvial.runtime.systems import KafkaSystem, LogSystem
@@ -35,9 +38,9 @@ def made() -> Plan:
     return plan(pipeline, partitions={"in": 1})
 
 
-def query(root: Path) -> Path:
+def query(root: Path, stage: str = "in") -> Path:
     """The folder of a query that has run."""
-    folder = root / "in" / "0123456789ab"
+    folder = root / stage / "0123456789ab"
     for name in FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text('{"sources":{"in":1},"stages":{"in":0},"buckets":8}' if name == "query" else "1f")
@@ -53,7 +56,7 @@ def log(folder: Path) -> LogSystem:
 
 
 def killed_at(call: int, monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> bool:
-    """Whether the work was killed before such a call that renames or removes; else it had fewer."""
+    """Whether the work was killed before such a call that opens, renames or removes; else it had fewer."""
     calls = iter(range(call + 1))
 
     def mortal(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +68,7 @@ def killed_at(call: int, monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any
         return call
 
     with monkeypatch.context() as patched:
-        for name in ("rename", "unlink", "rmdir"):
+        for name in ("open", "rename", "unlink", "rmdir"):
             patched.setattr(os, name, mortal(getattr(os, name)))
         try:
             work()
@@ -74,22 +77,34 @@ def killed_at(call: int, monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any
     return False
 
 
-def test_a_reset_that_is_cut_off_leaves_a_whole_checkpoint_or_none(
+def test_a_reset_that_is_cut_off_leaves_all_checkpoints_or_none(
     made: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for call in range(100):
+    """Of two queries: one that went on beside one that began anew would give half of the outputs again."""
+    for call in range(200):
         root, system = tmp_path / str(call) / "p", log(tmp_path / str(call) / "log")
-        folder, connection = query(root), LogConnection(system)
-        (step,) = removals(made, connection, root)
-        killed = killed_at(call, monkeypatch, step.remove)
-        whole = all((folder / name).exists() for name in FILES)
-        assert [found.folder for found in kept_queries(root)] == ([folder] if whole else [])
-        assert not whole or system.admin().checkpoints(GROUP) == {"batch": b"0"}
+        folders, connection = [query(root), query(root, "more")], LogConnection(system)
+        steps = [*removals(made, connection, root)]
+        assert [step.name for step in steps] == [str(folder) for folder in folders]
+        assert [found.folder for found in kept_queries(root)] == folders  # nothing is done by telling
+
+        def work(steps: list[ResetStep] = steps) -> None:
+            for step in steps:
+                step.remove()
+
+        killed = killed_at(call, monkeypatch, work)
+        whole = all((folder / name).exists() for folder in folders for name in FILES)
+        kept = [found.folder for found in kept_queries(root)]
+        assert kept == [] or (whole and kept == folders)
+        assert has_begun_queries(root) == bool(kept)
+        assert not kept or system.admin().checkpoints(GROUP) == {"batch": b"0"}
         finish_removals(made, connection, root)  # the next run does so
-        assert whole or not [*(root / "in").iterdir()]
-        assert whole or system.admin().checkpoints(GROUP) == {}
+        assert [found.folder for found in kept_queries(root)] == kept
+        assert kept or {*root.rglob("*")} == {folder.parent for folder in folders}
+        assert kept or system.admin().checkpoints(GROUP) == {}
+        assert query(root) in [found.folder for found in kept_queries(root)]  # one that begins is found
         if not killed:
-            assert call > 10
+            assert call > 20
             return
     pytest.fail("the reset does not end")
 
@@ -124,6 +139,7 @@ def test_each_engine_removes_its_own_from_a_folder_of_both(made: Plan, tmp_path:
     run(pipeline, system=system, settings=settings, until="end")
     folder, root = query(tmp_path / "state" / "p"), tmp_path / "state" / "p"
     (store,) = set(root.iterdir()) - {folder.parent}
+    set_aside_all(root)  # what a reset of Spark's leaves that is cut off is its own too
     steps = reset(pipeline, system=system, settings=settings)
     assert [step.name for step in steps if step.kind == "store"] == [str(store)]
     assert (store.exists(), folder.exists()) == (False, True)
