@@ -1,14 +1,17 @@
 """The Java process of a Spark that a run starts, and a Spark that ends before the run does."""
 
 import logging
+import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from subprocess import Popen
 from typing import Any, cast
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkConf, java_gateway
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
@@ -20,22 +23,52 @@ class QueryFailed(SystemProblem):
     """A query has ended with an error of Spark's, not of the pipeline or of a system."""
 
 
-def launched(conf: SparkConf) -> Any:
+def launched(conf: SparkConf, errors: int) -> Any:
     """Start Java in a process group of its own, and return the way to it: signals to this process's group, such as
-    Ctrl-C, are for this process to heed.
+    Ctrl-C, are for this process to heed. Java writes its standard error to the file of this descriptor.
 
-    In a thread, which no signal interrupts: a Java whose start is not waited for never ends.
+    Hold `SparkContext._lock`, as PySpark does whenever it starts Java. Whatever ends this call ends that process at
+    once: nobody else knows it.
     """
-    started: list[Any] = []
-    launch = cast("Any", launch_gateway)
+    starting, module = _Starting(), cast("Any", java_gateway)
+    told = {"start_new_session": True, "stderr": errors}
+    before, module.Popen = module.Popen, starting.popen
     try:
+        # In a thread, which no signal interrupts: else one might come between the start and the note of it.
         with ThreadPoolExecutor(max_workers=1) as thread:
-            thread.submit(lambda: started.append(launch(conf, {"start_new_session": True}))).result()
-    except BaseException:
-        for process in (gateway.proc for gateway in started if gateway.proc is not None):
-            process.stdin.close()  # Java ends when nobody can write to it
-        raise
-    return started[0]
+            try:
+                return thread.submit(module.launch_gateway, conf, told).result()
+            except BaseException:
+                starting.give_up()  # before the thread is waited for, which else ends when Java is up
+                raise
+    finally:
+        module.Popen = before
+
+
+@dataclass
+class _Starting:
+    """A Java that PySpark starts, and whether it is still wanted."""
+
+    process: Popen[bytes] | None = None
+    given_up: bool = False
+
+    def popen(self, *arguments: Any, **named: Any) -> Popen[bytes]:
+        self.process = Popen(*arguments, **named)
+        if self.given_up:
+            _kill(self.process)
+        return self.process
+
+    def give_up(self) -> None:
+        self.given_up = True  # a process that is not there yet will be ended as soon as it is
+        if self.process is not None:
+            _kill(self.process)
+
+
+def _kill(process: Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)  # with what it has started: scripts of Spark's look for Java first
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def reason(error: BaseException) -> str:

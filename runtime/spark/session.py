@@ -71,9 +71,7 @@ def _context(spark: Any) -> Iterator[SparkSession]:
         expected = "a SparkSession of this process, the URL of a master, or None; not one of Spark Connect"
         raise UsageError(explain(f"spark={spark!r}", expected))
     with _LOCK:
-        session = _STARTED.session or _there()
-        if session is None:
-            session = _STARTED.session = _start(spark)
+        session = _STARTED.session or _there() or _start(spark)
         _check_master(session, spark)
         _STARTED.runs += (own := session is _STARTED.session)
     try:
@@ -113,22 +111,28 @@ def _check_master(session: SparkSession, master: str | None) -> None:
 
 
 def _start(master: str | None) -> SparkSession:
-    look_where_this_process_does()
-    told = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    if UMASK in os.environ:
-        told[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
-    conf = SparkConf().setAppName("fluvial").setMaster(master or "local[*]").setAll(list(told.items()))
-    with _chatter_aside() as chatter, _own_interrupts():
+    """A session that runs start; or the user's, where another thread has made one meanwhile."""
+    # In PySpark's order: whoever makes a session meanwhile waits, and starts no second Java.
+    with _own_interrupts(), SparkSession.Builder._lock, SparkContext._lock:
+        if (there := _there()) is not None:
+            return there
+        look_where_this_process_does()
+        told = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+        if UMASK in os.environ:
+            told[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
+        conf = SparkConf().setAppName("fluvial").setMaster(master or "local[*]").setAll(list(told.items()))
+        remedy = "Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
         try:
             if SparkContext._gateway is None:
-                SparkContext(conf=conf, gateway=launched(conf))
-            return SparkSession.builder.config(conf=conf).getOrCreate()
+                with _chatter() as (chatter, name):
+                    remedy = f"see what it said in {name}; {remedy}"
+                    SparkContext._ensure_initialized(gateway=launched(conf, chatter))
+            _STARTED.session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             wrong = f"Spark does not start: {reason(error)}"
-            remedy = f"see what it said in {chatter}; Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
-            raise SystemProblem(
-                explain(wrong, "a Spark on this machine, or the master of a cluster", remedy)
-            ) from error
+            expected = "a Spark on this machine, or the master of a cluster"
+            raise SystemProblem(explain(wrong, expected, remedy)) from error
+        return _STARTED.session
 
 
 @contextmanager
@@ -155,19 +159,14 @@ def look_where_this_process_does() -> None:
 
 
 @contextmanager
-def _chatter_aside() -> Iterator[Path]:
-    """Meanwhile, what is started writes its standard error to a file. Spark's Java process says much of no use to the
-    user, about each worker it starts; it keeps this file for as long as it lives."""
+def _chatter() -> Iterator[tuple[int, Path]]:
+    """A new file, and its name. Spark's Java process says much of no use to the user, about each worker it starts; it
+    keeps this file for as long as it lives."""
     # The name is drawn, and the file made by this call: nobody can have put another in its place.
     aside, name = tempfile.mkstemp(prefix=f"fluvial-spark-{os.getpid()}-", suffix=".log")
-    sys.stderr.flush()
-    before = os.dup(2)
-    os.dup2(aside, 2)
     try:
-        yield Path(name)
+        yield aside, Path(name)
     finally:
-        os.dup2(before, 2)
-        os.close(before)
         os.close(aside)
 
 

@@ -2,77 +2,138 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from io import BytesIO
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from traceback import walk_stack
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
-from pyspark import SparkConf
+from pyspark import SparkContext, java_gateway
+from pyspark.sql import SparkSession
 
 import sessions
+from explained import error_of
+from fluvial.dsl import SystemProblem, UsageError
 from fluvial.planner import Settings
 from fluvial.runtime.needs import missing
-from fluvial.runtime.spark import java_process
-from fluvial.runtime.spark.java_process import launched
+from fluvial.runtime.spark import session as sessions_of_runs
+from fluvial.runtime.spark.java_process import _Starting
 from fluvial.runtime.spark.session import session_for
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 of_spark = pytest.mark.spark
 TASKS = "spark.sql.shuffle.partitions"
 
 
 @pytest.fixture
-def interrupted() -> Iterator[Callable[[], None]]:
-    """Interrupt the main thread as Ctrl-C does, while it waits for a result; return when it knows."""
-    known, main = threading.Event(), threading.main_thread().ident or 0
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Let a script take the place of the one that starts Java, as if this process had no Java yet."""
+    for name in ("_gateway", "_jvm", "_active_spark_context"):
+        monkeypatch.setattr(SparkContext, name, None)
+    for name in ("_instantiatedSession", "_activeSession"):
+        monkeypatch.setattr(SparkSession, name, None)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    script = tmp_path / "bin" / "spark-submit"
+    script.parent.mkdir()
 
-    def interrupt(*_: object) -> None:
-        known.set()
-        raise KeyboardInterrupt
+    def put(text: str) -> Path:
+        script.write_text(f"#!/bin/sh\n{text}")
+        script.chmod(0o700)
+        return script
 
-    def cause() -> None:
-        while all(frame.f_code.co_name != "result" for frame, _ in walk_stack(sys._current_frames()[main])):
-            time.sleep(0.001)
+    return put
+
+
+@pytest.mark.timeout(60)
+def test_java_that_an_interrupt_meets_in_its_start_ends_at_once(no_java: Callable[[str], Path], tmp_path: Path) -> None:
+    """However long it would take to come up."""
+    noted, main = tmp_path / "process", threading.main_thread().ident or 0
+    no_java(f"echo $$ > {noted}.new; mv {noted}.new {noted}; exec sleep 600")
+
+    def interrupt() -> None:
+        while not noted.exists():
+            time.sleep(0.01)
         signal.pthread_kill(main, signal.SIGINT)
-        assert known.wait(30)
 
-    before = signal.signal(signal.SIGINT, interrupt)
-    yield cause
-    signal.signal(signal.SIGINT, before)
+    popen = java_gateway.Popen
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), session_for(None, Settings()):
+            pytest.fail("there is no Java")
+    finally:
+        signal.signal(signal.SIGINT, before)
+        thread.join()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
+    assert java_gateway.Popen is popen
 
 
-def test_java_that_an_interrupt_meets_in_its_start_is_told_to_end(
-    interrupted: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+def test_java_that_is_given_up_before_it_is_there_ends_as_soon_as_it_is() -> None:
+    starting = _Starting()
+    starting.give_up()
+    assert starting.popen(["sleep", "600"], start_new_session=True).wait() == -signal.SIGKILL
+
+
+def test_what_java_says_goes_to_a_file(no_java: Callable[[str], Path]) -> None:
+    no_java("echo no Java in sight >&2; exit 1")
+    error = error_of(lambda: session_for(None, Settings()).__enter__(), SystemProblem)
+    assert str(error).startswith("Spark does not start: ")
+    (name,) = re.findall(r"see what it said in (\S+\.log); Spark needs Java 17", str(error))
+    assert Path(name).read_text() == "no Java in sight\n"
+    Path(name).unlink()
+
+
+def test_while_java_starts_whoever_makes_a_session_waits_and_standard_error_is_left_alone(
+    no_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits for its end at its standard input."""
-    java = BytesIO()
+    no_java("exit 1")
+    locks: list[Any] = [SparkSession.Builder._lock, SparkContext._lock]
+    free, errors = [], []
 
-    def launch(*_: Any) -> Any:
-        interrupted()
-        return SimpleNamespace(proc=SimpleNamespace(stdin=java))
+    def look(*_: Any) -> Any:
+        with ThreadPoolExecutor(1) as thread:  # locks of the same thread are free to it
+            free.extend(thread.submit(lambda: [lock.acquire(blocking=False) for lock in locks]).result())
+        errors.append(os.fstat(2))
+        raise OSError("no Java")
 
-    monkeypatch.setattr(java_process, "launch_gateway", launch)
-    with pytest.raises(KeyboardInterrupt):
-        launched(SparkConf(loadDefaults=False))
-    assert java.closed
+    before = os.fstat(2)
+    monkeypatch.setattr(sessions_of_runs, "launched", look)
+    error = error_of(lambda: session_for(None, Settings()).__enter__(), SystemProblem)
+    Path(re.findall(r"\S+\.log", str(error))[0]).unlink()
+    assert free == [False, False]
+    assert errors == [before]
+
+
+def test_a_session_that_the_user_makes_meanwhile_is_used_and_not_stopped(
+    no_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_java("exit 1")
+    theirs = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))  # has no `stop`
+    for master in (None, "local[1]"):
+        found = iter([None, theirs])
+        monkeypatch.setattr(sessions_of_runs, "_there", lambda found=found: next(found))
+        with sessions_of_runs._context(master) as session:
+            assert session is theirs
+    found = iter([None, theirs])
+    monkeypatch.setattr(sessions_of_runs, "_there", lambda: next(found))
+    error = error_of(lambda: sessions_of_runs._context("local[2]").__enter__(), UsageError)
+    assert "where this process has a session of 'local[1]'" in str(error)
 
 
 @of_spark
 @pytest.mark.timeout(300)
-def test_runs_at_the_same_time_have_their_own_settings_and_change_none_of_the_users(spark: "SparkSession") -> None:
+def test_runs_at_the_same_time_have_their_own_settings_and_change_none_of_the_users(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "7")
     try:
         before = spark.conf.getAll
