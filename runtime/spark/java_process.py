@@ -11,7 +11,8 @@ from subprocess import Popen
 from typing import Any, cast
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, java_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.sql import SparkSession, SQLContext
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
@@ -69,6 +70,36 @@ def _kill(process: Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)  # with what it has started: scripts of Spark's look for Java first
     if process.stdin is not None:
         process.stdin.close()
+
+
+def forget_ended() -> bool:
+    """Let PySpark forget a Java that has ended, so that the next session starts another; else it keeps to the first as
+    long as this process lives. Returns whether there was one to forget."""
+    with SparkContext._lock:
+        gateway: Any = SparkContext._gateway
+        if gateway is None or _answers(gateway):
+            return False
+        context: Any = SparkContext._active_spark_context
+        if context is not None:
+            context._jsc = None  # there is nothing left to tell
+            context.stop()
+        gateway.shutdown_callback_server(raise_exception=False)
+        if gateway.proc is not None:
+            gateway.proc.stdin.close()
+        SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
+    return True
+
+
+def _answers(gateway: Any) -> bool:
+    if gateway.proc is not None and gateway.proc.poll() is not None:
+        return False
+    try:
+        gateway.jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        return False
+    return True
 
 
 def reason(error: BaseException) -> str:

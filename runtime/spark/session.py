@@ -20,7 +20,7 @@ from ...dsl.errors import SystemProblem, UsageError
 from ...planner.settings import Settings
 from ..data_files import UMASK
 from ..modules import hides_modules, own_paths
-from .java_process import launched, reason
+from .java_process import forget_ended, launched, reason
 from .rows import ARROW_BYTES, ARROW_RECORDS
 
 _SECRETS = "(?i)url|jaas|ssl"
@@ -71,6 +71,8 @@ def _context(spark: Any) -> Iterator[SparkSession]:
         expected = "a SparkSession of this process, the URL of a master, or None; not one of Spark Connect"
         raise UsageError(explain(f"spark={spark!r}", expected))
     with _LOCK:
+        if forget_ended():
+            _STARTED.session, _STARTED.runs = None, 0
         session = _STARTED.session or _there() or _start(spark)
         _check_master(session, spark)
         _STARTED.runs += (own := session is _STARTED.session)
@@ -83,6 +85,8 @@ def _context(spark: Any) -> Iterator[SparkSession]:
 
 def _leave(session: SparkSession) -> None:
     with _LOCK:
+        if session is not _STARTED.session:
+            return  # its Java has ended, and a later run has started another
         _STARTED.runs -= 1
         if not _STARTED.runs:
             _STARTED.session = None

@@ -54,19 +54,38 @@ def a_session_that_is_stopped(folder: Path) -> object:
     """It is refused, and one of this process that is stopped is not found."""
     system = LogSystem(folder / "log", fsync=False)
     write(system, {"in": [[(None, b"a", 0, ())]]})
-    pipeline = Pipeline("copy")
-    pipeline.stream("in", value=str).send_to("out")
     theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     theirs.sparkContext.stop()
     refused = ""
     try:
-        run(pipeline, engine="spark", system=system, until="end", spark=theirs)
+        run(copying("copy"), engine="spark", system=system, until="end", spark=theirs)
     except FluvialError as error:
         refused = str(error).partition("\n")[0]
-    return [refused, run(pipeline, engine="spark", system=system, until="end").written]
+    return [refused, run(copying("copy"), engine="spark", system=system, until="end").written]
 
 
-SCENES = (what_is_no_session, runs_that_overlap, a_session_that_is_stopped)
+def a_java_that_is_killed(folder: Path) -> object:
+    """The next run starts another, which the one that has lost it does not stop."""
+    system = LogSystem(folder / "log", fsync=False)
+    lost = ExitStack()
+    lost.enter_context(session_for(None, Settings()))
+    gateway: Any = SparkContext._gateway
+    gateway.proc.kill()
+    gateway.proc.wait()
+    with session_for(None, Settings()) as session:
+        lost.close()
+        left = session.range(3).count()
+    same = SparkContext._gateway is gateway
+    return [left, same, run(copying("another"), engine="spark", system=system, until="end").written]
+
+
+def copying(name: str) -> Pipeline:
+    pipeline = Pipeline(name)
+    pipeline.stream("in", value=str).send_to("out")
+    return pipeline
+
+
+SCENES = (what_is_no_session, runs_that_overlap, a_session_that_is_stopped, a_java_that_is_killed)
 
 if __name__ == "__main__":
     for scene in SCENES:

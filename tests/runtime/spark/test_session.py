@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
@@ -27,7 +29,7 @@ from fluvial.dsl import SystemProblem, UsageError
 from fluvial.planner import Settings
 from fluvial.runtime.needs import missing
 from fluvial.runtime.spark import session as sessions_of_runs
-from fluvial.runtime.spark.java_process import _Starting
+from fluvial.runtime.spark.java_process import _Starting, forget_ended
 from fluvial.runtime.spark.session import session_for
 
 of_spark = pytest.mark.spark
@@ -131,6 +133,55 @@ def test_a_session_that_the_user_makes_meanwhile_is_used_and_not_stopped(
     assert "where this process has a session of 'local[1]'" in str(error)
 
 
+class Gateway:
+    """The way to a Java: to one that has ended, where there is an error, or that has a process which has."""
+
+    def __init__(self, process: subprocess.Popen[bytes] | None = None, error: Exception | None = None) -> None:
+        self.proc, self.error, self.served = process, error, True
+
+    @property
+    def jvm(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return MagicMock()
+
+    def shutdown_callback_server(self, *, raise_exception: bool) -> None:
+        self.served = raise_exception
+
+
+def a_process(command: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([command], stdin=subprocess.PIPE)
+    if command == "true":
+        process.wait()
+    return process
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("error", [None, ConnectionRefusedError(111, "refused"), Py4JNetworkError("no answer")])
+def test_a_java_that_has_ended_is_forgotten(error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = a_process("true" if error is None else "cat")  # or it lives, and does not answer
+    gateway = Gateway(process, error)
+    context = SimpleNamespace(_jsc=MagicMock(), stop=MagicMock())
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", object())
+    assert forget_ended()
+    left = (SparkContext._gateway, SparkContext._jvm, SparkSession._instantiatedSession, SparkSession._activeSession)
+    assert (*left, gateway.served, context._jsc) == (None, None, None, None, False, None)
+    context.stop.assert_called_once_with()  # its own threads end
+    assert process.wait() == 0  # told to end, if it lives
+    assert not forget_ended()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_a_java_that_answers_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with a_process("cat") as process:
+        for gateway in (Gateway(process), Gateway()):
+            monkeypatch.setattr(SparkContext, "_gateway", gateway)
+            assert not forget_ended()
+            assert SparkContext._gateway is gateway
+
+
 @of_spark
 @pytest.mark.timeout(300)
 def test_runs_at_the_same_time_have_their_own_settings_and_change_none_of_the_users(spark: SparkSession) -> None:
@@ -147,7 +198,7 @@ def test_runs_at_the_same_time_have_their_own_settings_and_change_none_of_the_us
 
 
 @of_spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_run_starts_a_spark_and_finds_those_that_are_there(tmp_path: Path) -> None:
     if need := missing("spark"):
         pytest.skip(f"{need.missing}: {need.remedy}")
@@ -163,4 +214,5 @@ def test_a_run_starts_a_spark_and_finds_those_that_are_there(tmp_path: Path) -> 
         [True, True, True],
         [["3", "5"], 3, True, True, True],
         ["the session handed in as spark= is stopped", {"out": 1}],
+        [3, False, {"out": 1}],
     ], found.stderr
