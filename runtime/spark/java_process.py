@@ -50,14 +50,15 @@ def launched(conf: SparkConf, errors: int) -> Any:
 class _Starting:
     """A Java that PySpark starts, and whether it is still wanted."""
 
-    process: Popen[bytes] | None = None
+    process: Popen[Any] | None = None
     given_up: bool = False
 
-    def popen(self, *arguments: Any, **named: Any) -> Popen[bytes]:
-        self.process = Popen(*arguments, **named)
+    def popen(self, *arguments: Any, **named: Any) -> Popen[Any]:
+        process: Popen[Any] = Popen(*arguments, **named)
+        self.process = process
         if self.given_up:
-            _kill(self.process)
-        return self.process
+            _kill(process)
+        return process
 
     def give_up(self) -> None:
         self.given_up = True  # a process that is not there yet will be ended as soon as it is
@@ -65,7 +66,7 @@ class _Starting:
             _kill(self.process)
 
 
-def _kill(process: Popen[bytes]) -> None:
+def _kill(process: Popen[Any]) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)  # with what it has started: scripts of Spark's look for Java first
     if process.stdin is not None:

@@ -25,8 +25,24 @@ def reached(checkpoint: Path, kind: str) -> list[str] | None:
 
 def end_offsets(checkpoint: Path, number: int) -> list[str]:
     """How far a planned batch goes: a line for each source; FileNotFoundError where Spark keeps it no longer."""
-    # Spark's offset log: a version, a line of metadata, and the lines of the sources.
-    return (checkpoint / PLANNED / str(number)).read_text().splitlines()[2:]
+    version, lines = _planned(checkpoint, number)
+    if version != "v2":
+        return lines
+    # Each begins with its source's number.
+    numbered = (line.partition(":") for line in lines)
+    return [told for _, _, told in sorted(numbered, key=lambda parts: int(parts[0]))]
+
+
+def planned_lines(checkpoint: Path, number: int) -> list[str]:
+    """The same lines as they are in the file, which differ by the version of Spark's offset log."""
+    return _planned(checkpoint, number)[1]
+
+
+def _planned(checkpoint: Path, number: int) -> tuple[str, list[str]]:
+    # Spark's offset log: a version, a line of metadata, and the lines of the sources. Which version it writes is set in
+    # the session, by spark.sql.streaming.offsetLog.formatVersion.
+    version, _, *lines = (checkpoint / PLANNED / str(number)).read_text().splitlines()
+    return version, lines
 
 
 def is_between_batches(checkpoint: Path) -> bool:

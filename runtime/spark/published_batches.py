@@ -7,7 +7,7 @@ from pathlib import Path
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...planner.plan import Plan
-from .noted import DONE, PLANNED, batches, end_offsets
+from .noted import DONE, PLANNED, batches, planned_lines
 from .part import Part
 
 BATCH = "batch"
@@ -23,7 +23,7 @@ def published_batch(saved: Mapping[str, bytes]) -> int:
 
 def offsets_hash(checkpoint: Path, number: int) -> bytes:
     """A hash of the offsets at which a planned batch ends. A batch that Spark repeats ends at the same ones."""
-    lines = end_offsets(checkpoint, number)
+    lines = planned_lines(checkpoint, number)
     return sha256("\n".join(lines).encode()).hexdigest().encode()
 
 

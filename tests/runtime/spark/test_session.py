@@ -66,7 +66,8 @@ def test_java_that_an_interrupt_meets_in_its_start_ends_at_once(no_java: Callabl
             time.sleep(0.01)
         signal.pthread_kill(main, signal.SIGINT)
 
-    popen = java_gateway.Popen
+    module: Any = java_gateway
+    popen = module.Popen
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -78,7 +79,7 @@ def test_java_that_an_interrupt_meets_in_its_start_ends_at_once(no_java: Callabl
         thread.join()
     with pytest.raises(ProcessLookupError):
         os.kill(int(noted.read_text()), 0)
-    assert java_gateway.Popen is popen
+    assert module.Popen is popen
 
 
 def test_java_that_is_given_up_before_it_is_there_ends_as_soon_as_it_is() -> None:
@@ -121,7 +122,7 @@ def test_a_session_that_the_user_makes_meanwhile_is_used_and_not_stopped(
     no_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_java("exit 1")
-    theirs = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))  # has no `stop`
+    theirs: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))  # has no `stop`
     for master in (None, "local[1]"):
         found = iter([None, theirs])
         monkeypatch.setattr(sessions_of_runs, "_there", lambda found=found: next(found))
