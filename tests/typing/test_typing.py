@@ -1,6 +1,7 @@
 """What type checkers say of users' files: of the wheel in an environment of its own, and of the environment at hand."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,19 +19,33 @@ BAD = re.compile(r"# BAD ([\w,-]+) ([\w,]+): ")
 Codes = dict[int, set[str]]
 """The codes of errors by line."""
 
+FINDING = (0, 1)
+"""The exit codes of a type checker: that of one that finds errors is 1."""
+
 pytestmark = pytest.mark.slow
 
 
-def run(*command: str | Path, folder: Path) -> str:
-    """What a command prints; a type checker that finds errors exits with 1."""
-    ran = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)
-    assert ran.returncode in (0, 1), ran.stdout + ran.stderr
+def run(*command: str | Path, folder: Path, codes: tuple[int, ...] = (0,)) -> str:
+    """What a command prints, which is to end with one of these exit codes."""
+    # With a PYTHONPATH, pip takes what it finds there for installed.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False, env=env)
+    assert ran.returncode in codes, ran.stdout + ran.stderr
     return ran.stdout
 
 
 def mypy(python: Path, file: Path) -> Codes:
     options = ("--strict", "--config-file=", f"--python-executable={python}", "--show-error-codes", "--no-pretty")
-    text = run(sys.executable, "-m", "mypy", *options, f"--cache-dir={file.parent / 'cache'}", file, folder=file.parent)
+    text = run(
+        sys.executable,
+        "-m",
+        "mypy",
+        *options,
+        f"--cache-dir={file.parent / 'cache'}",
+        file,
+        folder=file.parent,
+        codes=FINDING,
+    )
     found: Codes = {}
     for line, code in re.findall(rf"^{file.name}:(\d+): error: .*\[([\w-]+)\]$", text, re.MULTILINE):
         found.setdefault(int(line), set()).add(code)
@@ -39,7 +54,16 @@ def mypy(python: Path, file: Path) -> Codes:
 
 
 def pyright(python: Path, file: Path) -> Codes:
-    text = run(sys.executable, "-m", "pyright", "--outputjson", f"--pythonpath={python}", file, folder=file.parent)
+    text = run(
+        sys.executable,
+        "-m",
+        "pyright",
+        "--outputjson",
+        f"--pythonpath={python}",
+        file,
+        folder=file.parent,
+        codes=FINDING,
+    )
     found: Codes = {}
     for told in json.loads(text)["generalDiagnostics"]:
         if told["severity"] == "error":
@@ -63,6 +87,7 @@ def environment(folder: Path, wheel: Path) -> Path:
     python = folder / "bin" / "python"
     pip = (sys.executable, "-m", "pip", f"--python={python}", "install", "--quiet", "--no-deps", "--no-index", wheel)
     run(*pip, folder=folder.parent)
+    assert installed(python).is_dir()
     # What a .pth file of the other environment says is not followed from here: its editable install stays there.
     (installed(python).parent / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     return python

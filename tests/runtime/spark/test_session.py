@@ -43,6 +43,7 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         monkeypatch.setattr(SparkContext, name, None)
     for name in ("_instantiatedSession", "_activeSession"):
         monkeypatch.setattr(SparkSession, name, None)
+    monkeypatch.setenv("PYTHONPATH", "")  # which a start of Spark sets
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     script = tmp_path / "bin" / "spark-submit"
     script.parent.mkdir()
