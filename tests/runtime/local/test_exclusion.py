@@ -10,7 +10,7 @@ import pytest
 
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Plan, plan
-from fluvial.runtime.local import exclusion, membership
+from fluvial.runtime.local import coordinator, exclusion, membership
 from fluvial.runtime.local.exclusion import no_containers
 from fluvial.runtime.local.membership import Place, Seat, join
 from fluvial.runtime.systems import LogSystem, System
@@ -92,7 +92,8 @@ def test_containers_that_come_after_it_begin_another_run(monkeypatch: pytest.Mon
         assert place.membership.ends == {("in", 0): 0, ("in", 1): 0}
 
 
-def test_claims_tell_of_containers_on_a_log(tmp_path: Path) -> None:
+def test_claims_tell_of_containers_on_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "PATIENCE_SECONDS", 0.2)
     system = LogSystem(tmp_path, fsync=False)
     with no_containers("p", system):
         pass

@@ -16,6 +16,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer, Sender, StreamPartition
 from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer
+from fluvial.runtime.systems.kafka import consumer as consumers
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -218,8 +219,9 @@ def test_what_is_removed_before_it_is_read_is_missed(kafka: KafkaSystem, topic: 
 
 @pytest.mark.slow
 def test_a_topic_that_is_removed_while_it_is_read_is_unknown(
-    kafka: KafkaSystem, broker: Broker, topic: MakeTopic
+    kafka: KafkaSystem, broker: Broker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(consumers, "_LOOK_AFTER", 0.2)
     name = topic()
     consumer = kafka.consumer()
     consumer.assign({(name, 0): 0})
