@@ -32,15 +32,15 @@ def load(
 
     A record goes where its key belongs; without a key, record i goes to partition i modulo their number. `partitions`
     is that number, None for as many as there are, one in a new stream. A new stream is made with its first records, so
-    that a file which cannot be read leaves none.
+    that a file which cannot be read leaves none; for standard input, which may wait, it is made at once.
     """
     admin, producer = system.admin(), system.producer()
     try:
+        existing = admin.partitions(stream)
+        number = partitions or existing or 1
+        if existing is not None or path == STANDARD:
+            admin.create(stream, number)  # which tells of another number, too
         with open_records(path, reading, encoding) as file:
-            existing = admin.partitions(stream)
-            number = partitions or existing or 1
-            if existing is not None:
-                admin.create(stream, number)  # which tells that it has another number
             records = 0
             transaction = producer.begin()
             for batch in file.batches():

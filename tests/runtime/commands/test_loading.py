@@ -81,3 +81,23 @@ def test_standard_input_is_seen_as_it_comes(system: System, monkeypatch: pytest.
     with pytest.raises(UsageError, match="standard input:20001"):
         load(system, "numbers", "-", Reading("json"), None)
     assert len(values(system, "numbers")[0]) >= 10_000
+
+
+def test_standard_input_that_waits_has_its_stream_before_its_first_line(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_any: list[dict[str, int]] = []
+
+    class Waiting(io.RawIOBase):
+        """Standard input that looks at the system when it is asked for its first line, and then ends."""
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, _: object) -> int:
+            before_any.append(system.admin().streams())
+            return 0
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Waiting())))
+    load(system, "numbers", "-", Reading("json"), 2)
+    assert before_any[0] == {"numbers": 2}
