@@ -1,4 +1,4 @@
-"""Whether a run begins at the start where the other engine has gone on: engines keep places of their own."""
+"""Whether the other engine has processed a pipeline that this one would begin: each engine has its own checkpoints."""
 
 from typing import NamedTuple
 
@@ -12,22 +12,20 @@ NAMES = {"local": "the local engine", "spark": "Spark"}
 
 
 class ReadBefore(NamedTuple):
-    """What is to be told, and what can be done."""
+    """A warning and its remedy."""
 
     wrong: str
     remedy: str
 
 
 def read_by_other(plan: Plan, system: System, settings: Settings, engine: str) -> ReadBefore | None:
-    """What to say where an engine has read nothing of a pipeline, and the other one has; None elsewhere."""
+    """What to warn of where the other engine has a checkpoint of a pipeline and this one has none; None elsewhere."""
     folder = queries_folder(system, settings)
-    read = {
-        "local": bool(system.admin().checkpoints(plan.name)),
-        "spark": folder is not None and has_begun_queries(folder / plan.name),
-    }
-    other = "spark" if engine == "local" else "local"
-    if read[engine] or not read[other]:
+    on_spark = folder is not None and has_begun_queries(folder / plan.name)
+    # The system is asked last: on Kafka that reads a topic.
+    if on_spark != (engine == "local") or bool(system.admin().checkpoints(plan.name)) == on_spark:
         return None
+    other = "spark" if on_spark else "local"
     wrong = f"{NAMES[engine]} has read nothing of pipeline {plan.name!r} on {system.url}, and {NAMES[other]} has: each "
     wrong += "engine goes on from its own checkpoints, so what was read is read again, and its outputs come once more"
     remedy = f"go on with engine {other!r}; or, if outputs may come again, forget what it has kept: "

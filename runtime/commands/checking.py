@@ -18,7 +18,8 @@ from ...planner.settings import Settings
 from ...planner.types import flows
 from ..display import plural
 from ..gaps import gaps, notes
-from ..local.adopting import decoded_checkpoints, kept_states, refuse_recreated
+from ..local.adopting import kept_states, refuse_recreated
+from ..local.checkpoint import checkpoints_in
 from ..local.store_survey import missing_stores
 from ..needs import has_pyspark, missing
 from ..other_engine import read_by_other
@@ -205,7 +206,7 @@ def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settin
         if engine == "spark":
             import_module("fluvial.runtime.spark.engine").check_kept(made, system, settings)
         else:
-            records = kept_states(made, system.admin().checkpoints(made.name))
+            records = kept_states(made, checkpoints_in(system, made.name))
             refuse_changed(made, records, reset_command(made, system, settings))
             for problem in missing_stores(made, system, settings):
                 raise problem
@@ -222,7 +223,7 @@ def _inputs(made: Plan, engine: EngineName, system: System, settings: Settings) 
         if other := read_by_other(made, system, settings, engine):
             yield Finding(f"engine: {other.wrong}", remedy=other.remedy)
         if engine == "local":
-            kept = decoded_checkpoints(system.admin().checkpoints(made.name))
+            kept = checkpoints_in(system, made.name)
             refuse_recreated(made, system, kept, reset_command(made, system, settings))
     except SystemProblem as problem:
         yield Finding(f"input: {problem}", problem.exit_code)

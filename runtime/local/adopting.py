@@ -1,6 +1,6 @@
 """Where tasks go on whose pipeline was changed: a stage, and so its tasks, may have had another name."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from msgspec import structs
@@ -11,39 +11,29 @@ from ..input_streams import facts_of, inputs_of, recreated
 from ..kernel.times import START
 from ..streams import tables_by_stream
 from ..systems.contract import System
-from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, decode
+from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, Checkpoints
 from .commits import Home
 
-Checkpoints = Mapping[str, Checkpoint]
-"""The checkpoints of a pipeline, by the names that tasks have or had."""
 
-
-def adopt(plan: Plan, homes: Iterable[Home], kept: Mapping[str, bytes]) -> dict[str, Checkpoint]:
+def adopt(plan: Plan, homes: Iterable[Home], kept: Checkpoints) -> dict[str, Checkpoint]:
     """The checkpoint of each task that has one, out of all that were kept under any name.
 
     A stream's partition belongs to one task, whatever it is called, and offsets grow: what is known of it comes from
     the task of that number that has read most of it. What is known of an operator comes from the one that has kept its
     state last. What is known of other streams, and of operators that are gone, is carried along: both may come back.
     """
-    decoded = decoded_checkpoints(kept)
-    made = {home.name: _merged(plan, home, decoded) for home in homes}
+    made = {home.name: _merged(plan, home, kept) for home in homes}
     return {name: merged for name, merged in made.items() if not merged.blank}
 
 
-def decoded_checkpoints(kept: Mapping[str, bytes]) -> Checkpoints:
-    """Checkpoints as a system has them, decoded."""
-    return {name: decode(data, name) for name, data in kept.items()}
-
-
-def kept_states(plan: Plan, kept: Mapping[str, bytes]) -> list[tuple[str, StateSchema]]:
+def kept_states(plan: Plan, kept: Checkpoints) -> list[tuple[str, StateSchema]]:
     """What gives the state of operators its meaning, as (operator, record), out of all checkpoints of a pipeline: those
     of the tasks that have kept it last."""
-    decoded = decoded_checkpoints(kept)
     found: list[tuple[str, StateSchema]] = []
     for store in plan.stores:
-        for holder in holders_of(store.operator, store.stage, decoded):
-            if store.operator in decoded[holder].states:
-                found.append((store.operator, decoded[holder].states[store.operator]))
+        for holder in holders_of(store.operator, store.stage, kept):
+            if store.operator in kept[holder].states:
+                found.append((store.operator, kept[holder].states[store.operator]))
     return found
 
 

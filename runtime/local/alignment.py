@@ -14,8 +14,8 @@ from ..state.view import StoreView
 from ..systems.contract import Publisher, PublishingSystem
 from . import checkpoint as checkpoints
 from . import store_problems
-from .checkpoint import Checkpoint
-from .commits import CHECKPOINT, META
+from .checkpoint import Checkpoint, Checkpoints, checkpoints_in
+from .commits import CHECKPOINT, META, prefix_of
 
 PENDING = b"pending"
 """Where a store keeps the token of its last commit."""
@@ -34,15 +34,14 @@ class CommittedLog:
     producer: Publisher
     reset: str
 
-    def checkpoints(self) -> dict[str, Checkpoint]:
+    def checkpoints(self) -> Checkpoints:
         """The last checkpoint of each task, by name."""
-        found = self.system.admin().checkpoints(self.plan.name)
-        return {task: checkpoints.decode(data, task) for task, data in found.items()}
+        return checkpoints_in(self.system, self.plan.name)
 
-
-def prefix_of(operator: str) -> bytes:
-    """What all keys of an operator's state begin with in a store."""
-    return operator.encode() + b"\0"
+    def checkpoint(self, task: str) -> Checkpoint | None:
+        """The last checkpoint of one task, if it has any; those of others are not decoded."""
+        data = self.system.admin().checkpoints(self.plan.name).get(task)
+        return None if data is None else checkpoints.decode(data, task)
 
 
 def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[str]) -> None:
@@ -53,7 +52,7 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
 
     Raises SystemProblem where the store lacks what the log counts, or the log what the store has.
     """
-    kept = log.checkpoints().get(task)
+    kept = log.checkpoint(task)
     finish_move(store, kept)
     own = stored_checkpoint(store, task)
     if own is None:
@@ -89,7 +88,7 @@ def finish_move(store: TaskStore, kept: Checkpoint | None) -> None:
 def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoint | None:
     """Publish the last commit of a store if the log has all but that one; the checkpoint that the log has then."""
     own, token = stored_checkpoint(store, task), store.get(META, PENDING)
-    kept = log.checkpoints().get(task)
+    kept = log.checkpoint(task)
     number = 0 if kept is None else kept.number
     if own is None or token is None or own.number != number + 1 or not _belongs_to(log, store):
         return kept
@@ -97,7 +96,7 @@ def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoin
         log.producer.publish(token)
     except SystemProblem as problem:
         raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, kept, problem) from problem
-    return log.checkpoints().get(task)
+    return log.checkpoint(task)
 
 
 def _belongs_to(log: CommittedLog, store: TaskStore) -> bool:

@@ -12,6 +12,7 @@ from ...dsl.message import Record
 from ..kernel.state import Change
 from ..state.contract import TaskStore
 from ..systems.contract import Consumer, SendingAdmin, StreamPartition
+from .commits import prefix_of
 
 POLL_SECONDS = 0.1
 
@@ -63,16 +64,11 @@ class Span:
     start: int
     end: int
 
-    @property
-    def prefix(self) -> bytes:
-        """What the keys of the operator's state begin with."""
-        return self.operator.encode() + b"\0"
-
 
 def replay(consumer: Consumer, spans: Sequence[Span], told: Callable[[int, int], None]) -> None:
     """Write what the spans hold into their stores. `told` is called with the records of each batch, and the offsets."""
     for span, found, passed in _read(consumer, spans):
-        prefix = span.prefix
+        prefix = prefix_of(span.operator)
         span.store.write((prefix, key or b"", value) for key, value, _, _ in found)
         told(len(found), passed)
 
@@ -83,8 +79,8 @@ def present(consumer: Consumer, spans: Sequence[Span], now: int) -> Iterator[tup
     for span, held, _ in _read(consumer, spans):
         keys.setdefault(span.place, set()).update(record[0] or b"" for record in held)
     for span in spans:
-        found = sorted(keys.get(span.place, ()))
-        made: list[Record] = [(key, span.store.get(span.prefix, key), now, ()) for key in found]
+        found, prefix = sorted(keys.get(span.place, ())), prefix_of(span.operator)
+        made: list[Record] = [(key, span.store.get(prefix, key), now, ()) for key in found]
         if made:
             yield span.place, made
 

@@ -1,5 +1,7 @@
 """Checkpoints: what a task writes down at a commit, to go on from there."""
 
+from collections.abc import Mapping
+
 from msgspec import DecodeError, Struct, json, structs
 
 from ...dsl.checks import explain
@@ -8,6 +10,7 @@ from ...dsl.operators import TableOf, table_id
 from ...planner.state_schema import StateSchema
 from ..kernel.program import Position
 from ..kernel.times import START
+from ..systems.contract import System
 
 VERSION = 1
 
@@ -80,6 +83,15 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     def within(self, run: str) -> "Checkpoint":
         """The same, without what is known of another run."""
         return self if self.run == run else structs.replace(self, run="", ended={})
+
+
+Checkpoints = Mapping[str, Checkpoint]
+"""The checkpoints of a pipeline, by the names that tasks have or had."""
+
+
+def checkpoints_in(system: System, pipeline: str) -> Checkpoints:
+    """The last checkpoint of each task of a pipeline. Raises SystemProblem as `decode` does."""
+    return {task: decode(data, task) for task, data in system.admin().checkpoints(pipeline).items()}
 
 
 def is_ahead(one: Checkpoint, other: Checkpoint) -> bool:

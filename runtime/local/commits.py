@@ -8,7 +8,7 @@ from ...dsl.message import Record
 from ..state.contract import TaskStore
 from ..systems.contract import StreamPartition
 from .apart import Steps
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, Checkpoints
 
 if TYPE_CHECKING:
     from .task import LocalTask
@@ -17,6 +17,11 @@ META = b"\0"
 """Prefix of what a store keeps beside the state: no operator has such an id."""
 CHECKPOINT = b"checkpoint"
 """Where a store keeps the checkpoint that belongs to its state."""
+
+
+def prefix_of(operator: str) -> bytes:
+    """What all keys of an operator's state begin with in a store."""
+    return operator.encode() + b"\0"
 
 
 class Outbox(Protocol):
@@ -64,8 +69,9 @@ class Commits(Protocol):
         of a task. Raises SystemProblem where that cannot be done."""
         ...
 
-    def settle(self, homes: Sequence[Home]) -> None:
-        """Bring stores and system to the same commit, where a crash has parted them.
+    def settle(self, homes: Sequence[Home], kept: Checkpoints) -> Checkpoints:
+        """Bring stores and system to the same commit, where a crash has parted them. `kept` are the checkpoints that
+        the system had before; returns those that it has then.
 
         Raises SystemProblem where one of them lacks what the other has."""
         ...

@@ -29,8 +29,9 @@ from ..state_compatibility import refuse_changed, reset_command
 from ..streams import make_changelogs, make_streams, refuse_other_counts, table_streams
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
-from .adopting import Checkpoints, adopt, decoded_checkpoints, kept_states, read_before, refuse_recreated
+from .adopting import adopt, kept_states, read_before, refuse_recreated
 from .alignment import CommittedLog
+from .checkpoint import Checkpoints, checkpoints_in
 from .collecting import collecting_seldom
 from .commits import Commits, Home
 from .container import Container
@@ -91,10 +92,9 @@ def _prepare(
 ) -> Container | None:
     """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
     admin = system.admin()
-    kept = admin.checkpoints(plan.name)
-    reset = reset_command(plan, system, settings)
+    kept, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
     refuse_changed(plan, kept_states(plan, kept), reset)
-    refuse_recreated(plan, system, decoded_checkpoints(kept), reset)
+    refuse_recreated(plan, system, kept, reset)
     for problem in missing_stores(plan, system, settings):
         raise problem
     refuse_other_counts(plan, settings)
@@ -191,7 +191,7 @@ def make_tasks(
     """The tasks of a plan, or its `own` of a container, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
     written = _written_between(plan, admin)
-    kept = decoded_checkpoints(admin.checkpoints(plan.name))
+    kept = checkpoints_in(system, plan.name)
     if written and not kept:
         raise _another_wrote(plan, written)
     remotes: Remotes = {}
@@ -217,8 +217,8 @@ def make_tasks(
             stack.callback(store.close)
             changelogs = {found.operator: found.changelog for found in stores}
             homes[name] = Home(name, stage.id, number, store, changelogs, keeps_more=idle)
-    run.commits.settle(list(homes.values()))
-    found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), admin.checkpoints(plan.name)))
+    settled = run.commits.settle(list(homes.values()), kept)
+    found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), settled))
     # A store may have been written after the checkpoints that were looked at before.
     records = chain.from_iterable(one.states.items() for one in found.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))

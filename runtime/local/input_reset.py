@@ -13,8 +13,7 @@ from ...planner.plan import Plan
 from ..input_streams import inputs_of
 from ..reset_step import ResetStep
 from ..systems.contract import SendingSystem, System
-from . import checkpoint as checkpoints
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, checkpoints_in
 from .exclusion import no_containers
 from .state_reset import write
 
@@ -38,7 +37,7 @@ def input_steps(
             wrong = f"pipeline {plan.name!r} does not read a stream {stream!r}"
             raise UsageError(explain(wrong, f"one of {', '.join(inputs)}", at=plan.pipeline.origin))
     with no_containers(plan.name, system):
-        kept = {task: checkpoints.decode(data, task) for task, data in system.admin().checkpoints(plan.name).items()}
+        kept = checkpoints_in(system, plan.name)
         yield [
             ResetStep(
                 "identity" if keep_offsets else "offset",
@@ -52,7 +51,7 @@ def input_steps(
 
 
 def _forget(plan: Plan, system: System, task: str, stream: str, keep_offsets: bool) -> None:
-    found = checkpoints.decode(system.admin().checkpoints(plan.name)[task], task)
+    found = checkpoints_in(system, plan.name)[task]
     write(plan, system, {task: _without(found, stream, keep_offsets)})
 
 

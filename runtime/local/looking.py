@@ -20,7 +20,8 @@ from ...planner.types import Flow, flows, plain
 from ..kernel.tables import prefix_of, row_of
 from ..state.view import StoreView
 from ..systems.contract import SendingSystem, System
-from .adopting import decoded_checkpoints, holders_of
+from .adopting import holders_of
+from .checkpoint import checkpoints_in
 from .store_survey import latest_folders
 from .stores import store_folders, task_folders
 
@@ -108,7 +109,7 @@ def _views(made: Plan, system: System, settings: Settings, table: str, stack: Ex
     else:
         folders = [
             folder
-            for task in holders_of(table, stage, decoded_checkpoints(system.admin().checkpoints(made.name)))
+            for task in holders_of(table, stage, checkpoints_in(system, made.name))
             for folder in task_folders(made, system, settings, task)
         ]
     if not folders:

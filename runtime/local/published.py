@@ -8,7 +8,7 @@ from ..systems.contract import DurableTransaction, OtherWriters, StreamPartition
 from . import checkpoint as checkpoints
 from .alignment import PENDING, CommittedLog, align
 from .apart import Steps
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, Checkpoints
 from .commits import CHECKPOINT, META, Home
 from .state_moves import move_states
 
@@ -41,10 +41,11 @@ class PublishedCommits:
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         move_states(self._log, open_store)
 
-    def settle(self, homes: Sequence[Home]) -> None:
+    def settle(self, homes: Sequence[Home], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
         for home in homes:
             if home.stateful:
                 align(self._log, home.name, home.store, home.changelogs)
+        return self._log.checkpoints()
 
     def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         return {home.name: kept.get(home.name, Checkpoint()) for home in homes}

@@ -19,7 +19,7 @@ from ..systems.contract import Sender, SendingSystem, StreamPartition
 from . import checkpoint as checkpoints
 from .apart import Steps
 from .changelog import Log, Span, logged, present, replay
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, Checkpoints
 from .commits import CHECKPOINT, META, Home
 
 if TYPE_CHECKING:
@@ -95,8 +95,9 @@ class SentCommits:
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         """Nothing to do: state is restored from the changelogs of its operators wherever they are."""
 
-    def settle(self, homes: Sequence[Home]) -> None:
-        """Nothing to do: a checkpoint and its changelogs are one transaction."""
+    def settle(self, homes: Sequence[Home], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
+        # A checkpoint and its changelogs are one transaction.
+        return kept
 
     def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         found = {home.name: kept.get(home.name, Checkpoint()) for home in homes}

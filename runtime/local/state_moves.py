@@ -15,10 +15,10 @@ from ...planner.plan import Plan
 from ..kernel.state import Change
 from ..state.contract import TaskStore
 from . import checkpoint as checkpoints
-from .adopting import Checkpoints, holder_of, number_of, with_operator, without
-from .alignment import MOVED, CommittedLog, align, finish_move, prefix_of
-from .checkpoint import Checkpoint
-from .commits import META
+from .adopting import holder_of, number_of, with_operator, without
+from .alignment import MOVED, CommittedLog, align, finish_move
+from .checkpoint import Checkpoint, Checkpoints
+from .commits import META, prefix_of
 from .coordinator import claimed
 
 OpenStore = Callable[[str], TaskStore]

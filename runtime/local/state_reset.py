@@ -6,7 +6,7 @@ nothing that could be gone on with by mistake.
 """
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,12 @@ from ..state import RocksStore
 from ..state_compatibility import reset_command
 from ..systems.contract import PublishingSystem, SendingSystem, System
 from . import checkpoint as checkpoints
-from .adopting import decoded_checkpoints, without
-from .alignment import CommittedLog, prefix_of, publish_pending
-from .checkpoint import Checkpoint
+from .adopting import without
+from .alignment import CommittedLog, publish_pending
+from .checkpoint import Checkpoints, checkpoints_in
+from .commits import prefix_of
 from .exclusion import no_containers
 from .stores import pipeline_folders, state_folder, task_folders
-
-Kept = Mapping[str, Checkpoint]
-"""The checkpoints of a pipeline, by task."""
 
 
 @contextmanager
@@ -47,9 +45,9 @@ def reset_steps(
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
     with no_containers(plan.name, system):
         if not isinstance(system, SendingSystem):
-            stateful = [task for task, one in _kept(plan, system).items() if one.states]
+            stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]
             _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)
-        kept = _kept(plan, system)
+        kept = checkpoints_in(system, plan.name)
         if operators is None:
             yield _all_steps(plan, system, settings, kept)
         else:
@@ -57,11 +55,7 @@ def reset_steps(
             yield _state_steps(plan, system, settings, kept, operators)
 
 
-def _kept(plan: Plan, system: System) -> Kept:
-    return decoded_checkpoints(system.admin().checkpoints(plan.name))
-
-
-def _check_operators(plan: Plan, kept: Kept, operators: Sequence[str]) -> None:
+def _check_operators(plan: Plan, kept: Checkpoints, operators: Sequence[str]) -> None:
     known = {store.operator for store in plan.stores}.union(*(found.states for found in kept.values()))
     for operator in operators:
         if operator not in known:
@@ -70,7 +64,7 @@ def _check_operators(plan: Plan, kept: Kept, operators: Sequence[str]) -> None:
 
 
 def _state_steps(
-    plan: Plan, system: System, settings: Settings, kept: Kept, operators: Sequence[str]
+    plan: Plan, system: System, settings: Settings, kept: Checkpoints, operators: Sequence[str]
 ) -> list[ResetStep]:
     left = {task: without(found, operators) for task, found in kept.items()}
     changed = {task: now for task, now in left.items() if now != kept[task]}
@@ -92,7 +86,7 @@ def _state_steps(
     return made
 
 
-def _all_steps(plan: Plan, system: System, settings: Settings, kept: Kept) -> list[ResetStep]:
+def _all_steps(plan: Plan, system: System, settings: Settings, kept: Checkpoints) -> list[ResetStep]:
     made = [
         ResetStep("store", str(folder), partial(shutil.rmtree, folder, ignore_errors=True))
         for folder in pipeline_folders(plan, system, settings)
@@ -140,7 +134,7 @@ def _publish_pending(plan: Plan, system: PublishingSystem, settings: Settings, t
                     publish_pending(log, task, store)
 
 
-def write(plan: Plan, system: System, made: Kept) -> None:
+def write(plan: Plan, system: System, made: Checkpoints) -> None:
     """Write the checkpoints of tasks."""
     with closing(system.producer()) as producer:
         producer.begin().commit(plan.name, {task: checkpoints.encode(now) for task, now in made.items()})

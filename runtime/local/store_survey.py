@@ -11,8 +11,8 @@ from ..state.view import StoreView
 from ..state_compatibility import reset_command
 from ..systems.contract import SendingSystem, System
 from . import store_problems
-from .adopting import Checkpoints, decoded_checkpoints
 from .alignment import stored_checkpoint
+from .checkpoint import checkpoints_in
 from .state_moves import moves
 from .stores import every_folder, number_in, state_folder, task_folders
 
@@ -24,13 +24,13 @@ def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[S
     """
     if isinstance(system, SendingSystem) or state_folder(plan, system, settings) is None:
         return
-    kept, reset = _kept(plan, system), reset_command(plan, system, settings)
+    kept, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
     for task in dict.fromkeys([*tasks_of(stages_of(plan)), *(move.source for move in moves(plan, kept))]):
         if task in kept:
             if kept[task].states and not task_folders(plan, system, settings, task):
                 yield store_problems.gone(plan, reset, task, kept[task].states)
         # A first commit may be published at the start. Of a run that is under way, the log is asked again.
-        elif _commits(plan, system, settings, task) > 1 and task not in _kept(plan, system):
+        elif _commits(plan, system, settings, task) > 1 and task not in checkpoints_in(system, plan.name):
             yield store_problems.unknown(plan, reset, system.url, task)
 
 
@@ -44,10 +44,6 @@ def latest_folders(plan: Plan, system: System, settings: Settings, operator: str
         if found is not None and operator in found.states:
             latest[number_in(folder)] = folder
     return [latest[number] for number in sorted(latest)]
-
-
-def _kept(plan: Plan, system: System) -> Checkpoints:
-    return decoded_checkpoints(system.admin().checkpoints(plan.name))
 
 
 def _commits(plan: Plan, system: System, settings: Settings, task: str) -> int:

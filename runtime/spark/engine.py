@@ -103,10 +103,9 @@ def folder_of(plan: Plan, system: System, settings: Settings) -> Path:
 
 def check_kept(plan: Plan, system: System, settings: Settings) -> None:
     """Raise PlanError where queries could not go on with what is kept of them."""
-    root = folder_of(plan, system, settings) / plan.name
+    root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
     for stages in components(plan):
         found = levels(plan, stages, settings.spark_buckets)
-        reset = reset_command(plan, system, settings, "spark")
         check_query(plan, wanted_record(plan, stages, found, settings), root, reset)
 
 
