@@ -3,7 +3,6 @@ nothing is repeated; and the stores can be lost as well."""
 
 from datetime import timedelta
 from typing import NamedTuple
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +16,8 @@ from descriptions import Description
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
-from fluvial.runtime.local import engine
 from how_many import examples
-from sending import FOREVER, Killed, SendingSystem
+from sending import FOREVER, Killed, SendingSystem, stores_of
 from targets import PATIENT, outputs_of, write
 
 OFTEN = timedelta(0)
@@ -29,7 +27,7 @@ MANY = settings(max_examples=examples(80), deadline=None, suppress_health_check=
 def run_to_end(case: Case, system: SendingSystem, guarantee: Guarantee) -> None:
     """Run with a commit after every turn of the loop, in stores of the system, with room for little in memory."""
     configured = Settings(guarantee=guarantee, commit_interval=OFTEN, cached_entries=2)
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+    with stores_of(system):
         run(build(case.description), system=system, until="end", settings=configured)
 
 

@@ -5,18 +5,16 @@ from collections import Counter as Tally
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluvial.runtime import run
-from fluvial.runtime.local import engine
 from fluvial.runtime.systems import LogSystem, System
 from how_many import examples
 from layouts import KEYS, SOURCES, Counted, Layout, add_messages, build, counts, layouts, mortal
-from sending import FOREVER, Fate, Killed, SendingSystem
+from sending import FOREVER, Fate, Killed, SendingSystem, stores_of
 from targets import PATIENT
 
 FEW = settings(max_examples=examples(40), deadline=None, suppress_health_check=PATIENT)
@@ -102,8 +100,5 @@ def run_until_killed(layout: Layout, system: System, calls: int, *, moves_only: 
 
 
 def run_to_end(layout: Layout, system: System) -> None:
-    if isinstance(system, SendingSystem):
-        with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
-            run(build(layout), system=system, until="end")
-    else:
+    with stores_of(system):
         run(build(layout), system=system, until="end")

@@ -1,10 +1,8 @@
 """What is kept of a pipeline is removed as a whole, or that of one operator, and only while it does not run."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
@@ -20,9 +18,9 @@ from fluvial.dsl import (
     ValueState,
 )
 from fluvial.runtime import reset, run
-from fluvial.runtime.local import engine, exclusion
+from fluvial.runtime.local import exclusion
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-from sending import SendingSystem
+from sending import SendingSystem, stores_of
 from targets import contents, write
 
 
@@ -61,15 +59,6 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], System]
 @pytest.fixture
 def system(make: Callable[[], System]) -> System:
     return make()
-
-
-@contextmanager
-def stores_of(system: System) -> Iterator[None]:
-    if isinstance(system, SendingSystem):
-        with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
-            yield
-    else:
-        yield
 
 
 def run_with(system: System, *numbers: int) -> dict[str, list[bytes | None]]:

@@ -1,7 +1,7 @@
 """A store and its log that are not at the same commit are gone on with by nobody."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
@@ -9,8 +9,9 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
+from counters import Counter
 from explained import assert_explains, error_of
-from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, SystemProblem, ValueState
+from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import reset, run
 from fluvial.runtime.commands.checking import check
@@ -24,16 +25,6 @@ from fluvial.runtime.systems.log import producer as log_producer
 from fluvial.runtime.systems.log.journal import Journal
 from sending import Killed
 from targets import contents, write
-
-
-class Counter(KeyedProcessor[str, str, int]):
-    """Says how many messages of the key there were, in all runs."""
-
-    seen = ValueState(int, 0)
-
-    def on_message(self, message: Message[str], context: Context[str]) -> Iterator[int]:  # noqa: ARG002
-        self.seen.value += 1
-        yield self.seen.value
 
 
 def counting() -> Pipeline:

@@ -3,32 +3,27 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from changing import changed, restart_with
+from counters import Counter
 from fluvial.dsl import (
-    Context,
-    KeyedProcessor,
-    Message,
     Pipeline,
-    ValueState,
     collect,
     count,
     tumbling,
 )
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
-from fluvial.runtime.local import engine
 from fluvial.runtime.local.adopting import adopt
-from fluvial.runtime.local.checkpoint import Checkpoint, encode
+from fluvial.runtime.local.checkpoint import Checkpoint
 from fluvial.runtime.local.commits import Home
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from sending import SendingSystem
+from sending import SendingSystem, stores_of
 from spark_in_process import queries
 from targets import contents, write
 
@@ -49,16 +44,6 @@ def counting(*streams: str) -> Pipeline:
     keyed = first.merge(*others) if others else first
     keyed.window(tumbling(DAY), count(), id="n").map(lambda pane: pane.value).send_to("out")
     return pipeline
-
-
-class Counter(KeyedProcessor[str, str, int]):
-    """Counts the messages of a key, across runs."""
-
-    seen = ValueState(int, 0)
-
-    def on_message(self, message: Message[str], context: Context[str]) -> list[int]:  # noqa: ARG002
-        self.seen.value += 1
-        return [self.seen.value]
 
 
 def behind_a_border() -> Pipeline:
@@ -90,7 +75,7 @@ def test_an_input_before_the_others_begins_nothing_anew(system: System) -> None:
 
 def test_a_stage_with_changelogs_is_not_begun_anew() -> None:
     system = SendingSystem()
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+    with stores_of(system):
         add(system, "b")
         run(counting("b"), system=system, until="end")
         system.stores.clear()
@@ -124,7 +109,7 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
         "z/0": Checkpoint(offsets={"z": 9}),
     }
     homes = [Home(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
-    found = adopt(made, homes, {name: encode(checkpoint) for name, checkpoint in kept.items()})
+    found = adopt(made, homes, kept)
     assert found == {
         # What it had read and kept besides is carried along.
         "a/0": Checkpoint(
@@ -193,7 +178,7 @@ def counting_twice(*, both: bool) -> Pipeline:
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_operator_that_comes_back_finds_its_state_in_its_changelog(lost: bool) -> None:
     system = SendingSystem()
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+    with stores_of(system):
         for both in (True, True, False, True):
             add(system, "a")
             if lost:

@@ -1,11 +1,9 @@
 """State that is kept is gone on with under the meaning that it was kept with, or not at all."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -23,11 +21,10 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.runtime import Report, run
-from fluvial.runtime.local import engine
 from fluvial.runtime.local.checkpoint import Checkpoint, decode, encode
 from fluvial.runtime.local.commits import CHECKPOINT, META
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-from sending import SendingSystem
+from sending import SendingSystem, stores_of
 from targets import write
 
 
@@ -38,16 +35,6 @@ def counting(minutes: int, *, id: str = "w", output: str = "out") -> Pipeline:
         output
     )
     return pipeline
-
-
-@contextmanager
-def stores_of(system: System) -> Iterator[None]:
-    """Let a system in memory that records are sent to keep the stores too."""
-    if not isinstance(system, SendingSystem):
-        yield
-        return
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
-        yield
 
 
 def run_more(system: System, pipeline: Pipeline) -> Report:

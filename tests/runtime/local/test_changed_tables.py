@@ -1,33 +1,20 @@
 """Tables and inputs that come, go and are reset: what is read again, and what is not."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
-from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, PlanError, Table, ValueState
+from counters import Counter
+from fluvial.dsl import Pipeline, PlanError, Table
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
-from fluvial.runtime.local import engine
-from fluvial.runtime.local.adopting import decoded_checkpoints
+from fluvial.runtime.local.checkpoint import checkpoints_in
 from fluvial.runtime.local.state_reset import write as write_checkpoints
 from fluvial.runtime.systems import LogSystem, System
-from sending import SendingSystem
+from sending import SendingSystem, stores_of
 from targets import contents, write
-
-
-class Counter(KeyedProcessor[str, str, int]):
-    """Says how many messages of the key there were, in all runs."""
-
-    seen = ValueState(int, 0)
-
-    def on_message(self, message: Message[str], context: Context[str]) -> Iterator[int]:  # noqa: ARG002
-        self.seen.value += 1
-        yield self.seen.value
 
 
 def found(message: str, row: object) -> str:
@@ -89,15 +76,6 @@ def counting(*inputs: str) -> Pipeline:
 @pytest.fixture(params=["log", "sent"])
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
     return LogSystem(tmp_path, fsync=False) if request.param == "log" else SendingSystem()
-
-
-@contextmanager
-def stores_of(system: System) -> Iterator[None]:
-    if isinstance(system, SendingSystem):
-        with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
-            yield
-    else:
-        yield
 
 
 def put(system: System, stream: str, value: bytes) -> None:
@@ -220,7 +198,7 @@ def test_a_table_goes_on_where_it_was_in_a_checkpoint_that_does_not_tell_of_tabl
     put(system, "rows", b"1")
     put(system, "in", b"x")
     run_on(system, following())
-    kept = decoded_checkpoints(system.admin().checkpoints("p"))
+    kept = checkpoints_in(system, "p")
     write_checkpoints(plan(following()), system, {task: replace(found, tables=None) for task, found in kept.items()})
     put(system, "rows", b"2")
     run_on(system, following())

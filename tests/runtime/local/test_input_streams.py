@@ -4,33 +4,29 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
+from counters import Counter
 from explained import assert_explains, error_of
 from fluvial.dsl import (
-    Context,
-    KeyedProcessor,
-    Message,
     Pipeline,
     SystemProblem,
     UnsupportedError,
     UsageError,
-    ValueState,
     count,
     tumbling,
 )
 from fluvial.planner import Settings, plan
 from fluvial.runtime import input_streams, reset, run
 from fluvial.runtime.input_streams import InputWatch
-from fluvial.runtime.local import engine, exclusion
+from fluvial.runtime.local import exclusion
 from fluvial.runtime.local.checkpoint import decode, encode
 from fluvial.runtime.running import checked_plan
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import StreamFacts
-from sending import SendingAdmin, SendingSystem
+from sending import SendingAdmin, SendingSystem, stores_of
 from targets import contents, write
 
 
@@ -51,16 +47,6 @@ def counting() -> Pipeline:
     keyed = pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str)
     keyed.window(tumbling(timedelta(days=1)), count(), id="n").map(lambda pane: pane.value).send_to("out")
     return pipeline
-
-
-class Counter(KeyedProcessor[str, str, int]):
-    """Counts the messages of a key, across runs."""
-
-    seen = ValueState(int, 0)
-
-    def on_message(self, message: Message[str], context: Context[str]) -> list[int]:  # noqa: ARG002
-        self.seen.value += 1
-        return [self.seen.value]
 
 
 def numbering() -> Pipeline:
@@ -98,7 +84,7 @@ def test_an_input_that_was_made_anew_is_refused_before_anything_is_written() -> 
 @pytest.mark.parametrize("stream", ["in", "p-by"])
 def test_so_is_a_stream_between_stages_and_the_input_of_one_that_keeps_state(stream: str) -> None:
     system = SendingSystem()
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+    with stores_of(system):
         add(system, "a")
         run(counting(), system=system, until="end")
         remake(system, stream)
@@ -108,7 +94,7 @@ def test_so_is_a_stream_between_stages_and_the_input_of_one_that_keeps_state(str
 
 def test_a_stream_between_stages_that_is_gone_is_not_made_again() -> None:
     system = SendingSystem()
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+    with stores_of(system):
         add(system, "a")
         run(counting(), system=system, until="end")
         system.admin().remove("p-by")
@@ -144,7 +130,7 @@ def test_a_system_that_tells_no_ids_is_taken_at_its_word(monkeypatch: pytest.Mon
 
 def test_a_new_stream_is_read_from_its_start_after_a_reset_and_state_is_kept() -> None:
     system = SendingSystem()
-    with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
+    with stores_of(system):
         add(system, "a", "a")
         run(numbering(), system=system, until="end")
         remake(system, "in")

@@ -1,32 +1,23 @@
 """State on a log is where its operator is, whatever a change of the pipeline has made of the stages."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from counters import Counter
 from explained import error_of
-from fluvial.dsl import Context, KeyedProcessor, KeyedStream, Message, Pipeline, ValueState
+from fluvial.dsl import KeyedStream, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.local import state_moves
-from fluvial.runtime.local.alignment import prefix_of
 from fluvial.runtime.local.checkpoint import decode
+from fluvial.runtime.local.commits import prefix_of
 from fluvial.runtime.state import RocksStore, StoreLocked
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from targets import contents, write
-
-
-class Counter(KeyedProcessor[str, str, int]):
-    """Says how many messages of the key there were, in all runs."""
-
-    seen = ValueState(int, 0)
-
-    def on_message(self, message: Message[str], context: Context[str]) -> Iterator[int]:  # noqa: ARG002
-        self.seen.value += 1
-        yield self.seen.value
 
 
 def both(left: str, right: str) -> str:
