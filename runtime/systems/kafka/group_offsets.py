@@ -1,8 +1,9 @@
 """Offsets of a pipeline as those of a consumer group, for tools that watch lag."""
 
 from collections.abc import Mapping
+from threading import Thread
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ..contract import StreamPartition
 from .clients import LOG, Watch, consumer_client
@@ -17,22 +18,22 @@ class GroupOffsets:
     """
 
     def __init__(self, settings: KafkaSettings, group: str) -> None:
-        self._under_way = False
-        self._client = consumer_client(settings, Watch(), **{"group.id": group, "on_commit": self._answered})
+        self._client = consumer_client(settings, Watch(), **{"group.id": group})
+        self._commit: Thread | None = None
 
     def note(self, positions: Mapping[StreamPartition, int]) -> None:
         """Send offsets, unless the cluster still has to answer to those before. What goes wrong is logged."""
-        self._client.poll(0)  # which calls _answered
-        if self._under_way or not positions:
+        if not positions or (self._commit is not None and self._commit.is_alive()):
             return
         places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()]
-        try:
-            self._client.commit(offsets=places, asynchronous=True)
-            self._under_way = True
-        except KafkaException as caught:
-            LOG.info("offsets were not noted: %s", caught)
+        # A daemon thread keeps the client as long as the cluster owes an answer: to let go of it waits up to a minute
+        # for that answer, which the end of this process must not.
+        self._commit = Thread(target=_commit, args=(self._client, places), name="fluvial-offsets", daemon=True)
+        self._commit.start()
 
-    def _answered(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
-        self._under_way = False
-        if error is not None:
-            LOG.info("offsets were not noted: %s", error)
+
+def _commit(client: Consumer, places: list[TopicPartition]) -> None:
+    try:
+        client.commit(offsets=places, asynchronous=False)
+    except KafkaException as caught:
+        LOG.info("offsets were not noted: %s", caught)

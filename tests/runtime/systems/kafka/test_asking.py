@@ -64,17 +64,21 @@ def test_requests_that_take_too_long_do_no_harm(broker: Broker, name: str, start
 
 
 PENDING = """
-import sys
+import sys, time
 from fluvial.runtime.systems import KafkaSystem
 
-address, name = sys.argv[1:]
+address, name, before = sys.argv[1:]
 admin = KafkaSystem(address).admin()
 admin.create(name, 1)
+if before:
+    admin.note(name, {(name, 0): 1})
+    time.sleep(2)
 print("ready", flush=True)
 sys.stdin.readline()
-admin.note(name, {(name, 0): 1})
+if not before:
+    admin.note(name, {(name, 0): 1})
 """
-"""Makes a request, and ends."""
+"""Makes a request and ends: before it is answered, or where it is made `before`, after."""
 
 
 @pytest.fixture
@@ -85,15 +89,18 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.mark.slow
-def test_the_end_of_a_process_waits_for_no_answer(own_broker: Broker, name: str) -> None:
-    command = [sys.executable, "-X", "faulthandler", "-c", PENDING, own_broker.address, name]
+@pytest.mark.parametrize("before", ["", "before"])
+def test_the_end_of_a_process_waits_for_no_answer(own_broker: Broker, name: str, before: str) -> None:
+    command = [sys.executable, "-X", "faulthandler", "-c", PENDING, own_broker.address, name, before]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == "ready\n"
         own_broker.pause()
-        run.communicate("go on\n", timeout=60)
-        assert run.returncode == 0
-    own_broker.resume()
+        try:
+            run.communicate("go on\n", timeout=20)
+            assert run.returncode == 0
+        finally:
+            own_broker.resume()
 
 
 @pytest.mark.slow
