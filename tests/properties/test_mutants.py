@@ -314,10 +314,11 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
 """Mistakes, by the cases that can show them and by who runs those."""
 
 PLANTED = [
-    pytest.param(mutant, kind, target, id=f"{mutant}, {kind}")
+    pytest.param(mutant, kind, target, id=f"{mutant}, {kind}", marks=[pytest.mark.long] * (number > 0))
     for (kind, target), mutants in MUTANTS.items()
-    for mutant in mutants
+    for number, mutant in enumerate(mutants)
 ]
+"""The first mistake of each kind is planted in each run of the tests; all of them by `make faults`."""
 
 
 @pytest.mark.slow

@@ -193,7 +193,8 @@ class Broker:
                 raise BrokerProblem(f"{self.address} is taken: is there a broker on this folder already?") from error
 
     def _java(self, *words: str) -> list[str]:
-        return [java(), *MEMORY, "-Dlog4j2.level=INFO", "-cp", f"{BROKER.folder}/*", *words]
+        more = os.environ.get("KAFKA_OPTS", "").split()  # as Kafka's own scripts take it
+        return [java(), *MEMORY, *more, "-Dlog4j2.level=INFO", "-cp", f"{BROKER.folder}/*", *words]
 
     def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "reconnect.backoff.max.ms": 200})
