@@ -49,7 +49,7 @@ $(LINKS)/%:
 	@mkdir -p $(LINKS)
 	@ln -sfn ../../$* $@
 
-LANES := test-on-spark test-faults test-elsewhere test-properties
+LANES := test-on-spark test-faults test-elsewhere test-properties test-searches
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 .PHONY: test $(LANES)
@@ -66,11 +66,15 @@ test-on-spark:
 test-faults:
 	$(PYTEST) -m "not spark" tests/faults 2>&1 | sed -u 's/^/faults    | /'
 
+ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/support_tests
 test-elsewhere:
-	COVERAGE_FILE=.coverage.others $(PYTEST) -m "not spark" --ignore tests/faults --ignore tests/properties \
-		--ignore tests/support_tests --cov --cov-report= 2>&1 | sed -u 's/^/elsewhere | /'
+	COVERAGE_FILE=.coverage.others $(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) --cov --cov-report= 2>&1 \
+		| sed -u 's/^/elsewhere | /'
 
-# To trace what random pipelines run would take as long as to run them.
+# What Hypothesis draws is not traced: that would take as long again as to run it.
+test-searches:
+	$(PYTEST) -m "hypothesis and not spark" $(ELSEWHERE) 2>&1 | sed -u 's/^/searches  | /'
+
 test-properties:
 	$(PYTEST) -m "not spark" tests/properties tests/support_tests 2>&1 | sed -u 's/^/properties| /'
 
