@@ -59,8 +59,10 @@ def _ends(process: int, seconds: float) -> bool:
 
 def _is_asked_to_stop(hearing: socket.socket, process: int) -> bool:
     """Wait for SIGTERM; False where the process ends first. It reads the same socket, so that all stays there."""
+    signals = select.poll()  # select() takes no descriptor above 1023, and the process may have more files open
+    signals.register(hearing, select.POLLIN)
     while os.getppid() == process:
-        if select.select([hearing], [], [], LOOK_SECONDS)[0]:
+        if signals.poll(LOOK_SECONDS * 1000):
             numbers = hearing.recv(1 << 16, socket.MSG_PEEK)
             if signal.SIGTERM in numbers:
                 return True

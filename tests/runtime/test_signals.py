@@ -154,9 +154,11 @@ def test_a_child_that_is_forked_beside_a_supervisor_is_none_of_its_business() ->
 
 
 WATCHED = """
-import os, signal, sys
+import os, resource, signal, sys
 from fluvial.runtime import signals
 
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+files = [os.open(os.devnull, os.O_RDONLY) for _ in range(int(sys.argv[2]))]
 signal.signal(signal.SIGUSR1, lambda *_: None)
 signals.KILL_SECONDS = float(sys.argv[1])
 with signals.stop_signals() as stop:
@@ -179,9 +181,10 @@ def watchdogs_of(process: int) -> Iterator[int]:
 
 
 @pytest.fixture
-def watched() -> "Iterator[subprocess.Popen[str]]":
-    """A process that hears of signals, and does not stop for them within a second."""
-    words = [sys.executable, "-c", WATCHED, "0.5"]
+def watched(request: pytest.FixtureRequest) -> "Iterator[subprocess.Popen[str]]":
+    """A process that hears of signals, and does not stop for them within a second. It has as many files open as the
+    parameter says."""
+    words = [sys.executable, "-c", WATCHED, "0.5", str(getattr(request, "param", 0))]
     with subprocess.Popen(words, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "here\n"
@@ -189,6 +192,7 @@ def watched() -> "Iterator[subprocess.Popen[str]]":
         process.kill()
 
 
+@pytest.mark.parametrize("watched", [0, 1100], indirect=True, ids=["few files", "many files"])
 def test_a_watchdog_kills_a_process_that_does_not_stop(watched: "subprocess.Popen[str]") -> None:
     watched.send_signal(signal.SIGUSR1)  # which is none of its business
     watched.send_signal(signal.SIGTERM)
