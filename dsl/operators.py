@@ -5,16 +5,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from .aggregates import Aggregate
+from .labels import call_text, function_name, line_of
 from .message import Message
 from .origin import Origin
 from .policy import Retry
-from .processing import KeyedProcessor, Tag
+from .processing import KeyedProcessor, Tag, clock_of
 from .remote import RemoteTable
 from .sink import Sink
 from .triggers import Trigger
 from .windows import Assigner
 
 Role = Literal["non-terminal", "terminal", "both"]
+Emits = Literal["one", "routed", "some", "many"]
+"""How many messages an operator emits for each that it is given: one to all that follow, one to a single follower, none
+or one, or any number."""
 Order = Literal["key", "input", "none"]
 How = Literal["inner", "left", "outer"]
 Retain = Literal["all", "latest"]
@@ -30,7 +34,8 @@ class Operator:
     """A node of a pipeline's graph.
 
     A terminal operator is where a message lands; a non-terminal one passes on what it is given; one that is both may
-    keep a message and later emit.
+    keep a message and later emit. What planner and engines ask of an operator stands here, so that they need not know
+    its kind: what a kind does not say otherwise holds for it as for all.
     """
 
     id: str
@@ -38,11 +43,93 @@ class Operator:
     origin: Origin
     kind: ClassVar[str]
     role: ClassVar[Role] = "non-terminal"
+    emits: ClassVar[Emits] = "one"
+    is_border: ClassVar[bool] = False
+    """Whether it writes an intermediate stream, which the next stage reads."""
+    is_table: ClassVar[bool] = False
+    """Whether it keeps the rows of a table."""
+    is_async: ClassVar[bool] = False
+    """Whether it makes asynchronous calls."""
+    looks_up: ClassVar[bool] = False
+    """Whether it passes messages on with the rows that a table has for their keys."""
+    meets_by_time: ClassVar[bool] = False
+    """Whether it brings those messages together whose times are near each other."""
+
+    @property
+    def label(self) -> str:
+        """A short text that tells an operator from its neighbours: `map(to_visit)`, `filter(lambda, visits.py:12)`,
+        `stream clicks`, `window visits`."""
+        return f"{self.kind} {self.id}"
+
+    @property
+    def name(self) -> str:
+        """What the user calls it, and its state and messages are found by; empty where the pipeline numbers it."""
+        return self.id
+
+    @property
+    def way(self) -> str:
+        """The function or branch that messages pass in it, if that tells two ways of messages apart; else empty."""
+        return ""
 
     @property
     def fed_by(self) -> tuple[str, ...]:
         """The inputs whose messages it is given: all but a table that it looks up."""
         return self.inputs
+
+    @property
+    def reads(self) -> str | None:
+        """The stream that it reads; None unless it is a source."""
+        return None
+
+    @property
+    def uses_table(self) -> str | None:
+        """The id of the table that it looks up or, being terminal, fills; None if there is none."""
+        return None
+
+    @property
+    def fills(self) -> str | None:
+        """The id of the table that it sends rows to; None if there is none."""
+        return self.uses_table if self.role == "terminal" else None
+
+    @property
+    def time_domain(self) -> Time:
+        """By which time it brings messages together: their own, or that of the clock."""
+        return "event"
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether processing time moves something in it."""
+        return self.time_domain == "processing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbered(Operator):
+    """An operator whose id counts the operators before it, and changes when one is added."""
+
+    @property
+    def label(self) -> str:
+        return call_text(self.kind, line_of(self.origin))
+
+    @property
+    def name(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerMessage(Numbered):
+    """Calls a function with each message or value."""
+
+    fn: Callable[[Any], Any]
+
+    @property
+    def label(self) -> str:
+        name = function_name(self.fn)
+        return call_text(self.kind, name, line_of(self.origin) if name == "lambda" else "")
+
+    @property
+    def way(self) -> str:
+        name = function_name(self.fn)
+        return "" if name == "lambda" else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +146,28 @@ class Source(Operator):
     bootstrap: bool = False
     kind: ClassVar[str] = "stream"
 
+    @property
+    def label(self) -> str:
+        return f"stream {self.stream}"
+
+    @property
+    def name(self) -> str:
+        return self.stream
+
+    @property
+    def reads(self) -> str:
+        return self.stream
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Map(Operator):
+class Map(PerMessage):
     """Turns each value into another."""
 
-    fn: Callable[[Any], Any]
     kind: ClassVar[str] = "map"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapMessages(Operator):
+class MapMessages(PerMessage):
     """Turns each message into another, key, timestamp and headers included."""
 
     fn: Callable[[Message[Any]], Message[Any]]
@@ -77,35 +175,46 @@ class MapMessages(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter(Operator):
+class Filter(PerMessage):
     """Keeps the messages whose value satisfies `fn`."""
 
-    fn: Callable[[Any], Any]
     kind: ClassVar[str] = "filter"
+    emits: ClassVar[Emits] = "some"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split(Operator):
+class Split(Numbered):
     """Sends each message to one of its branches: that of the first predicate that holds, else the last one."""
 
     predicates: tuple[Callable[[Any], Any], ...]
     kind: ClassVar[str] = "split"
+    emits: ClassVar[Emits] = "routed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch(Operator):
+class Branch(Numbered):
     """The messages of one branch of a split; `place` counts from 0."""
 
     place: int
     kind: ClassVar[str] = "branch"
+    emits: ClassVar[Emits] = "some"
+
+    @property
+    def label(self) -> str:
+        return call_text(self.kind, str(self.place + 1), line_of(self.origin))
+
+    @property
+    def way(self) -> str:
+        return f"branch {self.place + 1}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlatMap(Operator):
+class FlatMap(PerMessage):
     """Turns each value into any number of values."""
 
     fn: Callable[[Any], Iterable[Any]]
     kind: ClassVar[str] = "flat_map"
+    emits: ClassVar[Emits] = "many"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +227,13 @@ class AsyncFlatMap(Operator):
     timeout: int
     retry: Retry | None
     kind: ClassVar[str] = "async_flat_map"
+    emits: ClassVar[Emits] = "many"
+    is_async: ClassVar[bool] = True
+
+    @property
+    def remote(self) -> RemoteTable[Any, Any] | None:
+        """The remote table that its calls go to; None where the function is the user's."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +244,11 @@ class JoinRemote(AsyncFlatMap):
     joined: Callable[[Any, Any], Any]
     how: Lookup
     kind: ClassVar[str] = "join"
+    looks_up: ClassVar[bool] = True
+
+    @property
+    def remote(self) -> RemoteTable[Any, Any]:
+        return self.table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +259,17 @@ class PutRemote(AsyncFlatMap):
     kind: ClassVar[str] = "send_to"
     role: ClassVar[Role] = "terminal"
 
+    @property
+    def label(self) -> str:
+        return f"send_to remote table {self.table.name}"
+
+    @property
+    def remote(self) -> RemoteTable[Any, Any]:
+        return self.table
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge(Operator):
+class Merge(Numbered):
     """Passes on the messages of several inputs."""
 
     kind: ClassVar[str] = "merge"
@@ -152,6 +281,9 @@ class Border(Operator):
 
     value: Any
     role: ClassVar[Role] = "terminal"
+    is_border: ClassVar[bool] = True
+    to_all: ClassVar[bool] = False
+    """Whether every task behind it reads all messages, not those of its partitions alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +300,7 @@ class Broadcast(Border):
     """A border behind which every task has every message."""
 
     kind: ClassVar[str] = "broadcast"
+    to_all: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +317,12 @@ class WindowBy(Operator):
     time: Time = "event"
     kind: ClassVar[str] = "window"
     role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "many"
+    meets_by_time: ClassVar[bool] = True
+
+    @property
+    def time_domain(self) -> Time:
+        return self.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +336,12 @@ class JoinStreams(Operator):
     time: Time = "event"
     kind: ClassVar[str] = "join"
     role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "many"
+    meets_by_time: ClassVar[bool] = True
+
+    @property
+    def time_domain(self) -> Time:
+        return self.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +353,16 @@ class TableOf(Operator):
     value: Any
     kind: ClassVar[str] = "table"
     role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "some"
+    is_table: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        return f"table {self.stream}"
+
+    @property
+    def name(self) -> str:
+        return self.stream
 
 
 def table_id(name: str) -> str:
@@ -222,6 +377,11 @@ class Process(Operator):
     processor: KeyedProcessor[Any, Any, Any]
     kind: ClassVar[str] = "process"
     role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "many"
+
+    @property
+    def follows_clock(self) -> bool:
+        return clock_of(self.processor) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +390,15 @@ class Side(Operator):
 
     tag: Tag[Any]
     kind: ClassVar[str] = "side"
+    emits: ClassVar[Emits] = "many"
+
+    @property
+    def label(self) -> str:
+        return f"side {self.tag.name}"
+
+    @property
+    def name(self) -> str:
+        return f"side {self.tag.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,14 +408,15 @@ class JoinTable(Operator):
     fn: Callable[[Any, Any], Any]
     how: Lookup
     kind: ClassVar[str] = "join"
+    emits: ClassVar[Emits] = "some"
+    looks_up: ClassVar[bool] = True
 
     @property
     def fed_by(self) -> tuple[str, ...]:
         return self.inputs[:1]
 
     @property
-    def table(self) -> str:
-        """The id of the table that it looks up."""
+    def uses_table(self) -> str:
         return self.inputs[1]
 
 
@@ -258,6 +428,8 @@ class JoinTables(Operator):
     how: How
     kind: ClassVar[str] = "join"
     role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "some"
+    is_table: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +439,14 @@ class PutTo(Operator):
     table: str
     kind: ClassVar[str] = "send_to"
     role: ClassVar[Role] = "terminal"
+
+    @property
+    def label(self) -> str:
+        return f"send_to table {self.table}"
+
+    @property
+    def uses_table(self) -> str:
+        return self.table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +458,10 @@ class SendTo(Operator):
     value: Any
     kind: ClassVar[str] = "send_to"
     role: ClassVar[Role] = "terminal"
+
+    @property
+    def label(self) -> str:
+        return f"send_to {self.stream}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

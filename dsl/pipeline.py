@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import networkx as nx
 K = TypeVar("K")
 V = TypeVar("V")
+Kind = TypeVar("Kind", bound=ops.Operator)
 
 
 class Pipeline:
@@ -254,8 +255,9 @@ class Pipeline:
 
     def _check_new(self, name: str) -> None:
         """Refuse to read a stream a second time."""
-        read = [op for op in self._operators.values() if isinstance(op, ops.Source | ops.TableOf)]
-        same = next((op for op in read if op.stream == name), None)
+        # A table that the pipeline fills has no source any more; its name is taken all the same.
+        tables = [operator for operator in self._operators.values() if operator.is_table]
+        same = next((operator for operator in (*self.sources, *tables) if operator.name == name), None)
         if same is not None:
             wrong = f"stream {name!r} is read twice, first at {same.origin}"
             remedy = "keep the handle and use it in both places; a table has .changes()"
@@ -275,6 +277,29 @@ class Pipeline:
     def operators(self) -> tuple[ops.Operator, ...]:
         """All operators, in the order in which they were written; inputs come before what reads them."""
         return tuple(self._operators.values())
+
+    @property
+    def sources(self) -> tuple[ops.Source, ...]:
+        """The operators that read streams, tables' among them, in the order in which they were written."""
+        return self._of(ops.Source)
+
+    @property
+    def borders(self) -> tuple[ops.Border, ...]:
+        """The operators that write intermediate streams, in the order in which they were written."""
+        return self._of(ops.Border)
+
+    @property
+    def calls(self) -> tuple[ops.AsyncFlatMap, ...]:
+        """The operators that make asynchronous calls, in the order in which they were written."""
+        return self._of(ops.AsyncFlatMap)
+
+    @property
+    def sinks(self) -> tuple[ops.SinkTo, ...]:
+        """The operators that hand messages to sinks, in the order in which they were written."""
+        return self._of(ops.SinkTo)
+
+    def _of(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        return tuple(operator for operator in self._operators.values() if isinstance(operator, kind))
 
     def operator(self, id: str) -> ops.Operator:
         """The operator of that id; KeyError if there is none."""

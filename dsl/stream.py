@@ -11,7 +11,6 @@ from .checks import explain, require, stream_name
 from .declared import checked_key, checked_value
 from .errors import PipelineError
 from .functions import function, predicate
-from .labels import label
 from .message import Message
 from .policy import Retry
 from .remote import RemoteTable, check_write, remote_call
@@ -314,7 +313,7 @@ class MessageStream(Generic[V]):
         return self._pipeline._add(ops.Merge, inputs=(self._tail, *(other._tail for other in others)))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({label(self.operator)})"
+        return f"{type(self).__name__}({self.operator.label})"
 
     if not TYPE_CHECKING:  # type checkers would take any attribute for known
 

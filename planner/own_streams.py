@@ -3,11 +3,10 @@
 from ..dsl import operators as ops
 from ..dsl.checks import LONGEST_NAME, explain
 from ..dsl.errors import PlanError
-from ..dsl.labels import label
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
-from .checks import written_by
 from .names import changelog, checkpoints, coordinator, dead_letters
+from .validation import written_by
 
 
 def check_own_streams(pipeline: Pipeline) -> None:
@@ -18,10 +17,10 @@ def check_own_streams(pipeline: Pipeline) -> None:
     for name, (what, origin) in kept.items():
         _check_length(name, what, origin)
     for operator in pipeline.operators:
-        if isinstance(operator, ops.Source):
-            _check_free(operator, "reads", operator.stream, kept)
+        if operator.reads is not None:
+            _check_free(operator, "reads", operator.reads, kept)
         for name in written_by(pipeline, operator):
-            _check_length(name, label(operator), operator.origin)
+            _check_length(name, operator.label, operator.origin)
             _check_free(operator, "writes", name, kept)
 
 
@@ -35,15 +34,15 @@ def _kept(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
         kept[dead_letters(pipeline.name)] = "the pipeline's dead letters", pipeline.origin
     for operator in pipeline.operators:
         if operator.role == "both":
-            kept[changelog(pipeline.name, operator.id)] = f"the changelog of {label(operator)}", operator.origin
+            kept[changelog(pipeline.name, operator.id)] = f"the changelog of {operator.label}", operator.origin
     return kept
 
 
 def _check_free(operator: ops.Operator, does: str, name: str, kept: dict[str, tuple[str, Origin]]) -> None:
     if name in kept:
         what, origin = kept[name]
-        wrong = f"{label(operator)} {does} the stream {name!r}, which is kept for {what}, at {origin}"
-        remedy = "choose another id" if isinstance(operator, ops.Border) else "choose another stream"
+        wrong = f"{operator.label} {does} the stream {name!r}, which is kept for {what}, at {origin}"
+        remedy = "choose another id" if operator.is_border else "choose another stream"
         raise PlanError(explain(wrong, "a stream of its own", remedy, operator.origin))
 
 

@@ -10,25 +10,25 @@ from ..dsl import operators as ops
 from ..dsl.checks import explain
 from ..dsl.errors import PlanError
 from ..dsl.pipeline import Pipeline
-from .checks import written_by
 from .names import intermediate
 from .settings import Settings
 from .stages import border, cut, inputs_of
+from .validation import written_by
 
 
 def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> dict[str, int]:
     """The partition count of every source and intermediate stream, and of the outputs that `given` holds."""
     known = dict(given)
-    sources = [op.stream for op in pipeline.operators if isinstance(op, ops.Source)]
+    sources = [source.stream for source in pipeline.sources]
     known.update({name: 1 for name in sources if name not in known})
     met = _meetings(pipeline)
     _spread(known, list(met.values()))
     named = [*sources, *(name for op in pipeline.operators for name in written_by(pipeline, op))]
-    rows = {op.stream for op in pipeline.operators if isinstance(op, ops.TableOf)}  # tables come after what they serve
+    rows = table_streams(pipeline)  # tables come after what they serve
     most = max((known[name] for name in named if name in known and name not in rows), default=1)
     default = settings.intermediate_partitions or most
-    for operator in pipeline.operators:
-        if isinstance(operator, ops.PartitionBy):
+    for operator in pipeline.borders:
+        if not operator.to_all:
             known.setdefault(intermediate(pipeline.name, operator.id), default)
             _spread(known, list(met.values()))
     known.update(_broadcast(pipeline, known))
@@ -37,9 +37,15 @@ def counts(pipeline: Pipeline, given: Mapping[str, int], settings: Settings) -> 
     return known
 
 
+def table_streams(pipeline: Pipeline) -> frozenset[str]:
+    """The sources that hold the rows of tables."""
+    inputs = [pipeline.operator(id).reads for table in pipeline.operators if table.is_table for id in table.inputs]
+    return frozenset(name for name in inputs if name is not None)
+
+
 def _broadcast(pipeline: Pipeline, known: Mapping[str, int]) -> dict[str, int]:
     """The counts of streams that every task behind them reads whole: a copy for each of those tasks."""
-    streams = {intermediate(pipeline.name, op.id): op for op in pipeline.operators if isinstance(op, ops.Broadcast)}
+    streams = {intermediate(pipeline.name, border.id): border for border in pipeline.borders if border.to_all}
     found: dict[str, int] = {}
     for stage in cut(pipeline) if streams else []:
         names = inputs_of(pipeline, stage)
@@ -62,15 +68,14 @@ def _meetings(pipeline: Pipeline) -> dict[str, list[str]]:
     """For each keyed operator, the streams whose messages reach it, or the table it uses, without crossing another
     border."""
     reach = _reach(pipeline)
-    rows = {op.id: reach[op.id] for op in pipeline.operators if isinstance(op, ops.TableOf)}
+    rows = {operator.id: reach[operator.id] for operator in pipeline.operators if operator.is_table}
     for operator in pipeline.operators:
-        if isinstance(operator, ops.PutTo):
-            rows[operator.table] = list(dict.fromkeys([*rows[operator.table], *reach[operator.id]]))
+        if operator.fills is not None:
+            rows[operator.fills] = list(dict.fromkeys([*rows[operator.fills], *reach[operator.id]]))
     met: dict[str, list[str]] = {}
     for operator in pipeline.operators:
-        if isinstance(operator, ops.JoinTable | ops.PutTo):
-            kept = rows.get(operator.table, reach[operator.table])
-            met[operator.id] = list(dict.fromkeys([*reach[operator.id], *kept]))
+        if operator.uses_table is not None:
+            met[operator.id] = list(dict.fromkeys([*reach[operator.id], *rows[operator.uses_table]]))
         elif operator.role == "both":
             met[operator.id] = reach[operator.id]
     return met
@@ -80,7 +85,7 @@ def _reach(pipeline: Pipeline) -> dict[str, list[str]]:
     """For each operator, the streams whose messages reach it without crossing another border."""
     reach: dict[str, list[str]] = {}
     for operator in pipeline.operators:
-        found: dict[str, None] = {operator.stream: None} if isinstance(operator, ops.Source) else {}
+        found: dict[str, None] = {} if operator.reads is None else {operator.reads: None}
         for source in operator.fed_by:
             names = [intermediate(pipeline.name, source)] if border(pipeline, source) else reach[source]
             found.update(dict.fromkeys(names))

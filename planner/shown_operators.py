@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from ..dsl.labels import place
+from ..dsl.labels import line_of
 from ..dsl.origin import Origin
 from .plan import Plan, PlannedOperator
 
@@ -13,7 +13,7 @@ def told_apart(operators: Iterable[PlannedOperator]) -> dict[str, str]:
     known = {operator.id: operator for operator in operators}
     often = Counter(operator.label for operator in known.values())
     return {
-        id: op.label if often[op.label] == 1 else f"{op.label}, {place(Origin(op.file, op.line))}"
+        id: op.label if often[op.label] == 1 else f"{op.label}, {line_of(Origin(op.file, op.line))}"
         for id, op in known.items()
     }
 

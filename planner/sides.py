@@ -1,10 +1,8 @@
 """Which streams and operators feed the sides of a join: rows that are kept of one side are none of the other's."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from ..dsl import operators as ops
-from ..dsl.labels import name_of
 from ..dsl.pipeline import Pipeline
 
 OWN, FROM, THROUGH = "own", "from", "through"
@@ -17,9 +15,9 @@ def side_facts(pipeline: Pipeline, join: ops.JoinStreams) -> dict[str, str]:
     for side, source in zip(("left", "right"), join.inputs, strict=True):
         before = list(_before(pipeline, source))
         passed = _before(pipeline, source, beside=False)
-        facts[f"{side} {OWN}"] = _names(one for one in passed if not isinstance(one, ops.JoinTable | ops.JoinRemote))
+        facts[f"{side} {OWN}"] = _names(one for one in passed if not one.looks_up)
         facts[f"{side} {FROM}"] = _names(before)
-        facts[f"{side} {THROUGH}"] = _listed(filter(None, map(_way, before)))
+        facts[f"{side} {THROUGH}"] = _listed(filter(None, (one.way for one in before)))
     return facts
 
 
@@ -73,36 +71,8 @@ def _before(pipeline: Pipeline, id: str, *, beside: bool = True) -> Iterable[ops
 
 
 def _names(operators: Iterable[ops.Operator]) -> str:
-    return _listed(filter(None, (_NAMES.get(type(one), _no_name)(one) for one in operators)))
+    return _listed(filter(None, (one.name for one in operators)))
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(names)))
-
-
-def _no_name(_: Any) -> str:
-    return ""
-
-
-def _id(operator: ops.Operator) -> str:
-    return operator.id
-
-
-_NAMES: Mapping[type[ops.Operator], Callable[[Any], str]] = {
-    ops.Source: lambda op: op.stream,
-    ops.TableOf: lambda op: op.stream,
-    ops.Side: lambda op: f"side {op.tag.name}",
-    **dict.fromkeys((ops.PartitionBy, ops.Broadcast, ops.AsyncFlatMap, ops.WindowBy, ops.JoinStreams), _id),
-    **dict.fromkeys((ops.JoinTable, ops.JoinTables, ops.JoinRemote, ops.Process), _id),
-}
-"""The names of a user's that an operator has, and keeps as long as its state or messages are to be found."""
-
-
-def _way(operator: Any) -> str:
-    """A function or branch by which messages come."""
-    if isinstance(operator, ops.Branch):
-        return f"branch {operator.place + 1}"
-    if not isinstance(operator, ops.Map | ops.Filter | ops.FlatMap | ops.MapMessages):
-        return ""
-    name = name_of(operator.fn)
-    return "" if name == "lambda" else name

@@ -19,8 +19,8 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
     for operator in pipeline.operators:
         within.add_node(operator.id)
         within.add_edges_from((source, operator.id) for source in operator.inputs if not border(pipeline, source))
-        if isinstance(operator, ops.PutTo):
-            within.add_edge(operator.id, operator.table)
+        if operator.uses_table is not None:
+            within.add_edge(operator.id, operator.uses_table)
     # Readers of one intermediate stream share the tasks that read it.
     readers: dict[str, str] = {}
     for operator in pipeline.operators:
@@ -36,16 +36,15 @@ def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
 
 def border(pipeline: Pipeline, id: str) -> bool:
     """Whether what this operator emits crosses an intermediate stream."""
-    return isinstance(pipeline.operator(id), ops.Border)
+    return pipeline.operator(id).is_border
 
 
 def name_of(pipeline: Pipeline, inputs: Collection[str]) -> str:
     """What people call a stage that reads these streams: the one that was written first, as a source or at a border."""
     for operator in pipeline.operators:
-        if isinstance(operator, ops.Source) and operator.stream in inputs:
-            return operator.stream
-        if isinstance(operator, ops.Border) and intermediate(pipeline.name, operator.id) in inputs:
-            return intermediate(pipeline.name, operator.id)
+        name = intermediate(pipeline.name, operator.id) if operator.is_border else operator.reads
+        if name in inputs and name is not None:
+            return name
     raise AssertionError("every stage reads a stream")
 
 
@@ -53,8 +52,8 @@ def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:
     """The streams a stage reads, in the order its operators name them."""
     found: dict[str, None] = {}
     for operator in stage:
-        if isinstance(operator, ops.Source):
-            found.setdefault(operator.stream)
+        if operator.reads is not None:
+            found.setdefault(operator.reads)
         for source in operator.inputs:
             if border(pipeline, source):
                 found.setdefault(intermediate(pipeline.name, source))

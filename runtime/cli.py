@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 
 from ..dsl.errors import FluvialError
-from ..dsl.labels import label
 from ..dsl.text import visible
 from ..planner.settings import Guarantee, Settings
 from .cli_reset import reset_verb
@@ -310,7 +309,7 @@ def run_verb(
         print_json(report)
     elif not quiet:
         notes = [visible(streams.told(file)) for file in loaded if file.malformed]
-        labels = {operator.id: label(operator) for operator in pipeline.operators}
+        labels = {operator.id: operator.label for operator in pipeline.operators}
         print(*notes, summary(report, labels), sep="\n", file=sys.stderr if to_stdout else sys.stdout)
 
 

@@ -3,10 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ..dsl.labels import label
-from ..dsl.operators import Source
 from ..planner.plan import Plan
-from .kernel.shape import looks_at_clock
 from .streams import bootstrap_streams
 
 
@@ -60,9 +57,8 @@ def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
 
 
 def _by_clock(plan: Plan, _: str) -> Iterable[str]:
-    operators = plan.pipeline.operators
-    waiting = [label(op) for op in operators if isinstance(op, Source) and op.idle_after is not None]
-    return [*(label(op) for op in operators if looks_at_clock(op)), *waiting]
+    waiting = [source.label for source in plan.pipeline.sources if source.idle_after is not None]
+    return [*(operator.label for operator in plan.pipeline.operators if operator.follows_clock), *waiting]
 
 
 _LEAVING = ("output", "late", "dead-letters")

@@ -9,7 +9,6 @@ from threading import Thread
 
 from ..dsl.checks import explain
 from ..dsl.errors import SystemProblem
-from ..dsl.operators import Source
 from ..planner.plan import Plan
 from ..planner.settings import Settings
 from .other_engine import read_by_other
@@ -54,7 +53,7 @@ def recreated(plan: Plan, stream: str, where: str, reset: str, engine: str = "lo
 
 
 def _origin(plan: Plan, stream: str) -> object:
-    sources = (op for op in plan.pipeline.operators if isinstance(op, Source) and op.stream == stream)
+    sources = (source for source in plan.pipeline.sources if source.stream == stream)
     return next((source.origin for source in sources), plan.pipeline.origin)
 
 

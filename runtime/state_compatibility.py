@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ..dsl.checks import explain
 from ..dsl.errors import PlanError
-from ..dsl.operators import PutTo
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
@@ -51,7 +50,7 @@ def changed_states(plan: Plan, kept: Iterable[tuple[str, StateSchema]], reset: s
 def emptied(pipeline: Pipeline, operators: Iterable[str]) -> list[str]:
     """What is to be said of operators whose state is removed and does not come back by itself: of tables that the
     pipeline fills."""
-    filled = {operator.table for operator in pipeline.operators if isinstance(operator, PutTo)}
+    filled = {operator.fills for operator in pipeline.operators}
     wanted = (operator for operator in operators if operator in filled)
     return [f"table {table!r} begins empty: its rows come only with new messages" for table in wanted]
 

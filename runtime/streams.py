@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from ..dsl.checks import explain
 from ..dsl.errors import PlanError
-from ..dsl.operators import Border, Source, TableOf
 from ..planner.names import checkpoints, intermediate
 from ..planner.partitions import counts
 from ..planner.plan import Plan, StreamKind
@@ -29,13 +28,14 @@ def refuse_other_counts(plan: Plan, settings: Settings) -> None:
         return
     others = {stream.name: stream.partitions for stream in plan.streams if stream.kind != "intermediate"}
     wanted = counts(plan.pipeline, others, settings)
-    for operator in plan.pipeline.operators:
-        name = intermediate(plan.name, operator.id)
-        if isinstance(operator, Border) and wanted[name] != (found := plan.stream(name).partitions):
+    for border in plan.pipeline.borders:
+        name = intermediate(plan.name, border.id)
+        found = plan.stream(name).partitions
+        if wanted[name] != found:
             wrong = f"the stream {name!r} has {found} partitions, and is to have {wanted[name]}, as the setting "
             wrong += f"intermediate_partitions={settings.intermediate_partitions} says"
-            remedy = f"leave out the setting, or give {operator.id!r} another id, which makes a stream anew"
-            raise PlanError(explain(wrong, "the count that the stream was made with", remedy, operator.origin))
+            remedy = f"leave out the setting, or give {border.id!r} another id, which makes a stream anew"
+            raise PlanError(explain(wrong, "the count that the stream was made with", remedy, border.origin))
 
 
 def make_changelogs(plan: Plan, admin: Admin) -> None:
@@ -47,7 +47,7 @@ def make_changelogs(plan: Plan, admin: Admin) -> None:
 
 def bootstrap_streams(plan: Plan) -> frozenset[str]:
     """The sources that are processed before others."""
-    return frozenset(op.stream for op in plan.pipeline.operators if isinstance(op, Source) and op.bootstrap)
+    return frozenset(source.stream for source in plan.pipeline.sources if source.bootstrap)
 
 
 def table_streams(plan: Plan) -> frozenset[str]:
@@ -57,8 +57,10 @@ def table_streams(plan: Plan) -> frozenset[str]:
 
 def tables_by_stream(plan: Plan, operators: Iterable[str]) -> dict[str, str]:
     """The tables among some operators that follow a stream, by that stream."""
-    found = map(plan.pipeline.operator, operators)
-    return {op.stream: op.id for op in found if isinstance(op, TableOf) and op.inputs}
+    pipeline = plan.pipeline
+    tables = [table for table in map(pipeline.operator, operators) if table.is_table]
+    followed = {pipeline.operator(source).reads: table.id for table in tables for source in table.inputs}
+    return {stream: table for stream, table in followed.items() if stream is not None}
 
 
 def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:

@@ -2,12 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from ..dsl import operators as ops
 from ..dsl.checks import explain
-from ..dsl.labels import label
 from ..dsl.pipeline import Pipeline
 from ..planner.plan import Plan
 from .clock import wall_clock
@@ -40,11 +39,12 @@ class SuspiciousTimes:
         self._pipeline = plan.pipeline
         self._clock, self._wall = clock, wall
         self._since, self._given, self._late = clock(), dict[str, int](), dict[str, int]()
-        timed, tables = _leading_to(plan.pipeline, (ops.WindowBy, ops.JoinStreams)), table_streams(plan)
-        sources = [source for source in _sources(plan.pipeline) if source.stream not in tables]
+        by_time = [one for one in plan.pipeline.operators if one.meets_by_time and one.time_domain == "event"]
+        timed, tables = _leading_to(plan.pipeline, by_time), table_streams(plan)
+        sources = [source for source in plan.pipeline.sources if source.stream not in tables]
         self._sources = {op.stream: op for op in sources if op.timestamp is not None or op.id in timed}
-        windowed = _leading_to(plan.pipeline, (ops.WindowBy,))
-        for source in _sources(plan.pipeline):
+        windowed = _leading_to(plan.pipeline, [one for one in by_time if one.kind == "window"])
+        for source in plan.pipeline.sources:
             if source.timestamp is None and source.id in windowed:
                 self._tell_untimed(source, windowed[source.id])
 
@@ -80,13 +80,13 @@ class SuspiciousTimes:
             more, of = number - self._late.get(id, 0), given.get(id, 0) - self._given.get(id, 0)
             if of >= FEWEST and more > MOST_LATE * of:
                 operator = self._pipeline.operator(id)
-                wrong = f"{label(operator)}: {more:,} of {of:,} messages were late within a minute"
+                wrong = f"{operator.label}: {more:,} of {of:,} messages were late within a minute"
                 remedy = "allow for more disorder with out_of_order= of the stream, or lateness= of the window"
                 self._tell(f"late at {id}", explain(wrong, "a tenth at most", remedy, operator.origin))
         self._since, self._given, self._late = self._clock(), dict(given), dict(late)
 
     def _tell_untimed(self, source: ops.Source, window: ops.Operator) -> None:
-        wrong = f"{label(window)} goes by event time, and stream {source.stream!r} has no timestamp="
+        wrong = f"{window.label} goes by event time, and stream {source.stream!r} has no timestamp="
         wrong += ": the times of its messages are those that they were written with"
         expected = "messages written with the times of events, as produce --timestamp-field does"
         remedy = 'nothing if they are; else give the stream timestamp=, or the window time="processing"'
@@ -98,21 +98,16 @@ class SuspiciousTimes:
             _log.warning(text)
 
 
-def _sources(pipeline: Pipeline) -> Iterator[ops.Source]:
-    return (op for op in pipeline.operators if isinstance(op, ops.Source))
-
-
-def _leading_to(pipeline: Pipeline, kinds: tuple[type[ops.Operator], ...]) -> dict[str, ops.Operator]:
-    """The operators that lead to one of these kinds which goes by event time, each with the first such."""
+def _leading_to(pipeline: Pipeline, ends: Iterable[ops.Operator]) -> dict[str, ops.Operator]:
+    """The operators that lead to one of these, each with the first that it leads to."""
     found: dict[str, ops.Operator] = {}
-    for operator in pipeline.operators:
-        if isinstance(operator, kinds) and getattr(operator, "time", None) == "event":
-            rest = list(operator.fed_by)
-            while rest:
-                id = rest.pop()
-                if id not in found:
-                    found[id] = operator
-                    rest.extend(pipeline.operator(id).fed_by)
+    for end in ends:
+        waiting = list(end.fed_by)
+        while waiting:
+            id = waiting.pop()
+            if id not in found:
+                found[id] = end
+                waiting.extend(pipeline.operator(id).fed_by)
     return found
 
 

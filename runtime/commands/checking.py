@@ -8,14 +8,14 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.errors import FluvialError, SystemProblem
-from ...dsl.labels import label
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ...planner.names import checkpoints
 from ...planner.plan import Plan
 from ...planner.planner import plan
 from ...planner.settings import Settings
-from ...planner.types import flows
+from ...planner.type_inference import flows, written_flow
+from ...planner.validation import written_by
 from ..display import plural
 from ..gaps import gaps, notes
 from ..local.adopting import kept_states, refuse_recreated
@@ -83,16 +83,12 @@ def check(
 
 
 def _sources(made: Plan, system: System, existing: dict[str, int]) -> Iterator[Finding]:
-    for operator in made.operators:
-        if operator.reads is None:
+    for source in made.pipeline.sources:
+        if source.stream not in existing:
+            remedy = f"fluvial produce {source.stream} FILE --system {system.url}"
+            yield Finding(f"source: there is no stream {source.stream!r} in {system.url}", WRONG, remedy)
             continue
-        if operator.reads not in existing:
-            remedy = f"fluvial produce {operator.reads} FILE --system {system.url}"
-            yield Finding(f"source: there is no stream {operator.reads!r} in {system.url}", WRONG, remedy)
-            continue
-        yield Finding(f"source: {operator.reads} has {plural(existing[operator.reads], 'partition')}")
-        source = made.pipeline.operator(operator.id)
-        assert isinstance(source, ops.Source)
+        yield Finding(f"source: {source.stream} has {plural(existing[source.stream], 'partition')}")
         yield from _first_record(source, system)
 
 
@@ -229,23 +225,27 @@ def _inputs(made: Plan, engine: EngineName, system: System, settings: Settings) 
         yield Finding(f"input: {problem}", problem.exit_code)
 
 
+def _at_streams(pipeline: Pipeline) -> list[ops.Operator]:
+    """The operators that read a stream, or pass messages on to one."""
+    writing = (one for one in pipeline.operators if one.role == "terminal" and written_by(pipeline, one))
+    return [*pipeline.sources, *writing]
+
+
 def _types(pipeline: Pipeline) -> Iterator[Finding]:
     """Whether what comes in, crosses a border or leaves can be read back by its type."""
     known = flows(pipeline)
-    for operator in pipeline.operators:
-        if not isinstance(operator, ops.Source | ops.Border | ops.SendTo):
-            continue
-        does = "reads" if isinstance(operator, ops.Source) else "writes"
-        kind = operator.value if operator.value is not None else known[operator.id].value
+    for operator in _at_streams(pipeline):
+        does = "writes" if operator.reads is None else "reads"
+        kind = written_flow(operator, known).value
         if kind is UNKNOWN:
-            yield Finding(f"type: {label(operator)} {does} JSON of whatever comes; no type is known")
+            yield Finding(f"type: {operator.label} {does} JSON of whatever comes; no type is known")
         elif classes := foreign(kind):
             remedy = f"at {operator.origin}: pass a Serde as value=, or use a dataclass, Struct or TypedDict"
             yield Finding(
-                f"type: {label(operator)} {does} {_name(kind)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
+                f"type: {operator.label} {does} {_name(kind)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
             )
         else:
-            yield Finding(f"type: {label(operator)} {does} {_name(kind)}")
+            yield Finding(f"type: {operator.label} {does} {_name(kind)}")
 
 
 def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
@@ -262,13 +262,11 @@ def _checkable(pipeline: Pipeline) -> list[tuple[Serde[Any], bool]]:
     """The serdes that can be checked, each once for reading and once for writing, as far as it does so."""
     known = flows(pipeline)
     found: list[tuple[Serde[Any], bool]] = []
-    for operator in pipeline.operators:
-        if not isinstance(operator, ops.Source | ops.PartitionBy | ops.SendTo):
-            continue
-        value = operator.value if operator.value is not None else known[operator.id].value
-        keys = [] if isinstance(operator, ops.SendTo) else [operator.key]
-        writes = not isinstance(operator, ops.Source)
-        found += [(kind, writes) for kind in (value, *keys) if isinstance(kind, Serde) and kind.check is not None]
+    for operator in _at_streams(pipeline):
+        flow, writes = written_flow(operator, known), operator.reads is None
+        # Outputs take keys as they come, encoded by then.
+        kinds = (flow.value, flow.key) if operator.is_border or not writes else (flow.value,)
+        found += [(kind, writes) for kind in kinds if isinstance(kind, Serde) and kind.check is not None]
     return [one for number, one in enumerate(found) if one not in found[:number]]
 
 
@@ -305,6 +303,6 @@ def _functions(pipeline: Pipeline) -> Iterator[Finding]:
             except Exception as error:  # pickling runs the users' own methods
                 failed += 1
                 remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"
-                yield Finding(f"functions: {label(operator)} cannot be sent to Spark's workers: {error}", WRONG, remedy)
+                yield Finding(f"functions: {operator.label} cannot be sent to Spark's workers: {error}", WRONG, remedy)
     if not failed:
         yield Finding("functions: all can be sent to Spark's workers")

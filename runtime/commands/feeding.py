@@ -39,7 +39,7 @@ def encoding_of(pipeline: Pipeline, stream: str, reading: Reading) -> Encoding:
 
 
 def _source(pipeline: Pipeline, stream: str) -> ops.Source:
-    return next(op for op in pipeline.operators if isinstance(op, ops.Source) and op.stream == stream)
+    return next(source for source in pipeline.sources if source.stream == stream)
 
 
 def _key_encoder(kind: Any) -> Callable[[Any], bytes | None]:

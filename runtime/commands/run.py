@@ -15,7 +15,7 @@ from ...dsl.errors import FluvialError, UsageError
 from ...dsl.pipeline import Pipeline
 from ...planner.planner import plan
 from ...planner.settings import Settings
-from ...planner.types import flows
+from ...planner.type_inference import flows, written_flow
 from ..files import STANDARD, OutputProblem, Reading, Render, json_of_bytes, json_of_kind, open_output
 from ..metrics.serving import Address, Metrics, serving
 from ..needs import require
@@ -265,9 +265,7 @@ def _render(pipeline: Pipeline, stream: str, *, raw: bool) -> Render:
 
 def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:
     """The type or Serde of what an operator writes."""
-    if isinstance(operator, ops.SendTo) and operator.value is not None:
-        return operator.value
-    return flows(pipeline)[operator.inputs[0] if isinstance(operator, ops.WindowBy) else operator.id].value
+    return written_flow(operator, flows(pipeline)).value
 
 
 def _spark_arguments(options: RunOptions) -> None:

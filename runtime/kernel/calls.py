@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...dsl.checks import explain
 from ...dsl.errors import MessageError
 from ...dsl.policy import GRACE_MS, Retry
-from ...planner.labels import duration
+from ...planner.descriptions import duration
 from .call_threads import CallThreads
 from .loop_time import Alarm, loop_time
 

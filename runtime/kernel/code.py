@@ -6,17 +6,16 @@ closures. The text is kept where tracebacks find it, with the operator of each l
 
 import linecache
 import zlib
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import CodeType
 
 from ...dsl import operators as ops
 from ...dsl.operators import Operator
+from .kinds import KERNEL_KINDS
 from .shape import Entry, Shape, ends_part
 from .stamps import STAMP_SIZE
 from .text import FILE_PREFIX, Names, Part, Text, remember
 from .times import EARLIEST, LATEST
-from .writers import WRITERS
 
 
 class Compiler:
@@ -34,9 +33,9 @@ class Compiler:
     def compile(self) -> CodeType:
         """The code: running it in a dictionary of the objects it uses defines the stage's functions there."""
         for id, operator in self.shape.operators.items():
-            make = _FUNCTIONS.get(type(operator))
-            if make is not None:
-                make(self, id)
+            define = KERNEL_KINDS[operator].define
+            if define is not None:
+                define(self, id)
         for entry in self.shape.entries.values():
             self._read(entry)
         return self._load()
@@ -52,23 +51,28 @@ class Compiler:
 
     # Starting points.
 
-    def _part(self, start: str, watermark: str) -> Part:
+    def part(self, start: str, watermark: str) -> Part:
         passed = self.shape.parts(start)
         first = self.shape.entries[start].readers if start in self.shape.entries else self.shape.followers[start]
         branches = len(first) > 1 or any(self._branches(id) for id in passed)
-        spreads = any(isinstance(self.shape.operators[id], ops.FlatMap | ops.Merge) for id in passed)
+        spreads = any(self._spreads(self.shape.operators[id]) for id in passed)
         line = self.shape.line_out[start]
         return Part(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
 
+    @staticmethod
+    def _spreads(operator: Operator) -> bool:
+        """Whether a message may have several effects behind an operator: functions of their own serve all who call."""
+        return not ends_part(operator) and (operator.emits == "many" or KERNEL_KINDS[operator].define is not None)
+
     def _branches(self, id: str) -> bool:
         operator = self.shape.operators[id]
-        one_way = ends_part(operator) or isinstance(operator, ops.Split)
+        one_way = ends_part(operator) or operator.emits == "routed"
         return not one_way and len(self.shape.followers[id]) > 1
 
     def _read(self, entry: Entry) -> None:
         """The loop over a batch of an input's records."""
         number, text = self.entry_number[entry.stream], self.text
-        part = self._part(entry.stream, "w")
+        part = self.part(entry.stream, "w")
         part.looped = True
         name = f"read_{number}"
         tells = "high" if entry.clock == "source" else "_"
@@ -102,7 +106,7 @@ class Compiler:
         self._pass(part, 4)
         where = f"failed_{number}({index}, error)"
         opened = f"cell = open_{number}(i, w)"
-        self._dispatch(part, list(entry.readers), Names(value="v0", of=entry.writer), 3, where, opened)
+        self.dispatch(part, list(entry.readers), Names(value="v0", of=entry.writer), 3, where, opened)
         if entry.clock == "source":
             self._advance(number, entry)
         if entry.clock == "source" and not self.shape.exact:
@@ -119,9 +123,11 @@ class Compiler:
         while rest:
             id = rest.pop()
             operator = self.shape.operators[id]
-            if isinstance(operator, ops.Filter | ops.Branch | ops.FlatMap | ops.JoinTable):
+            if ends_part(operator):
+                continue
+            if operator.emits in ("some", "many"):
                 found[id] = None
-            if not isinstance(operator, ops.Merge) and not ends_part(operator):
+            if KERNEL_KINDS[operator].define is None:  # else what follows is counted in that function
                 rest.extend(self.shape.followers[id])
         return list(found)
 
@@ -165,59 +171,18 @@ class Compiler:
         text.add(5, "if w >= wake[0]:")
         text.add(6, f"advance_{number}(w)")
 
-    def _after_firing(self, id: str) -> None:
-        """What follows a pane, a joined row, a change of a table, or what a processor emits: a dispatch of its own."""
-        looked_up = isinstance(self.shape.operators[id], ops.TableOf | ops.JoinTables)
-        if looked_up and not self.shape.followers[id]:  # it may be there for nothing else
-            return
-        number = self.number[id]
-        part = self._part(id, f"now[{self.shape.line_out[id]}]")
-        self.text.add(1, f"def after_{number}(k, v, t, h):")
-        self.text.add(2, f"made[{number}] += 1", id)
-        followers = list(self.shape.followers[id])
-        # Time waits for what is under way behind a processor, whichever output it took.
-        origin = operator.inputs[0] if isinstance(operator := self.shape.operators[id], ops.Side) else id
-        opened = f"cell = open_firing({origin!r}, k, v, t, now[{self.shape.line_out[id]}])"
-        self._dispatch(part, followers, Names(of=id), 2, f"failed_firing({origin!r}, k, v, t, error)", opened)
-
-    def _after_call(self, id: str) -> None:
-        """What follows an asynchronous call that has ended."""
-        number, text = self.number[id], self.text
-        part = Part(id, True, False, self.shape.line_in[id], "cell.watermark", text)
-        text.add(1, f"def after_{number}(call):")
-        text.add(2, "t, h, cell = call.item")
-        text.add(2, "k = call.key")
-        text.add(2, "if not cell.failed:")
-        text.add(3, "try:")
-        text.add(4, "if call.error is not None:", id)
-        text.add(5, "raise call.take_error()", id)
-        text.add(4, f"made[{number}] += len(call.results)", id)
-        if self.shape.followers[id]:
-            text.add(4, "for v in call.results:", id)
-            self.follow(part, id, Names(), 5)
-        text.add(3, "except Exception as error:")
-        text.add(4, "failed_cell(cell, error)")
-        self._close(2)
-
-    def _merge(self, id: str) -> None:
-        """A merge that several ways lead to is a function, so that what follows it is written once."""
-        number, line, cell = self.number[id], self.shape.line_in[id], bool(self.shape.cells)
-        part = Part(id, cell, True, line, "w", self.text)
-        later = "".join(f", later_{self.number[kept]}" for kept in self._stateful(id)) if not cell else ""
-        self.text.add(1, f"def merge_{number}(k, v, t, h, {'cell' if cell else 'w'}{later}):")
-        self.follow(part, id, Names(), 2)
-
-    def _stateful(self, start: str) -> list[str]:
+    def stateful(self, start: str) -> list[str]:
         """The operators by which a message from there may change state."""
-        found = self.shape.parts(start)
-        return sorted((id for id in found if _keeps(self.shape.operators[id])), key=self.number.__getitem__)
+        passed = self.shape.parts(start)
+        keeping = (id for id in passed if _changes_state(self.shape.operators[id]))
+        return sorted(keeping, key=self.number.__getitem__)
 
     # A message's way through the operators.
 
-    def _dispatch(self, part: Part, readers: list[str], names: Names, depth: int, failed: str, opened: str) -> None:
+    def dispatch(self, part: Part, readers: list[str], names: Names, depth: int, failed: str, opened: str) -> None:
         """Pass one message on; if an operator fails, take back what it has done so far."""
         text = self.text
-        stateful = self._stateful(part.start) if part.risky and not part.cell else []
+        stateful = self.stateful(part.start) if part.risky and not part.cell else []
         outputs = self._outputs(part.start) if part.risky and not part.cell else []
         if part.cell:
             text.add(depth, opened)
@@ -249,23 +214,20 @@ class Compiler:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
         text.add(depth + 1, "failed_cell(cell, error)" if part.cell else failed)
         if part.cell:
-            self._close(depth)
+            self.close(depth)
 
-    def _close(self, depth: int) -> None:
+    def close(self, depth: int) -> None:
         """One branch of a message in a cell has ended; with the last, all that it gave rise to is there."""
         self.text.add(depth, "cell.pending -= 1")
         self.text.add(depth, "if not cell.pending:")
         self.text.add(depth + 1, "close(cell)")
 
     def _outputs(self, start: str) -> list[str]:
-        found = dict.fromkeys(self.shape.parts(start))
-        kinds = ops.Border | ops.SendTo | ops.SinkTo
-        return [id for id in found if isinstance(self.shape.operators[id], kinds)]
+        return [id for id in self.shape.parts(start) if _has_outputs(self.shape.operators[id])]
 
     def _operator(self, part: Part, id: str, names: Names, depth: int) -> None:
         operator = self.shape.operators[id]
-        write = WRITERS[type(operator)]
-        write(self, part, operator, names, depth)
+        KERNEL_KINDS[operator].write(self, part, operator, names, depth)
 
     def follow(self, part: Part, id: str, names: Names, depth: int) -> None:
         """The operators behind this one, of which there is one at least."""
@@ -273,19 +235,11 @@ class Compiler:
             self._operator(part, follower, replace(names, of=id), depth)
 
 
-def _keeps(operator: Operator) -> bool:
-    return operator.role == "both" or isinstance(operator, ops.PutTo)
+def _changes_state(operator: Operator) -> bool:
+    """Whether a message that reaches an operator changes state, its own or that of a table."""
+    return operator.role == "both" or operator.fills is not None
 
 
-_FUNCTIONS: Mapping[type[Operator], Callable[[Compiler, str], None]] = {
-    ops.Merge: Compiler._merge,
-    ops.WindowBy: Compiler._after_firing,
-    ops.JoinStreams: Compiler._after_firing,
-    ops.TableOf: Compiler._after_firing,
-    ops.JoinTables: Compiler._after_firing,
-    ops.Process: Compiler._after_firing,
-    ops.Side: Compiler._after_firing,
-    ops.AsyncFlatMap: Compiler._after_call,
-    ops.JoinRemote: Compiler._after_call,
-    ops.PutRemote: Compiler._after_call,
-}
+def _has_outputs(operator: Operator) -> bool:
+    """Whether what reaches an operator is put on a list of what the task has made."""
+    return operator.role == "terminal" and operator.fills is None and not operator.is_async

@@ -6,17 +6,7 @@ that makes one of one was given as many as the one behind it, and those that it 
 
 from collections.abc import Mapping, Sequence
 
-from ...dsl import operators as ops
 from .shape import Shape
-
-_COUNTED = (
-    *(ops.Filter, ops.Branch, ops.FlatMap, ops.AsyncFlatMap),
-    *(ops.WindowBy, ops.JoinStreams, ops.Process, ops.Side),
-    *(ops.TableOf, ops.JoinTable, ops.JoinTables),
-)
-"""What these pass on is counted where they do."""
-_BORDERS = ops.Border
-"""What these pass on is what the reading stage is fed."""
 
 
 def taken_in(
@@ -32,14 +22,14 @@ def taken_in(
     out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
     counts: dict[str, int] = {}
     for (id, operator), number in zip(shape.operators.items(), made, strict=True):
-        if isinstance(operator, ops.Side):  # it is not what comes out of the processor otherwise
+        if id in shape.side_of:  # it is not what comes out of the processor otherwise
             counts[id] = number
         else:
-            counts[id] = given[id] if isinstance(operator, ops.Source) else sum(out[of] for of in operator.fed_by)
-        if isinstance(operator, _COUNTED):
+            counts[id] = given[id] if operator.reads is not None else sum(out[of] for of in operator.fed_by)
+        if operator.emits in ("some", "many"):
             out[id] = number
-        elif not isinstance(operator, _BORDERS | ops.Source):
+        elif not operator.is_border:  # what a border passes on is what the reading stage is fed
             out[id] = counts[id] - failed.get(id, 0)
-        if isinstance(operator, ops.PutTo):
-            counts[operator.table] += out[id]
+        if operator.fills is not None:
+            counts[operator.fills] += out[id]
     return counts

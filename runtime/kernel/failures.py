@@ -7,14 +7,14 @@ from typing import Any
 
 from ...dsl.checks import explain
 from ...dsl.errors import MessageError, SystemProblem
-from ...dsl.labels import label
 from ...dsl.message import Headers, Pane, Record
-from ...dsl.operators import JoinTables, Operator, TableOf
+from ...dsl.operators import Operator
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.processing import Timer
 from ..exhausted import exhausted, remedy_for
-from .hints import Told, hint
+from .hints import hint
+from .returned_values import Told
 from .text import FILE_PREFIX, operator_at
 
 ERROR_HEADER = "fluvial-error"
@@ -52,7 +52,7 @@ class Failures:
         if isinstance(value, Pane):
             at = {"window": f"[{value.window.start}, {value.window.end})"}
             what = f"the pane of key {value.key!r}, window {at['window']}"
-        elif isinstance(self.pipeline.operator(operator), TableOf | JoinTables):
+        elif self.pipeline.operator(operator).is_table:
             at = {"time": str(timestamp)}
             what = f"the change of key {_shown(key)} at time {timestamp}"
         elif isinstance(value, Timer) and operator_of(error) is None:
@@ -63,7 +63,7 @@ class Failures:
             emitted = self.pipeline.operator(operator).kind == "process"
             rows = f"the rows of key {_shown(key)}, joined at time {timestamp}"
             what = (
-                f"what {label(self.pipeline.operator(operator))} emitted for key {_shown(key)} at time {timestamp}"
+                f"what {self.pipeline.operator(operator).label} emitted for key {_shown(key)} at time {timestamp}"
                 if emitted
                 else rows
             )
@@ -90,7 +90,7 @@ class Failures:
         frame = _user_frame(error.__traceback__)
         raised = f", raised at {frame}" if frame else ""
         told = hint(self.pipeline, operator, error, users=frame is not None)
-        wrong = f"{label(operator)} failed on {what}: {told.wrong}{_named(error)}{raised}"
+        wrong = f"{operator.label} failed on {what}: {told.wrong}{_named(error)}{raised}"
         remedy = f"{told.remedy}, or set Pipeline(on_error=skip()) or dead_letter()"
         return MessageError(explain(wrong, told.expected, remedy, told.at or operator.origin))
 

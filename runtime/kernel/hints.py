@@ -3,18 +3,8 @@
 import inspect
 import linecache
 import re
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from types import (
-    BuiltinFunctionType,
-    EllipsisType,
-    FunctionType,
-    MethodDescriptorType,
-    MethodType,
-    NotImplementedType,
-    WrapperDescriptorType,
-)
 from typing import Any
 
 import msgspec
@@ -22,18 +12,17 @@ import msgspec
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.finite import NotFinite
-from ...dsl.labels import label
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, WrongKey, untyped_serde, value_serde
+from ...planner.flow import shown
 from ...planner.names import intermediate
-from ...planner.types import flows, shown, typed_by
+from ...planner.type_inference import flows, typed_by
+from .kinds import KERNEL_KINDS
+from .returned_values import FUNCTIONS, ITERATORS, NoAnswer, Unencodable, dispose
 from .text import FILE_PREFIX
 
 _CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w+)")
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType, partial, type)
-_ITERATORS = (Iterator, AsyncIterator)
-_NO_ANSWERS = (*_FUNCTIONS, Awaitable, NotImplementedType, EllipsisType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,43 +35,6 @@ class Hint:
     at: Origin | None = None
 
 
-class Told(TypeError):
-    """An error of ours, whose text says it all."""
-
-
-class NoAnswer(Told):
-    """A predicate returned what is always true."""
-
-    def __init__(self, answer: Any) -> None:
-        super().__init__(f"it returned a {type(answer).__name__}, which is always true: {answer!r}")
-        self.answer = answer
-
-
-def check_answer(answer: Any) -> bool:
-    """Raise NoAnswer for what a predicate has returned if it is true whatever the message: a function, for example."""
-    if _is_always_true(answer.__class__):
-        dispose(answer)
-        raise NoAnswer(answer)
-    return True
-
-
-@lru_cache(maxsize=1024)  # it is asked for each message that a predicate answers with more than True or False
-def _is_always_true(kind: type) -> bool:
-    """Whether values of a type are true and say nothing of a message.
-
-    An object of the user's, or a match of a regular expression, is an answer: its function may also return None.
-    """
-    if issubclass(kind, _ITERATORS):
-        return not hasattr(kind, "__bool__") and not hasattr(kind, "__len__")
-    return issubclass(kind, _NO_ANSWERS)
-
-
-def dispose(value: Any) -> None:
-    """A coroutine that nobody will await is closed, or Python warns of it."""
-    if inspect.iscoroutine(value):
-        value.close()
-
-
 def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users: bool) -> Hint:
     """What to tell of an error of an operator; `users` says that it was raised in the user's code."""
     if isinstance(error, NoAnswer):
@@ -90,17 +42,17 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     if isinstance(error, Unencodable):
         told = _of_value(error.value, error.serde, error.stream)
         return _of_number(told.wrong) if isinstance(error.__cause__, NotFinite) else told
-    if isinstance(operator, ops.AsyncFlatMap) and isinstance(error, TimeoutError):
+    if operator.is_async and isinstance(error, TimeoutError):
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
-    if isinstance(operator, ops.Source) and isinstance(error, WrongKey):
-        return Hint(f"a key of type {shown(operator.key)}", "mend the key or key=")
+    if operator.reads is not None and isinstance(error, WrongKey):
+        return Hint(f"a key of type {shown(flows(pipeline)[operator.id].key)}", "mend the key or key=")
     found = _coding(error)
     if isinstance(error, NotFinite):
         return _of_number(_of_output(pipeline, operator, found[1]).wrong if found is not None else "")
     decodes = found is not None and found[0] == "decode"
-    if isinstance(operator, ops.Source) and (decodes or (isinstance(error, ValueError) and not users)):
+    if operator.reads is not None and (decodes or (isinstance(error, ValueError) and not users)):
         remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
-        return Hint(f"a value of type {shown(operator.value)}", remedy)
+        return Hint(f"a value of type {shown(flows(pipeline)[operator.id].value)}", remedy)
     if decodes:
         return _of_type(pipeline, operator)
     if isinstance(error, msgspec.ValidationError) and not users:
@@ -117,19 +69,11 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
 def _to_answer(answer: Any) -> str:
     if isinstance(answer, Awaitable):
         return "await it in an async_flat_map before"
-    if isinstance(answer, _ITERATORS):
+    if isinstance(answer, ITERATORS):
         return "say what of it counts, such as any(...) or all(...)"
-    if isinstance(answer, _FUNCTIONS):
+    if isinstance(answer, FUNCTIONS):
         return "call what was returned"
     return "return True or False"
-
-
-class Unencodable(Told):
-    """A value that a stream cannot hold, where the operator's own code does not show it."""
-
-    def __init__(self, value: Any, stream: str, serde: str, error: Exception) -> None:
-        super().__init__(f"{type(error).__name__}: {error}")
-        self.value, self.stream, self.serde = value, stream, serde
 
 
 def _of_output(pipeline: Pipeline, operator: ops.Operator, value: Any) -> Hint:
@@ -152,7 +96,7 @@ def _of_value(value: Any, serde: str, stream: str, by: Sequence[ops.Operator] = 
         remedy = "nobody awaits it: call asynchronous functions with async_flat_map(fn, id=...)"
     elif inspect.isgenerator(value):
         remedy = "call a function that gives several values with flat_map"
-    elif isinstance(value, _FUNCTIONS):
+    elif isinstance(value, FUNCTIONS):
         remedy = "call the function, so that its result is the value"
     return Hint(f"a value that {serde} can hold", remedy, wrong, _at(by))
 
@@ -183,22 +127,22 @@ _MEND = "mend what is returned there, or the type that is declared for it"
 
 def _kept_by(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
     """The operators whose values another keeps as they are."""
-    if isinstance(operator, ops.JoinTable | ops.JoinTables | ops.TableOf):
+    if operator.is_table or operator.uses_table is not None:
         tables = {operator.id, *operator.inputs}
-        return [one for one in pipeline.operators if isinstance(one, ops.PutTo) and one.table in tables]
-    keeps = isinstance(operator, ops.JoinStreams)
-    keeps |= isinstance(operator, ops.WindowBy) and operator.aggregate.kind == "collect"
-    return [pipeline.operator(source) for source in operator.inputs] if keeps else [operator]
+        return [one for one in pipeline.operators if one.fills in tables]
+    if KERNEL_KINDS[operator].keeps_values(operator):
+        return [pipeline.operator(source) for source in operator.inputs]
+    return [operator]
 
 
 def _declarers(pipeline: Pipeline, writers: list[ops.Operator]) -> list[ops.Operator]:
     """Who may have declared another type than it gives; what is read from a stream has been compared with its type."""
     found = {one.id: one for writer in writers for one in typed_by(pipeline, writer)}
-    return [one for one in found.values() if not isinstance(one, ops.Source | ops.TableOf)]
+    return [one for one in found.values() if one.kind not in ("stream", "table")]
 
 
 def _declared(by: Sequence[ops.Operator]) -> str:
-    names = " and ".join(label(one) for one in by)
+    names = " and ".join(one.label for one in by)
     return f", the type that {names} {'declares' if len(by) == 1 else 'declare'}" if by else ""
 
 
@@ -208,9 +152,9 @@ def _at(by: Sequence[ops.Operator]) -> Origin | None:
 
 def _of_result(operator: ops.Operator, said: str) -> Hint:
     """What a function has returned that the operator cannot go through, or wait for."""
-    if isinstance(operator, ops.AsyncFlatMap) and "await" in said:
+    if operator.is_async and "await" in said:
         return Hint("a function whose result can be awaited", "write it with async def")
-    if isinstance(operator, ops.AsyncFlatMap | ops.FlatMap) and "not iterable" in said:
+    if operator.emits == "many" and operator.role == "non-terminal" and "not iterable" in said:
         return Hint("a function that returns several values, or none", "return a list: [value], or [] for none")
     return Hint()
 
@@ -238,8 +182,8 @@ def _coding(error: BaseException) -> tuple[str, Any] | None:
 
 def _destination(pipeline: Pipeline, operator: ops.Operator) -> str:
     """Where an operator writes."""
-    if isinstance(operator, ops.Border):
+    if operator.is_border:
         return f"the stream {intermediate(pipeline.name, operator.id)}"
-    if isinstance(operator, ops.PutTo):
-        return f"the table {operator.table}"
+    if operator.fills is not None:
+        return f"the table {operator.fills}"
     return f"the stream {getattr(operator, 'stream', operator.id)}"

@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any
 
 from ...dsl.errors import MessageError
-from ...dsl.labels import label
-from ...dsl.operators import AsyncFlatMap, JoinRemote, PutRemote
+from ...dsl.operators import AsyncFlatMap
 from ...dsl.policy import Retry
-from ...planner.labels import duration
+from ...planner.descriptions import duration
 from .calls import GRACE_SECONDS, Abandoned, as_error, is_retried, too_late
 from .loop_time import Alarm, LoopTime, loop_time
 
@@ -143,7 +142,7 @@ class Pool:
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(operator.timeout / 1000, self._abandon)
         self._operator = operator
-        self._abandoned = Abandoned(operator.max_in_flight, label(operator), operator.origin)
+        self._abandoned = Abandoned(operator.max_in_flight, operator.label, operator.origin)
         self._clean = copy_context()
         self._cancelled = False
         self.outstanding = 0
@@ -254,9 +253,9 @@ class Pool:
 
     def _too_late(self, call: Call) -> TimeoutError:
         operator = self._operator
-        if not isinstance(operator, JoinRemote | PutRemote):
+        table = operator.remote
+        if table is None:
             return too_late(operator.timeout, call.tries, self._retry.attempts)
-        table = operator.table
         tries = f"{table.retry.attempts} attempts of {duration(table.timeout_ms)} each"
         return TimeoutError(f"no answer of {table.name} within {duration(operator.timeout)}, the time for {tries}")
 

@@ -6,11 +6,12 @@ from types import CodeType
 from typing import Any
 
 from ...dsl.remote import RemoteTable
+from ...planner.flow import Flow
 from ...planner.plan import Plan
-from ...planner.types import Flow, flows
+from ...planner.type_inference import flows
 from .code import Compiler
 from .remote import Remote
-from .shape import Clock, Shape, looks_at_clock, shape
+from .shape import Clock, Shape, shape
 from .times import START
 
 Remotes = dict[RemoteTable[Any, Any], Remote]
@@ -47,7 +48,7 @@ class Program:
     @property
     def clocked(self) -> bool:
         """Whether it must be told the processing time."""
-        return self.may_idle or any(map(looks_at_clock, self.shape.operators.values()))
+        return self.may_idle or any(operator.follows_clock for operator in self.shape.operators.values())
 
     @property
     def may_idle(self) -> bool:

@@ -24,7 +24,9 @@ class JoinedTables:
         fail: Fail,
     ) -> None:
         self._tables = {id: one for id, one in stateful.items() if isinstance(one, TableOperator)}
-        self._inputs = {op.id: op.inputs for op in operators if isinstance(op, ops.JoinTables)}
+        tables = {one.id: one.inputs for one in operators if one.is_table}
+        # Of those that are not joined, some follow a source, and some have no input.
+        self._inputs = {id: inputs for id, inputs in tables.items() if inputs and tables.keys() >= set(inputs)}
         self._versions, self._built = dict(position.versions), dict(position.built)
         self._fail = fail
         self.stale: list[str] = []

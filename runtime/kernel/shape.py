@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...dsl import operators as ops
-from ...dsl.processing import clock_of
 from ...planner.plan import Plan
 from ...planner.stages import border
+from .kinds import KERNEL_KINDS
 from .timeline import Line, LineKind
 
 Clock = Literal["source", "stamps", "given"]
@@ -33,8 +33,8 @@ class Shape:
     """A stage as its compiler sees it.
 
     `line_in[op]` is the line by which an operator's input is judged, `line_out[id]` the line of an entry or behind a
-    stateful operator. `cells` holds those of them whose messages wait in cells: all or none. `sides[op]` are the side
-    outputs of a processor by tag; they do not follow it.
+    stateful operator. `cells` holds those of them whose messages wait in cells: all or none. `side_of` tells which
+    processor a side output is of; it does not follow it.
     """
 
     plan: Plan
@@ -45,36 +45,26 @@ class Shape:
     lines: list[Line] = field(default_factory=list)
     line_in: dict[str, int] = field(default_factory=dict)
     line_out: dict[str, int] = field(default_factory=dict)
-    sides: dict[str, dict[str, str]] = field(default_factory=dict)
+    side_of: dict[str, str] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
         """Whether every step of the watermark must be followed at once, not only those that some state waits for. Where
         there is no state and no border, nobody waits for any."""
-        if not any(op.role == "both" or isinstance(op, ops.Border) for op in self.operators.values()):
+        if not any(op.role == "both" or op.is_border for op in self.operators.values()):
             return False
         behind_state = any(self.lines[i].kind == "stateful" for line in self.lines for i in line.follows)
         # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
-        at_once = any(self._tells_at_once(op) or lateness_of(op) for op in self.operators.values())
+        at_once = any(KERNEL_KINDS[op].emits_at_once(self, op) for op in self.operators.values())
         return behind_state or at_once or any(line.kind == "held" or len(line.follows) > 1 for line in self.lines)
-
-    def _tells_at_once(self, operator: ops.Operator) -> bool:
-        if isinstance(operator, ops.TableOf | ops.JoinTables):
-            return not self.silent(operator.id)
-        if isinstance(operator, ops.Process):
-            return self._meets_time(operator.id)
-        if isinstance(operator, ops.WindowBy):
-            return operator.trigger is not None and self._meets_time(operator.id)
-        return isinstance(operator, ops.JoinStreams)
 
     def silent(self, id: str) -> bool:
         """Whether this is a table whose changes nobody follows, so that no time is needed there."""
-        table = isinstance(self.operators[id], ops.TableOf | ops.JoinTables)
-        return table and all(map(self.silent, self.followers[id]))
+        return self.operators[id].is_table and all(map(self.silent, self.followers[id]))
 
-    def _meets_time(self, operator: str) -> bool:
+    def meets_time(self, operator: str) -> bool:
         """Whether what an operator emits comes to a border, to state or to asynchronous work."""
-        starts = [operator, *self.sides.get(operator, {}).values()]
+        starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
         return any(ends_part(self.operators[id]) for start in starts for id in self.parts(start))
 
     def parts(self, start: str) -> list[str]:
@@ -99,24 +89,23 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
     entries: dict[str, Entry] = {}
     followers: dict[str, list[str]] = {id: [] for id in operators}
     readers: dict[str, list[str]] = {}
-    sides: dict[str, dict[str, str]] = {}
+    side_of = {id: operator.inputs[0] for id, operator in operators.items() if isinstance(operator, ops.Side)}
     for id, operator in operators.items():
-        for source in operator.fed_by:
+        for source in operator.fed_by if id not in side_of else ():
             crossing = border(pipeline, source)
-            if isinstance(operator, ops.Side):
-                sides.setdefault(source, {})[operator.tag.name] = id
-            else:
-                (readers.setdefault(source, []) if crossing else followers[source]).append(id)
+            (readers.setdefault(source, []) if crossing else followers[source]).append(id)
     for stream in stage.inputs:
-        origin = next((op for op in operators.values() if isinstance(op, ops.Source) and op.stream == stream), None)
+        origin = next(
+            (source for source in pipeline.sources if source.id in operators and source.stream == stream), None
+        )
         writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
         found = followers[origin.id] if origin else readers[writer]
         entries[stream] = Entry(stream, clocks[stream], origin, writer, tuple(found))
     made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
-    if any(isinstance(op, ops.AsyncFlatMap) for op in operators.values()):
-        starts = [id for id, op in operators.items() if op.role == "both" or isinstance(op, ops.Side)]
+    if any(operator.is_async for operator in operators.values()):
+        starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
         made.cells = frozenset([*entries, *starts])
-    made.sides = sides
+    made.side_of = side_of
     for stream, entry in entries.items():
         entries[stream] = replace(entry, silent=all(map(made.silent, entry.readers)))
     _draw_lines(made)
@@ -125,27 +114,7 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
 
 def ends_part(operator: ops.Operator) -> bool:
     """Whether messages do not come out of an operator as they go in: what follows it starts anew."""
-    return operator.role == "both" or isinstance(operator, ops.AsyncFlatMap | ops.Border)
-
-
-def lateness_of(operator: ops.Operator) -> int:
-    """How long after its end a window takes messages, in ms; 0 of other operators."""
-    return operator.lateness if isinstance(operator, ops.WindowBy) else 0
-
-
-def by_clock(operator: ops.Operator) -> bool:
-    """Whether an operator goes by processing time."""
-    return isinstance(operator, ops.WindowBy | ops.JoinStreams) and operator.time == "processing"
-
-
-def looks_at_clock(operator: ops.Operator) -> bool:
-    """Whether the clock moves something in an operator."""
-    return by_clock(operator) or (isinstance(operator, ops.Process) and clock_of(operator.processor) is not None)
-
-
-def _behind(operator: ops.Operator) -> int:
-    """How far what an operator emits may be behind its watermark, in ms."""
-    return operator.within if isinstance(operator, ops.JoinStreams) and operator.how != "inner" else 0
+    return operator.role == "both" or operator.is_async or operator.is_border
 
 
 def _draw_lines(shape: Shape) -> None:
@@ -169,26 +138,27 @@ def _draw_lines(shape: Shape) -> None:
             continue
         silent = shape.silent(id)
         # What has fired stays fired: in front of state time does not go back.
-        stays = operator.role == "both" and not silent and not by_clock(operator)
+        by_clock = operator.time_domain == "processing"
+        stays = operator.role == "both" and not silent and not by_clock
         meets = len(lines) > 1 or (stays and shape.lines[lines[0]].returns)
         line = lines[0] if silent or not meets else add("meeting", tuple(lines), id, returns=False if stays else None)
-        if by_clock(operator):
+        if by_clock:
             line = add("clock", (line,), id, returns=False)
         shape.line_in[id] = line
         if silent:
             shape.line_out[id] = line
         elif operator.role == "both":
-            shape.lines.append(Line("stateful", (line,), id, behind=_behind(operator)))
+            shape.lines.append(Line("stateful", (line,), id, behind=KERNEL_KINDS[operator].delay(operator)))
             shape.line_out[id] = len(shape.lines) - 1
             line = out(id, shape.line_out[id])
-        if isinstance(operator, ops.Side):
-            shape.line_out[id] = shape.line_out[operator.inputs[0]]
-        if not isinstance(operator, ops.Border):
+        if id in shape.side_of:
+            shape.line_out[id] = shape.line_out[shape.side_of[id]]
+        if not operator.is_border:
             behind[id] = line
 
 
 def _returns(shape: Shape, stream: str) -> bool:
     """Whether an input's time may go back: it may be idle, or what was idle may reach it."""
     source = shape.entries[stream].source
-    sources = [source] if source else [op for op in shape.plan.pipeline.operators if isinstance(op, ops.Source)]
-    return any(op.idle_after is not None for op in sources)
+    sources = [source] if source else shape.plan.pipeline.sources
+    return any(one.idle_after is not None for one in sources)

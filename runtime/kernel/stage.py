@@ -10,7 +10,6 @@ from typing import Any
 
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, PipelineError
-from ...dsl.labels import label
 from ...dsl.message import Record
 from .bindings import bind
 from .cells import Cell, Cells
@@ -244,7 +243,7 @@ class StageTask:
 
     def _unkept(self, id: str, error: Exception) -> PipelineError:
         operator = self.program.shape.operators[id]
-        wrong = f"the state of {label(operator)} cannot be encoded: {type(error).__name__}: {error}"
+        wrong = f"the state of {operator.label} cannot be encoded: {type(error).__name__}: {error}"
         expected = "values of the type that is declared, and whole numbers of 64 bits at most"
         origin = operator.origin
         return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))

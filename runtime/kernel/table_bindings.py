@@ -1,6 +1,6 @@
 """The objects that compiled code works with where tables are: see `bindings`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .stage import StageTask
 
 
-def table_of(
+def make_table(
     task: "StageTask", operator: ops.TableOf, emit: Callable[..., None] | None, below: Bytes, empty: bool
 ) -> TableOperator:
     """A table of rows as they are sent to it."""
@@ -26,7 +26,7 @@ def _count(counts: dict[str, int], id: str) -> None:
     counts[id] = counts.get(id, 0) + 1
 
 
-def join_tables(
+def make_joined_tables(
     task: "StageTask", operator: ops.JoinTables, emit: Callable[..., None] | None, below: Bytes, empty: bool
 ) -> TableOperator:
     """A table of the rows that two others have together."""
@@ -41,17 +41,12 @@ def _table(task: "StageTask", id: str) -> TableOperator:
     return cast("TableOperator", task.stateful[id])
 
 
-def _join_table(task: "StageTask", operator: ops.JoinTable) -> dict[str, Any]:
-    return {"row": _table(task, operator.table).row}
+def attach_table_join(task: "StageTask", operator: ops.JoinTable, _: Any, __: Any) -> dict[str, Any]:
+    """The rows that it looks up."""
+    return {"row": _table(task, operator.uses_table).row}
 
 
-def _put_to(task: "StageTask", operator: ops.PutTo) -> dict[str, Any]:
+def attach_put(task: "StageTask", operator: ops.PutTo, _: Any, __: Any) -> dict[str, Any]:
+    """The table that it fills, made before."""
     encode = value_serde(task.program.flows[operator.table].value).encode
     return {"add": _table(task, operator.table).add, "undo": partial(task.undo, operator.table), "encode": encode}
-
-
-TABLE_USERS: Mapping[type[ops.Operator], Callable[["StageTask", Any], dict[str, Any]]] = {
-    ops.JoinTable: _join_table,
-    ops.PutTo: _put_to,
-}
-"""What the operators need that look tables up or fill them; tables are made before."""

@@ -1,6 +1,6 @@
 """What each kind of operator is in a stage's compiled code."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,8 @@ _HOLDS = "(r_{n} := f_{n}({v})) is True or r_{n} and check_answer(r_{n})"
 """Whether a predicate holds; what is not False is looked at before it counts as true."""
 
 
-def _split(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
-    assert isinstance(operator, ops.Split)
+def write_split(compiler: "Compiler", part: Part, operator: ops.Split, names: Names, depth: int) -> None:
+    """Which branch a message takes, as a number."""
     n = compiler.number[operator.id]
     calls = [_HOLDS.replace("f_", f"f{place}_").format(n=n, v=names.value) for place in range(len(operator.predicates))]
     ways = [f"{place} if {holds}" for place, holds in enumerate(calls)]
@@ -42,13 +42,14 @@ def _split(compiler: "Compiler", part: Part, operator: Operator, names: Names, d
     compiler.follow(part, operator.id, names, depth)
 
 
-def _branch(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
-    assert isinstance(operator, ops.Branch)
+def write_branch(compiler: "Compiler", part: Part, operator: ops.Branch, names: Names, depth: int) -> None:
+    """An `if` for the messages of a branch."""
     way = f"b_{compiler.number[operator.inputs[0]]} == {operator.place}"
     _transform(f"if {way}:")(compiler, part, operator, names, depth)
 
 
-def _map_messages(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+def write_map_messages(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    """A new message of the four variables, and back."""
     n, text = compiler.number[operator.id], part.text
     out = Names(f"k_{n}", f"v_{n}", f"t_{n}", f"h_{n}")
     key = f"None if {names.key} is None else key_{n}({names.key})"
@@ -62,9 +63,10 @@ def _map_messages(compiler: "Compiler", part: Part, operator: Operator, names: N
     compiler.follow(part, operator.id, out, depth)
 
 
-def _to_merge(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+def call_merge(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    """A call of the function that all ways into a merge share: see `own_functions.merge`."""
     n = compiler.number[operator.id]
-    later = [f", later_{compiler.number[id]}" for id in compiler._stateful(operator.id)] if not part.cell else []
+    later = [f", later_{compiler.number[id]}" for id in compiler.stateful(operator.id)] if not part.cell else []
     time = "cell" if part.cell else _watermark(compiler, part, operator)
     part.text.add(depth, f"merge_{n}({names}, {time}{''.join(later)})", operator.id)
 
@@ -81,7 +83,8 @@ def _watermark(compiler: "Compiler", part: Part, operator: Operator) -> str:
     return f"({part.watermark} if {part.watermark} > now[{line}] else now[{line}])" if behind else f"now[{line}]"
 
 
-def _keep(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+def write_stateful(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    """A message added to the operator's own state."""
     _add(compiler, part, operator, names, depth, operator.id)
 
 
@@ -100,18 +103,21 @@ def _add(compiler: "Compiler", part: Part, operator: Operator, names: Names, dep
     part.text.add(depth, code, operator.id)
 
 
-def _to_table(compiler: "Compiler", part: Part, operator: ops.TableOf, names: Names, depth: int) -> None:
+def write_table(compiler: "Compiler", part: Part, operator: ops.TableOf, names: Names, depth: int) -> None:
+    """A row added to a table."""
     # Behind its source a value that could be decoded is kept as it came.
     _add(compiler, part, operator, replace(names, value="v"), depth, operator.id)
 
 
-def _put(compiler: "Compiler", part: Part, operator: ops.PutTo, names: Names, depth: int) -> None:
+def write_put(compiler: "Compiler", part: Part, operator: ops.PutTo, names: Names, depth: int) -> None:
+    """A message encoded as a row, and added to the table that it is sent to."""
     row = f"row_{compiler.number[operator.id]}"
     part.text.add(depth, f"{row} = {_encoded(compiler, operator, names)}", operator.id)
     _add(compiler, part, operator, replace(names, value=row), depth, operator.table)
 
 
-def _look_up(compiler: "Compiler", part: Part, operator: ops.JoinTable, names: Names, depth: int) -> None:
+def write_table_join(compiler: "Compiler", part: Part, operator: ops.JoinTable, names: Names, depth: int) -> None:
+    """A row looked up, and joined with the message."""
     n, text = compiler.number[operator.id], part.text
     text.add(depth, f"r_{n} = row_{n}({names.key})", operator.id)
     if operator.how == "inner":
@@ -122,18 +128,19 @@ def _look_up(compiler: "Compiler", part: Part, operator: ops.JoinTable, names: N
     compiler.follow(part, operator.id, replace(names, value=f"v_{n}"), depth)
 
 
-def _call(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+def write_call(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+    """A call handed to the operator's pool."""
     n = compiler.number[operator.id]
     item = f"({names.timestamp}, {names.headers}, cell)"
     part.text.add(depth, "cell.pending += 1", operator.id)
     part.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
 
 
-def _call_with_key(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
+def write_call_with_key(compiler: "Compiler", part: Part, operator: Operator, names: Names, depth: int) -> None:
     """A call of a remote table's function, which is given the key too."""
     n = compiler.number[operator.id]
     asked = f"(None if {names.key} is None else key_{n}({names.key}), {names.value})"
-    _call(compiler, part, operator, replace(names, value=asked), depth)
+    write_call(compiler, part, operator, replace(names, value=asked), depth)
 
 
 def _output(record: Callable[["Compiler", Part, Any, Names], str]) -> Callable[..., None]:
@@ -182,26 +189,10 @@ def _sunk_message(compiler: "Compiler", _: Part, operator: ops.SinkTo, names: Na
     return f"Message({key}, {names.value}, {names.timestamp}, {names.headers})"
 
 
-WRITERS: Mapping[type[Operator], Callable[..., None]] = {
-    ops.Map: _transform("v_{n} = f_{n}({v})"),
-    ops.Filter: _transform(f"if {_HOLDS}:"),
-    ops.Split: _split,
-    ops.Branch: _branch,
-    ops.FlatMap: _transform("for v_{n} in f_{n}({v}):"),
-    ops.MapMessages: _map_messages,
-    ops.Merge: _to_merge,
-    ops.WindowBy: _keep,
-    ops.JoinStreams: _keep,
-    ops.TableOf: _to_table,
-    ops.JoinTable: _look_up,
-    ops.JoinTables: _keep,
-    ops.PutTo: _put,
-    ops.Process: _keep,
-    ops.AsyncFlatMap: _call,
-    ops.JoinRemote: _call_with_key,
-    ops.PutRemote: _call_with_key,
-    ops.PartitionBy: _output(_border_record),
-    ops.Broadcast: _output(_broadcast_record),
-    ops.SendTo: _output(_sent_record),
-    ops.SinkTo: _output(_sunk_message),
-}
+write_map = _transform("v_{n} = f_{n}({v})")
+write_filter = _transform(f"if {_HOLDS}:")
+write_flat_map = _transform("for v_{n} in f_{n}({v}):")
+write_partition_by = _output(_border_record)
+write_broadcast = _output(_broadcast_record)
+write_send_to = _output(_sent_record)
+write_sink = _output(_sunk_message)

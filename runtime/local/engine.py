@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from ...dsl.checks import explain
 from ...dsl.errors import PlanError
-from ...dsl.operators import AsyncFlatMap
 from ...dsl.policy import Retry
 from ...planner.assignment import task_name
 from ...planner.plan import Plan
@@ -179,9 +178,8 @@ def open_commits(
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:
     """How long a transaction of a container may be open: it waits for the calls that are under way."""
-    calls = [operator for operator in plan.pipeline.operators if isinstance(operator, AsyncFlatMap)]
     once = Retry(attempts=1)
-    longest = sum((call.retry or once).longest_ms(call.timeout) for call in calls)
+    longest = sum((call.retry or once).longest_ms(call.timeout) for call in plan.pipeline.calls)
     return settings.interval(seen_early=False) + timedelta(milliseconds=longest)
 
 

@@ -14,9 +14,10 @@ from ...dsl import operators as ops
 from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, SystemProblem, UsageError
 from ...dsl.serde import Serde, encode_key, key_serde, type_name, value_serde
+from ...planner.flow import Flow, plain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ...planner.types import Flow, flows, plain
+from ...planner.type_inference import flows
 from ..kernel.tables import prefix_of, row_of
 from ..state.view import StoreView
 from ..systems.contract import SendingSystem, System

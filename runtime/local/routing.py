@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...dsl.message import Message, Record
-from ...dsl.operators import Broadcast, SinkTo
 from ...dsl.sink import Sink
 from ...planner.plan import Plan
 from ..kernel.stage import DEAD_LETTERS
@@ -27,12 +26,9 @@ class Router:
         self._keyless = {
             id: 0 if plan.stream(name).kind == "intermediate" else task for id, (name, _) in self._streams.items()
         }
-        self.sinks: dict[str, Sink[Any]] = {}
-        for op in members:
-            operator = plan.pipeline.operator(op.id)
-            if isinstance(operator, SinkTo):
-                self.sinks[op.id] = operator.sink
-        self._to_all = {op.id for op in members if isinstance(plan.pipeline.operator(op.id), Broadcast)}
+        own = {op.id for op in members}
+        self.sinks: dict[str, Sink[Any]] = {op.id: op.sink for op in plan.pipeline.sinks if op.id in own}
+        self._to_all = {border.id for border in plan.pipeline.borders if border.to_all and border.id in own}
         self.written: dict[str, int] = {}
         self.unflushed = False
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec import structs
 
-from ...dsl.operators import Border
 from ...planner.plan import Plan, PlannedStage
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
@@ -94,7 +93,8 @@ class LocalTask:
         own = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
         self._states = carried(found.states, own)
         self._identities = {name: run.identities[name] for name in self.inputs if name in run.identities}
-        self._borders = {id: run.plan.operator(id).writes[0] for id in stage.operators if self._is_border(id)}
+        borders = [border.id for border in run.plan.pipeline.borders if border.id in stage.operators]
+        self._borders = {id: run.plan.operator(id).writes[0] for id in borders}
         tables = tables_by_stream(run.plan, stage.operators)
         self._tables = {id: name for name, id in tables.items() if name in self.inputs}
         for name in stage.inputs:
@@ -108,9 +108,6 @@ class LocalTask:
         self.commits = 0
         # What fires then may be handed on at once, so all must be in place.
         self.work.inputs.end_again()
-
-    def _is_border(self, id: str) -> bool:
-        return isinstance(self._run.plan.pipeline.operator(id), Border)
 
     def _writers(self, stream: str) -> int:
         """How many tasks write an intermediate stream."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from ...dsl.operators import TableOf, WindowBy
 from ...planner.plan import Plan
 from ..kernel.times import END, START
 from ..report import Fact
@@ -29,9 +28,9 @@ def operator_facts(
         operator = plan.pipeline.operator(id)
         if operator.role == "both":
             yield Fact("late_messages", late.get(id, 0), labels)
-            if not isinstance(operator, WindowBy) or operator.late_to is None:
+            if not plan.operator(id).writes:
                 yield Fact("dropped_messages", late.get(id, 0), (*labels, "late"))
-        if isinstance(operator, TableOf):
+        if operator.kind == "table":
             yield Fact("dropped_messages", keyless.get(id, 0), (*labels, "keyless"))
         if action != "fail":
             yield Fact("failed_messages", failed.get(id, 0), labels)

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...dsl.message import Record
-from ...dsl.operators import Border, Broadcast, SinkTo
 from ...dsl.sink import Sink
 from ...planner.names import dead_letters
 from ..kernel.stage import DEAD_LETTERS, StageTask
@@ -33,16 +32,12 @@ class Emitter:
         members = plan.stage(stage).operators
         self._streams = {id: plan.operator(id).writes[0] for id in members if plan.operator(id).writes}
         self._streams[DEAD_LETTERS] = dead_letters(plan.name)
-        operators = {id: plan.pipeline.operator(id) for id in members}
-        self._borders = [id for id, operator in operators.items() if isinstance(operator, Border)]
-        self._to_all = {self._streams[id] for id, operator in operators.items() if isinstance(operator, Broadcast)}
+        borders = [border for border in plan.pipeline.borders if border.id in members]
+        self._borders = [border.id for border in borders]
+        self._to_all = {self._streams[border.id] for border in borders if border.to_all}
         self._stack = stack
         self._open: dict[str, Sink[Any]] = {}
-        self._sinks: dict[str, SinkTo] = {}
-        for id in members:
-            operator = plan.pipeline.operator(id)
-            if isinstance(operator, SinkTo):
-                self._sinks[id] = operator
+        self._sinks = {operator.id: operator for operator in plan.pipeline.sinks if operator.id in members}
         self.written: dict[str, int] = {}
 
     def take(self, task: StageTask, rows: list[Row]) -> None:

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 import networkx as nx
 
-from ...dsl.operators import Source
 from ...planner.plan import Plan, PlannedStage
-from ..kernel.shape import looks_at_clock
 from .levels import Levels
 
 
@@ -40,7 +38,7 @@ def levels(plan: Plan, part: list[PlannedStage], buckets: int) -> Levels:
     ordered = {stage.id: of_stage[stage.id] for stage in part}
     patience = {name: _patience(plan, name, of_stage) for name in reading if reading[name] > 0}
     operators = [plan.pipeline.operator(id) for stage in part for id in stage.operators]
-    clocked = any(map(looks_at_clock, operators)) or any(map(any, patience.values()))
+    clocked = any(operator.follows_clock for operator in operators) or any(map(any, patience.values()))
     return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, patience, clocked)
 
 
@@ -55,12 +53,8 @@ def _patience(plan: Plan, stream: str, of_stage: Mapping[str, int]) -> tuple[int
         writer = plan.stage(plan.operator(planned.written_by[0]).stage)
         names = writer.inputs if of_stage[writer.id] == 0 else ()
         leading = _sources_of(plan, planned.written_by[0])
-    waits = {op.stream: op.idle_after if op.stream in leading else None for op in _sources(plan)}
+    waits = {op.stream: op.idle_after if op.stream in leading else None for op in plan.pipeline.sources}
     return tuple(waits[name] for name in names for _ in range(plan.stream(name).partitions))
-
-
-def _sources(plan: Plan) -> list[Source]:
-    return [op for op in plan.pipeline.operators if isinstance(op, Source)]
 
 
 def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: int) -> int:
@@ -82,8 +76,7 @@ def _sources_of(plan: Plan, operator: str) -> set[str]:
         at = plan.pipeline.operator(rest.pop())
         rest.extend(source for source in at.inputs if source not in found)
         found.update(at.inputs)
-    passed = map(plan.pipeline.operator, found)
-    return {at.stream for at in passed if isinstance(at, Source)}
+    return {source.stream for source in plan.pipeline.sources if source.id in found}
 
 
 def _graph(plan: Plan) -> "nx.DiGraph[str]":

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from ...dsl.message import Record
-from ...dsl.operators import Source
 from ...dsl.serde import source_key_serde, value_serde
 from ...planner.names import dead_letters
 from ..kernel.failures import Failures, Where
@@ -124,7 +123,7 @@ class _Forward:
     def __init__(self, cargo: Cargo, stream: str, partition: int, output: Output) -> None:
         self._cargo, self._stream, self._partition, self._output = cargo, stream, partition, output
         pipeline = cargo.plan.pipeline
-        self._source = next(op for op in pipeline.operators if isinstance(op, Source) and op.stream == stream)
+        self._source = next(source for source in pipeline.sources if source.stream == stream)
         self._decode = value_serde(self._source.value).decode
         self._decode_key = source_key_serde(self._source.key).decode if self._source.key is not None else None
         self._failures = Failures(pipeline)

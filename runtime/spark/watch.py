@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from ...dsl.operators import Source
 from ...planner.plan import Plan
 from ..input_streams import InputWatch
 from ..keyless import KeylessWarning
@@ -143,7 +142,7 @@ class Watch:
 
     def _times_of(self, tally: Tally) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """What `SuspiciousTimes` judges: the largest timestamps, messages given to operators, and late ones."""
-        behind = {op.stream: op.out_of_order for op in self._plan.pipeline.operators if isinstance(op, Source)}
+        behind = {source.stream: source.out_of_order for source in self._plan.pipeline.sources}
         highs: dict[str, int] = {}
         for place, watermark in tally.watermarks.items():
             stream = place.rpartition("/")[0]

@@ -10,7 +10,7 @@ from ...dsl.errors import MessageError, UsageError
 from ...dsl.message import Message, Record
 from ...dsl.serde import Serde, key_serde, untyped_serde, value_serde
 from ...planner.plan import Plan
-from ...planner.types import Flow, flows
+from ...planner.type_inference import flows, written_flow
 from ..kernel.stage import StageTask
 from ..kernel.tables import TableOperator
 
@@ -24,17 +24,16 @@ class Decoder:
     """Decodes the outputs of a plan. Keys whose type nothing tells stay bytes."""
 
     def __init__(self, plan: Plan) -> None:
-        self._flows = flows(plan.pipeline)
+        known = flows(plan.pipeline)
         self._kinds: dict[str, tuple[Decode, Decode]] = {}
-        for planned in plan.operators:
-            operator = plan.pipeline.operator(planned.id)
-            if isinstance(operator, ops.SendTo):
-                self._kinds.setdefault(operator.stream, (self._key(operator), self._value(operator)))
-            elif isinstance(operator, ops.WindowBy) and operator.late_to is not None:
-                flow = self._flows[operator.inputs[0]]
-                self._kinds.setdefault(operator.late_to, (key_serde(flow.key).decode, _serde(flow.value).decode))
         for stream in plan.streams:
-            if stream.kind == "dead-letters":
+            if stream.kind in ("output", "late"):
+                writer = plan.pipeline.operator(stream.written_by[0])
+                flow = written_flow(writer, known)
+                new_key = writer.key if isinstance(writer, ops.SendTo) else None
+                key = flow.key if new_key is None else returned(new_key)
+                self._kinds[stream.name] = _key_decoder(key), _serde(flow.value).decode
+            elif stream.kind == "dead-letters":
                 self._kinds[stream.name] = bytes, bytes
 
     def check(self, stream: str) -> None:
@@ -56,30 +55,25 @@ class Decoder:
                 raise MessageError(explain(wrong, "keys and values of the declared types", _READ_RAW)) from error
             yield Message(known, decoded, timestamp, headers)
 
-    def _key(self, operator: ops.SendTo) -> Decode:
-        flow: Flow = self._flows[operator.id]
-        kind = flow.key if operator.key is None else returned(operator.key)
-        if kind is None or kind is UNKNOWN:
-            return bytes
-        try:
-            return key_serde(kind).decode
-        except TypeError:  # an annotation that is no type of key, as `str | None`
-            return bytes
-
-    def _value(self, operator: ops.SendTo) -> Decode:
-        flow: Flow = self._flows[operator.id]
-        return _serde(flow.value if operator.value is None else operator.value).decode
-
 
 def rows_of(plan: Plan, table: str, tasks: Iterable[StageTask]) -> dict[Any, Any]:
     """What the tasks hold of a table, by key."""
-    known = [op.id for op in plan.pipeline.operators if isinstance(op, ops.TableOf | ops.JoinTables)]
+    known = [operator.id for operator in plan.pipeline.operators if operator.is_table]
     if table not in known:
         listed = ", ".join(map(repr, known)) or "none"
         raise UsageError(explain(f"the pipeline has no table {table!r}", f"the id of one of its tables: {listed}"))
     decode = key_serde(flows(plan.pipeline)[table].key).decode
     kept = [task.stateful[table] for task in tasks if table in task.stateful]
     return {decode(key): row for one in kept if isinstance(one, TableOperator) for key, row in one.rows()}
+
+
+def _key_decoder(kind: Any) -> Decode:
+    if kind is None or kind is UNKNOWN:
+        return bytes
+    try:
+        return key_serde(kind).decode
+    except TypeError:  # an annotation that is no type of key, as `str | None`
+        return bytes
 
 
 def _serde(kind: Any) -> Serde[Any]:

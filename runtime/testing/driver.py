@@ -15,10 +15,10 @@ from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, key_serde, type_name, value_serde
-from ...planner.checks import check_arguments
 from ...planner.names import dead_letters
 from ...planner.planner import plan
 from ...planner.settings import Settings
+from ...planner.validation import check_arguments
 from ..kernel.bindings import are_headers
 from ..kernel.times import END, START
 from ..local.alignment import CommittedLog
@@ -84,7 +84,7 @@ class PipelineDriver:
         self._settings = settings or Settings()
         self._system = MemorySystem()
         self._admin = self._system.admin()
-        self._sources = {op.stream: op for op in pipeline.operators if isinstance(op, ops.Source)}
+        self._sources = {source.stream: source for source in pipeline.sources}
         counts = dict.fromkeys(self._sources, partitions) if isinstance(partitions, int) else partitions
         for stream in [*self._sources, *(name for name in counts if name not in self._sources)]:
             self._admin.create(stream, counts.get(stream, 1))

@@ -8,7 +8,7 @@ from ...dsl.message import Message, Record
 from ...dsl.serde import key_serde, value_serde
 from ...planner.names import intermediate
 from ...planner.plan import Plan
-from ...planner.types import flows
+from ...planner.type_inference import flows
 from ..kernel.stamps import STAMP_SIZE, unstamped
 from .decoding import Decoder
 
@@ -21,13 +21,12 @@ def readers(plan: Plan) -> dict[str, Reader]:
     """A reader for each stream of a plan, in the plan's order. What no operator tells the types of stays bytes."""
     known = flows(plan.pipeline)
     found: dict[str, Reader] = {}
-    for operator in plan.pipeline.operators:
-        if isinstance(operator, ops.Source):
-            found[operator.stream] = _input(operator)
-        if isinstance(operator, ops.Border):
-            flow = known[operator.id]
-            decode = bytes if flow.key is None else key_serde(flow.key).decode, value_serde(flow.value).decode
-            found[intermediate(plan.name, operator.id)] = _border(*decode)
+    for source in plan.pipeline.sources:
+        found[source.stream] = _input(source)
+    for border in plan.pipeline.borders:
+        flow = known[border.id]
+        decode = bytes if flow.key is None else key_serde(flow.key).decode, value_serde(flow.value).decode
+        found[intermediate(plan.name, border.id)] = _border(*decode)
     outputs = Decoder(plan)
     untold: dict[str, Reader] = {"source": _raw, "intermediate": _border(bytes, bytes)}
     return {

@@ -9,7 +9,6 @@ from ...dsl import operators as ops
 from ...dsl.checks import millis
 from ...dsl.message import Headers, Message, Record
 from ...planner.plan import Plan, StreamKind
-from ..kernel.shape import by_clock
 from .driver import PipelineDriver
 from .noting import readers
 
@@ -102,7 +101,7 @@ class Recorder:
         self._taken = dict.fromkeys(self._lanes, 0)
         self._keeps = next((operator.id for operator in driver.plan.pipeline.operators if _waits(operator)), None)
         kept = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
-        self._clocked = kept is not None and by_clock(kept)
+        self._clocked = kept is not None and kept.time_domain == "processing"
         self._late: Mapping[str, int] = {}
         self._failed: Mapping[str, int] = {}
         self._steps: list[Step] = []
@@ -184,7 +183,7 @@ class Recorder:
 
 def _waits(operator: ops.Operator) -> bool:
     """Whether an operator keeps messages until time has come for them; a table keeps its rows whatever the time."""
-    return operator.role == "both" and not isinstance(operator, ops.TableOf | ops.JoinTables)
+    return operator.role == "both" and not operator.is_table
 
 
 def _lanes(plan: Plan) -> Iterator[Lane]:

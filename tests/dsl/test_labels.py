@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import Pipeline
-from fluvial.dsl.labels import label
 from fluvial.planner import plan
 from fluvial.planner.shown_operators import told_apart
 
@@ -35,7 +34,7 @@ CASES: list[tuple[Any, str]] = [
 def test_an_operator_is_named_by_stream_id_or_function(build: Any, shown: str) -> None:
     made = build(Pipeline("p").stream("numbers", value=int))
     wanted = shown.replace("LINE", str(build.__code__.co_firstlineno))
-    assert (label(made.operator), wanted in repr(made)) == (wanted, True)
+    assert (made.operator.label, wanted in repr(made)) == (wanted, True)
 
 
 def test_labels_that_are_alike_are_told_apart_by_their_lines() -> None:

@@ -52,7 +52,7 @@ def test_a_join_looks_a_table_up_and_is_fed_by_the_stream_alone() -> None:
     joined = pipeline.stream("in", key=str, value=str).join(table, both, id="join").operator
     assert isinstance(joined, JoinTable)
     assert isinstance(table.operator, TableOf)
-    assert (joined.table, joined.fed_by) == ("users", ("stream-3",))
+    assert (joined.uses_table, joined.fed_by) == ("users", ("stream-3",))
 
 
 def stream(pipeline: Pipeline) -> Any:

@@ -12,7 +12,7 @@ from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
 from fluvial.dsl.windows import Unbounded
-from fluvial.planner.types import flows
+from fluvial.planner.type_inference import flows
 from oracle_calls import Calls
 from oracle_joins import Joined, KeptRows
 from oracle_lines import Lines, Quiet
@@ -364,7 +364,7 @@ class _Run:
                 assert not self._readers[operator.id], "the oracle knows no changes of joined tables"
             case ops.JoinTable():
                 key = self._key_bytes(self._pipeline.operator(operator.inputs[0]), message.key)
-                row = self._tables.row(operator.table, key)
+                row = self._tables.row(operator.uses_table, key)
                 if row is not None or operator.how == "left":
                     self._emit(operator, _with(message, operator.fn(value, row)))
             case ops.PutTo():

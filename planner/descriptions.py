@@ -1,11 +1,11 @@
-"""What people read of an operator besides its label: its options as text."""
+"""What people read of an operator besides its label: its options as text, by name, for each kind."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
-from ..dsl.labels import name_of
+from ..dsl.labels import function_name
 from ..dsl.processing import clock_of, states_of, tags_of
 from ..dsl.remote import RemoteTable
 from ..dsl.serde import Serde, type_name
@@ -56,13 +56,19 @@ def _named(kind: Any) -> str:
     return kind.name if isinstance(kind, Serde) else type_name(kind)
 
 
-def details(operator: ops.Operator) -> dict[str, str]:
-    """The options of an operator as text, by name."""
-    return _DETAILS.get(type(operator), lambda op: {"function": name_of(op.fn)})(operator)
+def no_options(_: Any) -> dict[str, str]:
+    """Of an operator that has none."""
+    return {}
 
 
-def _source(op: ops.Source) -> dict[str, str]:
-    found = {"timestamp": name_of(op.timestamp) if op.timestamp else "of the record"}
+def function_options(op: Any) -> dict[str, str]:
+    """Of an operator that has a function alone."""
+    return {"function": function_name(op.fn)}
+
+
+def source_options(op: ops.Source) -> dict[str, str]:
+    """How it tells time, and what comes first."""
+    found = {"timestamp": function_name(op.timestamp) if op.timestamp else "of the record"}
     if op.out_of_order:
         found["out_of_order"] = duration(op.out_of_order)
     if op.idle_after is not None:
@@ -72,12 +78,58 @@ def _source(op: ops.Source) -> dict[str, str]:
     return found
 
 
-def _async(op: ops.AsyncFlatMap) -> dict[str, str]:
-    found = {"function": name_of(op.fn), "order": op.order, "max_in_flight": str(op.max_in_flight)}
+def async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
+    """Its function, and the limits of its calls."""
+    found = {"function": function_name(op.fn), "order": op.order, "max_in_flight": str(op.max_in_flight)}
     found["timeout"] = duration(op.timeout)
     if op.retry is not None:
         found["attempts"] = str(op.retry.attempts)
     return found
+
+
+def partition_by_options(op: ops.PartitionBy) -> dict[str, str]:
+    """The function of the key."""
+    return {"key": function_name(op.fn)}
+
+
+def table_join_options(op: ops.JoinTable | ops.JoinTables) -> dict[str, str]:
+    """Its function, and which rows it needs."""
+    return {"function": function_name(op.fn), "how": op.how}
+
+
+def split_options(op: ops.Split) -> dict[str, str]:
+    """Its predicates, in order."""
+    return {"predicates": ", ".join(map(function_name, op.predicates))}
+
+
+def branch_options(op: ops.Branch) -> dict[str, str]:
+    """Its place among the branches, from 1."""
+    return {"place": str(op.place + 1)}
+
+
+def side_options(op: ops.Side) -> dict[str, str]:
+    """The name of its tag."""
+    return {"tag": op.tag.name}
+
+
+def send_to_options(op: ops.SendTo) -> dict[str, str]:
+    """The function of the key, if it has one."""
+    return {"key": function_name(op.key)} if op.key else {}
+
+
+def sink_options(op: ops.SinkTo) -> dict[str, str]:
+    """The class of the sink."""
+    return {"sink": type(op.sink).__name__}
+
+
+def remote_join_options(op: ops.JoinRemote) -> dict[str, str]:
+    """Its function, which rows it needs, and the limits of the table."""
+    return {"function": function_name(op.joined), "how": op.how} | _remote(op.table)
+
+
+def remote_put_options(op: ops.PutRemote) -> dict[str, str]:
+    """The limits of the table."""
+    return _remote(op.table)
 
 
 def _remote(table: RemoteTable[Any, Any]) -> dict[str, str]:
@@ -90,7 +142,8 @@ def _remote(table: RemoteTable[Any, Any]) -> dict[str, str]:
     return found
 
 
-def _window(op: ops.WindowBy) -> dict[str, str]:
+def window_options(op: ops.WindowBy) -> dict[str, str]:
+    """Its windows, what it makes of them, and when it emits."""
     found = {"windows": assigner_text(op.assigner), "aggregate": op.aggregate.name}
     for name, trigger in (("early", op.trigger), ("late", op.late_trigger)):
         if trigger is not None:
@@ -104,15 +157,22 @@ def _window(op: ops.WindowBy) -> dict[str, str]:
     return found | _time(op)
 
 
-def _join(op: ops.JoinStreams) -> dict[str, str]:
-    return {"function": name_of(op.fn), "how": op.how, "within": duration(op.within), "retain": op.retain} | _time(op)
+def join_options(op: ops.JoinStreams) -> dict[str, str]:
+    """Its function, and which rows meet."""
+    return {
+        "function": function_name(op.fn),
+        "how": op.how,
+        "within": duration(op.within),
+        "retain": op.retain,
+    } | _time(op)
 
 
 def _time(op: ops.WindowBy | ops.JoinStreams) -> dict[str, str]:
     return {} if op.time == "event" else {"time": op.time}
 
 
-def _process(op: ops.Process) -> dict[str, str]:
+def process_options(op: ops.Process) -> dict[str, str]:
+    """Its processor, what that keeps, and its other outputs."""
     found = {"processor": type(op.processor).__name__}
     for name, state in states_of(op.processor).items():
         found[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
@@ -121,26 +181,3 @@ def _process(op: ops.Process) -> dict[str, str]:
     if tags := tags_of(op.processor):
         found["side outputs"] = ", ".join(tags)
     return found
-
-
-_DETAILS: Mapping[type[ops.Operator], Callable[[Any], dict[str, str]]] = {
-    ops.Source: _source,
-    ops.Merge: lambda _: {},
-    ops.PartitionBy: lambda op: {"key": name_of(op.fn)},
-    ops.Broadcast: lambda _: {},
-    ops.AsyncFlatMap: _async,
-    ops.WindowBy: _window,
-    ops.JoinStreams: _join,
-    ops.TableOf: lambda _: {},
-    ops.JoinTable: lambda op: {"function": name_of(op.fn), "how": op.how},
-    ops.JoinTables: lambda op: {"function": name_of(op.fn), "how": op.how},
-    ops.PutTo: lambda _: {},
-    ops.JoinRemote: lambda op: {"function": name_of(op.joined), "how": op.how} | _remote(op.table),
-    ops.PutRemote: lambda op: _remote(op.table),
-    ops.Split: lambda op: {"predicates": ", ".join(map(name_of, op.predicates))},
-    ops.Branch: lambda op: {"place": str(op.place + 1)},
-    ops.Process: _process,
-    ops.Side: lambda op: {"tag": op.tag.name},
-    ops.SendTo: lambda op: {"key": name_of(op.key)} if op.key else {},
-    ops.SinkTo: lambda op: {"sink": type(op.sink).__name__},
-}

@@ -1,6 +1,6 @@
-"""Types along the graph: what is known of the key and value that each operator emits."""
+"""Types of messages: what an operator of each kind emits, as far as its functions tell, given what its inputs emit."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -10,7 +10,6 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN, element, message_value, returned
 from ..dsl.message import Pane
-from ..dsl.pipeline import Pipeline
 from ..dsl.processing import KeyedProcessor, Tagged
 from ..dsl.serde import Serde, type_name
 
@@ -21,32 +20,6 @@ class Flow:
 
     key: Any
     value: Any
-
-
-def flows(pipeline: Pipeline) -> dict[str, Flow]:
-    """The flow out of each operator, by its id."""
-    known: dict[str, Flow] = {}
-    for operator in pipeline.operators:
-        known[operator.id] = _FLOWS[type(operator)](operator, [known[source] for source in operator.inputs])
-    return known
-
-
-_PASSING = (ops.Filter, ops.Merge, ops.Split, ops.Branch, ops.PutTo, ops.PutRemote, ops.SinkTo)
-"""Operators whose values are those that they are given."""
-
-
-def typed_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[ops.Operator, ...]:
-    """The operators that declare the type of the values that an operator emits or writes: itself, or some before it."""
-    found: dict[str, ops.Operator] = {}
-    rest = [operator]
-    while rest:
-        one = rest.pop()
-        passes = isinstance(one, ops.Border | ops.SendTo) and one.value is None
-        if passes or isinstance(one, _PASSING):
-            rest += [pipeline.operator(source) for source in reversed(one.inputs)]
-        else:
-            found[one.id] = one
-    return tuple(found.values())
 
 
 def plain(kind: Any) -> Any:
@@ -74,21 +47,88 @@ def _awaited(kind: Any) -> Any:
     return get_args(kind)[-1] if get_origin(kind) in (Awaitable, Coroutine) else kind
 
 
-def _merge(_: Any, inputs: list[Flow]) -> Flow:
+def of_source(operator: ops.Source, _: list[Flow]) -> Flow:
+    """The declared types."""
+    return Flow(operator.key, operator.value)
+
+
+def of_table(operator: ops.TableOf, _: list[Flow]) -> Flow:
+    """The declared types."""
+    return Flow(operator.key, operator.value)
+
+
+def as_given(_: Any, inputs: list[Flow]) -> Flow:
+    """What the first input emits."""
+    return inputs[0]
+
+
+def of_function(operator: Any, inputs: list[Flow]) -> Flow:
+    """What the operator's function returns, under the same key."""
+    return Flow(inputs[0].key, returned(operator.fn))
+
+
+def of_items(operator: ops.FlatMap, inputs: list[Flow]) -> Flow:
+    """The items of what the function returns."""
+    return Flow(inputs[0].key, element(returned(operator.fn)))
+
+
+def of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
+    """The items of what the function's call gives when it is awaited."""
+    return Flow(inputs[0].key, element(_awaited(returned(operator.fn))))
+
+
+def of_remote_join(operator: ops.JoinRemote, inputs: list[Flow]) -> Flow:
+    """What the function returns that is given a value and its row."""
+    return Flow(inputs[0].key, returned(operator.joined))
+
+
+def of_table_join(operator: ops.JoinTables, inputs: list[Flow]) -> Flow:
+    """What the function returns but None, which deletes a row."""
+    return Flow(inputs[0].key, without_none(returned(operator.fn)))
+
+
+def of_messages(operator: ops.MapMessages, _: list[Flow]) -> Flow:
+    """The values of the messages that the function returns; their keys are of no known type."""
+    return Flow(None, message_value(returned(operator.fn)))
+
+
+def of_merge(_: ops.Merge, inputs: list[Flow]) -> Flow:
+    """The types that all inputs share."""
     first = inputs[0]
     same_key = all(flow.key == first.key for flow in inputs)
     same_value = all(flow.value == first.value for flow in inputs)
     return Flow(first.key if same_key else None, first.value if same_value else UNKNOWN)
 
 
-def _window(operator: ops.WindowBy, inputs: list[Flow]) -> Flow:
+def of_window(operator: ops.WindowBy, inputs: list[Flow]) -> Flow:
+    """Panes of what the aggregate gives."""
     key, value = inputs[0].key, plain(inputs[0].value)
     gives = operator.aggregate.gives(value)
     return Flow(key, Pane[plain(key), Any if gives is UNKNOWN else gives])  # type: ignore[misc]
 
 
-def _partition_by(operator: ops.PartitionBy, inputs: list[Flow]) -> Flow:
-    return Flow(operator.key, inputs[0].value if operator.value is None else operator.value)
+def of_partition_by(operator: ops.PartitionBy, inputs: list[Flow]) -> Flow:
+    """The declared types; values as they are given where none is declared."""
+    return Flow(operator.key, _declared(operator.value, inputs))
+
+
+def of_broadcast(operator: ops.Broadcast, inputs: list[Flow]) -> Flow:
+    """The same, without key."""
+    return Flow(None, _declared(operator.value, inputs))
+
+
+def _declared(value: Any, inputs: list[Flow]) -> Any:
+    return inputs[0].value if value is None else value
+
+
+def of_processor(operator: ops.Process, inputs: list[Flow]) -> Flow:
+    """What the processor emits without a tag."""
+    return Flow(inputs[0].key, _emitted(operator.processor))
+
+
+def of_side(operator: ops.Side, inputs: list[Flow]) -> Flow:
+    """What its tag declares."""
+    return Flow(inputs[0].key, operator.tag.kind)
 
 
 def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
@@ -120,30 +160,3 @@ def _arguments(kind: Any, base: type) -> tuple[Any, ...]:
         if issubclass(get_origin(one) or one, base):
             return tuple(given.get(argument, argument) for argument in _arguments(one, base))
     return ()
-
-
-_FLOWS: Mapping[type[ops.Operator], Callable[[Any, list[Flow]], Flow]] = {
-    ops.Source: lambda op, _: Flow(op.key, op.value),
-    ops.Map: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
-    ops.Filter: lambda _, inputs: inputs[0],
-    ops.FlatMap: lambda op, inputs: Flow(inputs[0].key, element(returned(op.fn))),
-    ops.AsyncFlatMap: lambda op, inputs: Flow(inputs[0].key, element(_awaited(returned(op.fn)))),
-    ops.MapMessages: lambda op, _: Flow(None, message_value(returned(op.fn))),
-    ops.Merge: _merge,
-    ops.PartitionBy: _partition_by,
-    ops.Broadcast: lambda op, inputs: Flow(None, inputs[0].value if op.value is None else op.value),
-    ops.WindowBy: _window,
-    ops.JoinStreams: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
-    ops.TableOf: lambda op, _: Flow(op.key, op.value),
-    ops.JoinTable: lambda op, inputs: Flow(inputs[0].key, returned(op.fn)),
-    ops.JoinTables: lambda op, inputs: Flow(inputs[0].key, without_none(returned(op.fn))),
-    ops.PutTo: lambda _, inputs: inputs[0],
-    ops.JoinRemote: lambda op, inputs: Flow(inputs[0].key, returned(op.joined)),
-    ops.PutRemote: lambda _, inputs: inputs[0],
-    ops.Split: lambda _, inputs: inputs[0],
-    ops.Branch: lambda _, inputs: inputs[0],
-    ops.Process: lambda op, inputs: Flow(inputs[0].key, _emitted(op.processor)),
-    ops.Side: lambda op, inputs: Flow(inputs[0].key, op.tag.kind),
-    ops.SendTo: lambda _, inputs: inputs[0],
-    ops.SinkTo: lambda _, inputs: inputs[0],
-}

@@ -1,0 +1,94 @@
+"""Checks of a whole pipeline, before it is cut: every path ends, and every value that must be decoded has a type."""
+
+from collections.abc import Mapping
+
+from ..dsl import operators as ops
+from ..dsl.checks import explain, require
+from ..dsl.errors import PlanError, UsageError
+from ..dsl.pipeline import Pipeline
+from .flow import Flow
+from .kinds import PLANNER_KINDS
+from .settings import Settings
+
+
+def check_arguments(pipeline: object, partitions: object, settings: object) -> None:
+    """Refuse what is no pipeline, no counts of partitions, or no settings."""
+    wrong, remedy = f"a plan of {pipeline!r}", "pass the Pipeline, not one of its streams"
+    require(isinstance(pipeline, Pipeline), UsageError, wrong, "a Pipeline", remedy)
+    good = isinstance(partitions, Mapping) and all(type(count) is int and count >= 1 for count in partitions.values())
+    wrong = f"partitions={partitions!r}"
+    require(good, UsageError, wrong, "numbers of partitions, 1 or more, by stream", 'write partitions={"clicks": 4}')
+    wrong = f"settings={settings!r}"
+    require(isinstance(settings, Settings), UsageError, wrong, "Settings", "write Settings(guarantee=...)")
+
+
+def check_not_empty(pipeline: Pipeline) -> None:
+    """Refuse a pipeline that says nothing."""
+    if not pipeline.operators:
+        wrong = f"pipeline {pipeline.name!r} has no operators"
+        raise PlanError(explain(wrong, "a stream and a send_to", "start with pipeline.stream(...)", pipeline.origin))
+
+
+def check_ends(pipeline: Pipeline) -> None:
+    """Refuse a path that ends in no terminal operator, and an intermediate stream that nobody reads."""
+    read = {source for operator in pipeline.operators for source in operator.inputs}
+    used = {source for operator in pipeline.operators if operator.id in read for source in operator.inputs}
+    for operator in pipeline.operators:
+        is_end = operator.role == "terminal" and not operator.is_border
+        # That a table is of use to somebody is looked at with all else of tables.
+        if operator.id in read or is_end or operator.is_table:
+            continue
+        if any(source in used and pipeline.operator(source).emits == "routed" for source in operator.inputs):
+            continue  # another branch of the split is read
+        wrong = f"nothing reads what {operator.label} emits"
+        raise PlanError(
+            explain(wrong, "a terminal operator", "end it with .send_to(...) or .sink(...)", operator.origin)
+        )
+
+
+def check_streams(pipeline: Pipeline) -> None:
+    """Refuse a stream that is read and written by the same pipeline, or written under two meanings."""
+    sources = {source.stream: source for source in pipeline.sources}
+    written: dict[str, ops.Operator] = {}
+    for operator in pipeline.operators:
+        for name in written_by(pipeline, operator):
+            if name in sources:
+                wrong = (
+                    f"{operator.kind} writes the stream {name!r}, which the pipeline reads at {sources[name].origin}"
+                )
+                remedy = "write another stream, or hand messages on with partition_by"
+                raise PlanError(explain(wrong, "streams that are read or written", remedy, operator.origin))
+            other = written.setdefault(name, operator)
+            if operator.is_border != other.is_border:
+                wrong = f"the stream {name!r} is also an intermediate stream of {other.kind} at {other.origin}"
+                raise PlanError(explain(wrong, "a name of its own", "rename one of the two", operator.origin))
+
+
+def check_kinds(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
+    """Refuse operators that cannot do with the types that they are given."""
+    for operator in pipeline.operators:
+        PLANNER_KINDS[operator].check(operator, flows)
+
+
+def check_tables(pipeline: Pipeline) -> None:
+    """Refuse a table that nothing uses, and to follow the changes of one that the pipeline fills."""
+    filled = {operator.fills: operator for operator in pipeline.operators if operator.fills is not None}
+    read = {source for operator in pipeline.operators for source in operator.inputs}
+    for operator in pipeline.operators:
+        if operator.is_table and operator.id not in read | filled.keys():
+            wrong = f"nobody uses the table {operator.id!r}"
+            remedy = "join a stream with it, follow its .changes(), or leave it out"
+            raise PlanError(explain(wrong, "a table that is looked up", remedy, operator.origin))
+        followed = next((source for source in operator.fed_by if source in filled), None)
+        if followed is not None:
+            wrong = (
+                f"{operator.kind} {operator.id!r} follows the changes of table {followed!r}, "
+                f"which the pipeline fills itself at {filled[followed].origin}"
+            )
+            remedy = "use the stream that is sent to the table"
+            raise PlanError(explain(wrong, "a table that is read from a stream", remedy, operator.origin))
+
+
+def written_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[str, ...]:
+    """The streams an operator writes."""
+    return PLANNER_KINDS[operator].writes(pipeline.name, operator)
