@@ -7,6 +7,7 @@ from ...planner.assignment import stages_of, tasks_of
 from ...planner.settings import Settings
 from ..display import plural
 from ..exhausted import exhaustion_explained
+from ..interruptions import interruptions_raised
 from ..local.child import Order
 from ..local.membership import begin_run
 from ..local.supervisor import supervise
@@ -41,7 +42,7 @@ def run_containers(
     if idle > 0:
         say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
     try:
-        with exhaustion_explained(), stop_signals():
+        with exhaustion_explained(), stop_signals(), interruptions_raised():
             run = begin_run(plan, system, containers, until)
     except Stopped:
         return Report(pipeline=plan.name, engine="local", seconds=0.0)

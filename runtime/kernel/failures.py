@@ -13,6 +13,7 @@ from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
 from ...dsl.processing import Timer
 from ..exhausted import exhausted, remedy_for
+from ..interruptions import interruption
 from .hints import hint
 from .returned_values import Told
 from .text import FILE_PREFIX, operator_at
@@ -74,6 +75,9 @@ class Failures:
         # A store that fails is no failure of the message: another one would meet it too.
         if isinstance(error, MessageError | SystemProblem):
             raise error
+        # Neither is it that the run was interrupted.
+        if stopped := interruption(error):
+            raise stopped
         # Neither is a disk that is full: under skip(), all messages would be lost until there is room again.
         if isinstance(error, OSError) and remedy_for(error):
             raise exhausted(error, f"what was written for {what}") from error

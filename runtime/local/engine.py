@@ -18,6 +18,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..exhausted import exhaustion_explained
 from ..input_streams import InputWatch, inputs_of
+from ..interruptions import interruptions_raised
 from ..kernel.calls import run_loop
 from ..kernel.program import Remotes, compile_stage
 from ..kernel.shape import Clock
@@ -67,7 +68,7 @@ def run(
     container: Container | None = None
     with exhaustion_explained(), stop_signals() as stop:
         try:
-            with ExitStack() as stack:
+            with interruptions_raised(), ExitStack() as stack:
                 container = _prepare(plan, system, settings, until, progress, seat or Seat(), stop, stack)
                 if container is not None:
                     stop.begin()

@@ -14,6 +14,7 @@ from ...planner.settings import Settings
 from ..exhausted import exhaustion_explained
 from ..gaps import gaps
 from ..input_streams import InputWatch
+from ..interruptions import interruptions_raised
 from ..kept_folders import queries_folder
 from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
@@ -49,6 +50,7 @@ def run(
         exhaustion_explained(),
         stop_signals() as stop,
         suppress(Stopped),
+        interruptions_raised(),
         outlived(stop),
         connection.claim(plan.name, root),
         session_for(spark, settings) as session,
