@@ -7,7 +7,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ class RocksStore:
             yield key[:size]
             seek = key[: size - 1] + bytes([key[size - 1] + 1])
 
-    def _walk(self, entries: Callable[..., Any], seek: bytes) -> Iterator[Any]:
+    def _walk(self, entries: Callable[..., Any], seek: bytes | None) -> Iterator[Any]:
         """What RocksDB holds from a key on."""
         try:
             yield from entries(from_key=seek)
@@ -165,11 +165,18 @@ class RocksStore:
                 batch.delete(key)
 
     def clear(self) -> None:
-        if next(self._walk(self._db.keys, b""), None) is None:
+        """Delete all that is held."""
+        # The folder stays open: once it is closed, another process that waits for it would have it.
+        last = next(self._walk(partial(self._db.keys, backwards=True), None), None)
+        if last is None:
             return
-        self._db.close()
-        shutil.rmtree(self._folder)
-        self._db = self._open()
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(b"", last + b"\0")
+        try:
+            self._db.write(batch)
+            self._db.compact_range(None, None)  # else the disk keeps it until RocksDB compacts by itself
+        except Exception as error:
+            raise self._problem("cleared", error) from error
 
     def remove(self) -> None:
         """Close the store, and remove its folder."""

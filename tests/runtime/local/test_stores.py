@@ -1,6 +1,9 @@
 """A store that fails ends the run: it is no failure of the message that met it."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -45,6 +48,7 @@ CALLS: list[tuple[Callable[[RocksStore], Any], str]] = [
     (lambda store: list(store.scan(b"k")), "read"),
     (lambda store: list(store.prefixes(b"k")), "read"),
     (lambda store: store.write([(b"k", b"1", b"")]), "written to"),
+    (lambda store: store.clear(), "read"),
 ]
 
 
@@ -89,6 +93,30 @@ def test_a_store_that_is_open_elsewhere_is_not_taken_for_damaged(tmp_path: Path)
     error = error_of(lambda: RocksStore(tmp_path / "store", spare=True), StoreLocked)
     assert_explains(error, "cannot be opened: IO error: lock hold", None, "no other process has open", "stop the other")
     assert store.get(b"k", b"1") == b"kept"
+
+
+def test_a_store_stays_locked_while_it_is_cleared(tmp_path: Path) -> None:
+    """Another container waits for it."""
+    store, over = RocksStore(tmp_path / "store"), threading.Event()
+
+    def wait_for_it() -> bool:
+        while not over.is_set():
+            with suppress(StoreLocked):
+                RocksStore(tmp_path / "store").close()
+                return True
+        return False
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        other = thread.submit(wait_for_it)
+        for _ in range(30):
+            store.write([(b"k", b"%d" % index, bytes(100)) for index in range(100)])
+            store.clear()
+            assert list(store.scan(b"k")) == []
+        over.set()
+        assert not other.result()
+    store.write([(b"k", b"1", b"2")])
+    store.close()
+    assert list(RocksStore(tmp_path / "store").scan(b"k")) == [(b"1", b"2")]
 
 
 @pytest.mark.parametrize("spare", [False, True])
