@@ -67,4 +67,5 @@ def test_a_signal_to_the_whole_group_stops_a_run_quietly(whose: str, number: int
         os.killpg(process.pid, number)
         out, err = process.communicate()
     assert (process.returncode, first, "wrote {'out': 1}" in out) == (0, "reading\n", True), err
-    assert "Traceback" not in err
+    # A Java of the user's gets the signal too: what PySpark itself says of its end is not ours.
+    assert ("Traceback" if whose == "own" else "fluvial/runtime/") not in err
