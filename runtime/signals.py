@@ -45,7 +45,9 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.begun = False
-        self.overdue = False
+        self._overdue = False
+        self._ended = False
+        self._interrupting = threading.Lock()
         self._asked_at: float | None = None
 
     def __call__(self) -> bool:
@@ -57,12 +59,30 @@ class StopRequest:
 
     def hear(self, number: int, _: FrameType | None) -> None:
         """Handle a signal."""
-        if self.overdue or (number == signal.SIGTERM and not self.begun):
+        if self._ended:
+            return
+        if self._overdue or (number == signal.SIGTERM and not self.begun):
             raise Stopped
         now = time.monotonic()
         if not self.begun or (self._asked_at is not None and now - self._asked_at > REPEATED_SECONDS):
             raise KeyboardInterrupt
         self._asked_at = self._asked_at or now
+
+    def interrupt(self) -> None:
+        """The time to commit is over: raise `Stopped` in the main thread, unless it has ended by itself. To be called
+        by another thread."""
+        main = threading.main_thread().ident
+        assert main is not None
+        with self._interrupting:
+            if not self._ended:
+                self._overdue = True
+                signal.pthread_kill(main, signal.SIGTERM)
+
+    def end(self) -> None:
+        """From now on no signal does anything here, and none comes from `interrupt`."""
+        self._ended = True
+        with self._interrupting:  # what another thread is sending has come
+            pass
 
 
 @contextmanager
@@ -85,8 +105,11 @@ def stop_signals() -> Iterator[StopRequest]:
         try:
             yield request
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            try:
+                request.end()  # or an interruption that comes late would meet the handlers from before
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
 
 @contextmanager
@@ -177,10 +200,7 @@ def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event, 
         hearing.recv(len(numbers))
     if over.wait(COMMIT_SECONDS):
         return
-    request.overdue = True
-    main = threading.main_thread().ident
-    assert main is not None
-    signal.pthread_kill(main, signal.SIGTERM)
+    request.interrupt()
     if not over.wait(EXIT_SECONDS - COMMIT_SECONDS):
         say_last("The run was asked to stop and did not: the process is ended. It goes on from its last commit.")
         os._exit(ENDED)

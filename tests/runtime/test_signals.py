@@ -54,6 +54,20 @@ def test_a_run_that_has_not_begun_is_stopped_by_the_first() -> None:
     assert not isinstance(interrupted.value, Stopped)
 
 
+def test_a_run_is_interrupted_by_another_thread_until_it_ends() -> None:
+    with pytest.raises(Stopped), stop_signals() as stop:
+        stop.begin()
+        threading.Thread(target=stop.interrupt).start()
+        time.sleep(PATIENCE)
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with stop_signals() as stop:
+        stop.begin()
+        stop.end()
+        ask()  # which comes too late, as that of the thread does
+    stop.interrupt()  # this process would be killed by it
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
 def test_what_handled_signals_before_does_so_again() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with stop_signals(), stop_signals():
