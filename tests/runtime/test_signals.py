@@ -55,10 +55,14 @@ def test_a_run_that_has_not_begun_is_stopped_by_the_first() -> None:
 
 
 def test_a_run_is_interrupted_by_another_thread_until_it_ends() -> None:
-    with pytest.raises(Stopped), stop_signals() as stop:
-        stop.begin()
-        threading.Thread(target=stop.interrupt).start()
-        time.sleep(PATIENCE)
+    def wait_for_interruption() -> None:
+        with stop_signals() as stop:
+            stop.begin()
+            threading.Thread(target=stop.interrupt).start()
+            time.sleep(PATIENCE)
+
+    with pytest.raises(Stopped):
+        wait_for_interruption()
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with stop_signals() as stop:
         stop.begin()

@@ -131,6 +131,11 @@ class Broker:
         topic = NewTopic(name, partitions, replication_factor=1, config=settings)
         admin = AdminClient({"bootstrap.servers": self.address})  # held: what it was asked for ends with it
         admin.create_topics([topic])[name].result()
+        # The controller answers before the broker knows the topic.
+        deadline = time.monotonic() + SECONDS_TO_START
+        while admin.list_topics(name, timeout=SECONDS_TO_START).topics[name].error is not None:
+            assert time.monotonic() < deadline, f"the broker does not know the topic {name}"
+            time.sleep(0.05)
         return name
 
     def grow_topic(self, name: str, partitions: int) -> None:

@@ -110,8 +110,14 @@ def test_offsets_are_not_noted_while_the_cluster_owes_an_answer(own_broker: Brok
     reader = Consumer({"bootstrap.servers": own_broker.address, "group.id": name})
 
     def noted() -> int:
-        (place,) = reader.committed([TopicPartition(name, 0)])
-        return place.offset
+        while True:
+            try:
+                (place,) = reader.committed([TopicPartition(name, 0)])
+            except KafkaException as error:  # the coordinator of the group is still to be found
+                if not error.args[0].retriable():
+                    raise
+            else:
+                return place.offset
 
     def note_until_it_is_there(offset: int) -> None:
         while noted() != offset:
