@@ -153,7 +153,7 @@ def test_a_broker_that_does_not_come_back_is_given_up_by_its_address(
         wait_for(lambda: any(on.outputs().values()))
         mortal_broker.kill()
 
-        assert run.wait() == 4
+        assert run.wait() == 4, run.errors
 
         assert f"kafka://{mortal_broker.address} is out of reach" in run.errors, run.errors
         assert "Traceback" not in run.errors
@@ -164,7 +164,7 @@ def test_a_call_that_never_returns_is_a_stall(broker: Broker) -> None:
         on.feed()
         run = on.start(replace(on.order(until="end"), stall_timeout=1.0))
 
-        assert run.wait() == 6
+        assert run.wait() == 6, run.errors
 
         assert "nothing has moved for 1 s" in run.errors
         assert "task " in run.errors

@@ -34,8 +34,8 @@ Portion = list[list[Record]]
 SOURCES = {"sessions": "access-log"}
 """What pipelines read that do not read words."""
 PATIENCE = 200.0
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-"""Where examples are found."""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONFAULTHANDLER": "1"}
+"""Where examples are found; and a process that dies of a fault in a library says where it was."""
 BEGIN = 1_431_857_100
 
 
