@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP SPARK_HOME PYSPARK_PYTHON PYSPARK_D
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) $(SHOWN) links ## make .venv with the package and every tool; does nothing where that is done
@@ -158,6 +158,11 @@ docs: setup ## build the documentation into site/
 .PHONY: docs-serve
 docs-serve: setup ## serve the documentation and follow changes
 	$(BIN)/mkdocs serve
+
+.PHONY: release-check
+release-check: setup ## build wheel and sdist, install each in an empty environment, run demo and typing suite there
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group release
+	.ci/release-check
 
 .PHONY: clean
 clean: ## remove what is made, the virtual environment too

@@ -100,7 +100,12 @@ def installed(python: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this working tree, built beside it: what a build leaves behind would get into the next one."""
+    """The wheel that FLUVIAL_WHEEL names, as `make release-check` does; else the wheel of this working tree.
+
+    It is built beside the working tree: what a build leaves behind would get into the next one.
+    """
+    if built := os.environ.get("FLUVIAL_WHEEL"):
+        return Path(built)
     source = tmp_path_factory.mktemp("source")
     for name in ("dsl", "planner", "runtime"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
