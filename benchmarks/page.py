@@ -1,6 +1,7 @@
 """The figures as people see them: a table on the terminal, tables and a picture in the documentation."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from rich.table import Table
 
@@ -14,7 +15,10 @@ _QUIET = 0.1
 """The share of the machine that others may use."""
 
 PAGE = ROOT / "docs" / "guide" / "performance.md"
+README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "images" / "performance.svg"
+_SUMMARY = {"W1": "filter and map", "W2": "counts per minute", "W4": "sessions", "W6": "joins"}
+"""The workloads that the README shows, by their titles there."""
 _BEGIN, _END = "<!-- figures: written by make bench -->\n", "<!-- end of figures -->\n"
 
 
@@ -59,23 +63,30 @@ def _output(run: Run) -> str:
 
 
 def publish(found: Results) -> None:
-    """Write the figures into the documentation."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(_BEGIN)
-    after = rest.partition(_END)[2]
-    PAGE.write_text(before + _BEGIN + figures(found) + _END + after, encoding="utf-8")
+    """Write the figures into the documentation and the README."""
+    for page, text in ((PAGE, figures(found)), (README, summary(found))):
+        before, _, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
+        after = rest.partition(_END)[2]
+        page.write_text(before + _BEGIN + text + _END + after, encoding="utf-8")
     PICTURE.write_text(picture(found), encoding="utf-8")
 
 
-def published() -> str:
-    """The figures that are in the documentation."""
-    return PAGE.read_text(encoding="utf-8").partition(_BEGIN)[2].partition(_END)[0]
+def published(page: Path) -> str:
+    """The figures that are in a page."""
+    return page.read_text(encoding="utf-8").partition(_BEGIN)[2].partition(_END)[0]
+
+
+def summary(found: Results) -> str:
+    """The few figures that the README shows, as Markdown."""
+    runs = [run for run in found.runs if run.workload in _SUMMARY]
+    return "\n".join(_matrix(runs, _rate, _SUMMARY)) + "\n"
 
 
 def figures(found: Results) -> str:
     """The figures as Markdown."""
     parts = [_setting(found), *_warning(found), "![Speed beside the loop by hand](../images/performance.svg)"]
     for title, tell in _TABLES.items():
-        parts.append("\n".join([f"**{title}**", "", *_matrix(found, tell)]))
+        parts.append("\n".join([f"**{title}**", "", *_matrix(found.runs, tell)]))
     if any(run.partial or not run.output_correct for run in found.runs):
         parts.append("\\* stopped at the time limit: what was done until then. † the output was not what it must be.")
     if found.latencies:
@@ -104,22 +115,29 @@ def _warning(found: Results) -> Iterator[str]:
         yield f"**The machine was not quiet.** Others used up to {noise:.0%} of it during a run: measure again."
 
 
-def _matrix(found: Results, tell: Callable[[Run], str]) -> Iterator[str]:
-    workloads = [name for name in WORKLOADS if any(run.workload == name for run in found.runs)]
-    runs = {(run.engine, run.workload): run for run in found.runs}
-    yield f"| | {' | '.join(workloads)} |"
+def _matrix(runs: Sequence[Run], tell: Callable[[Run], str], titles: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A row for each contender, a column for each workload; `titles` are the headings of the columns."""
+    workloads = [name for name in WORKLOADS if any(run.workload == name for run in runs)]
+    cell_of = {(run.engine, run.workload): tell(run) for run in runs}
+    yield f"| | {' | '.join((titles or {}).get(name, name) for name in workloads)} |"
     yield f"|---|{'---:|' * len(workloads)}"
-    for engine in dict.fromkeys(run.engine for run in found.runs):
-        cells = (tell(runs[engine, name]) if (engine, name) in runs else "" for name in workloads)
+    for engine in dict.fromkeys(run.engine for run in runs):
+        cells = (cell_of.get((engine, name), "") for name in workloads)
         yield f"| {CONTENDERS[engine].title} | {' | '.join(cells)} |"
 
 
 def _speed(run: Run) -> str:
     if not run.messages_per_second:
         return "failed"
-    mark = "" if run.output_correct else "\\*" if run.partial else "†"
     beside = "" if run.ratio_to_pyspark is None else f", {run.ratio_to_pyspark:.2f} of PySpark"
-    return f"{run.messages_per_second:,}{mark} ({_ratio(run.ratio_to_raw)}{_target(run)}{beside})"
+    return f"{_rate(run)} ({_ratio(run.ratio_to_raw)}{_target(run)}{beside})"
+
+
+def _rate(run: Run) -> str:
+    if not run.messages_per_second:
+        return "failed"
+    mark = "" if run.output_correct else "\\*" if run.partial else "†"
+    return f"{run.messages_per_second:,}{mark}"
 
 
 def _ratio(ratio: float) -> str:

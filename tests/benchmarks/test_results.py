@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.cell import Ending, Measured
 from benchmarks.latency import told
 from benchmarks.oracle import Verdict
-from benchmarks.page import PICTURE, figures, published
+from benchmarks.page import PAGE, PICTURE, README, figures, published, summary
 from benchmarks.picture import picture
 from benchmarks.results import LATEST, Latency, Results, Share, load, save
 from benchmarks.rounds import summed_up
@@ -99,7 +99,8 @@ def test_figures_of_a_busy_machine_say_so() -> None:
 
 def test_the_documentation_shows_the_figures_that_are_kept() -> None:
     kept = load(LATEST)
-    assert published() == figures(kept), "run `python -m benchmarks --publish`"
+    assert published(PAGE) == figures(kept), "run `python -m benchmarks --publish`"
+    assert published(README) == summary(kept), "run `python -m benchmarks --publish`"
     assert PICTURE.read_text(encoding="utf-8") == picture(kept)
 
 
