@@ -1,5 +1,6 @@
 """What is shipped is what is there."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,14 @@ def test_every_dependency_is_pinned(project: dict[str, Any]) -> None:
     outside = [requirement for name, extra in extras.items() if name != "all" for requirement in extra]
     declared = [*project["project"]["dependencies"], *outside]
     assert {bare(requirement) for requirement in declared} <= pinned
+
+
+def test_the_versions_of_python_that_are_claimed_are_those_that_ci_runs(project: dict[str, Any]) -> None:
+    claimed = re.findall(r"Python :: (3\.\d+)", " ".join(project["project"]["classifiers"]))
+    run = re.findall(r'python-version: "(.+)"', (ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert claimed == run
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert set(re.findall(r"Python (3\.\d+)", (ROOT / page).read_text())) == set(claimed), page
 
 
 def folder_of(package: str) -> Path:
