@@ -85,6 +85,8 @@ class Position:
     whose lateness has grown since: up to which end they were forgotten by then. `versions` counts the commits that have
     changed each table, and `built` tells of which versions of its tables, together, a joined one is made. What is
     known of an operator that the stage no longer has is carried along: it counts again if the operator comes back.
+
+    Checkpoints and Spark's state keep the fields by name. A new field goes to the end, and has a default.
     """
 
     highs: dict[str, int] = field(default_factory=dict)
@@ -101,3 +103,9 @@ class Position:
     rung: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
+
+
+POSITION_BY_OPERATOR = ("lateness", "forgotten", "reached", "rung", "versions", "built")
+"""The fields of a position that tell of operators which keep state: they go where the state goes."""
+POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order")
+"""The fields of a position that tell of input streams."""

@@ -1,6 +1,7 @@
 """Where tasks go on whose pipeline was changed: a stage, and so its tasks, may have had another name."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -8,6 +9,7 @@ from msgspec import structs
 from ...planner.plan import Plan
 from ...planner.state_schema import StateSchema
 from ..input_streams import facts_of, inputs_of, recreated
+from ..kernel.program import POSITION_BY_OPERATOR, POSITION_BY_STREAM, Position
 from ..kernel.times import START
 from ..streams import tables_by_stream
 from ..systems.contract import System
@@ -104,8 +106,8 @@ def _merged(plan: Plan, home: Home, kept: Checkpoints) -> Checkpoint:
         else:
             furthest = max((own, *all_names), key=lambda one: one.offsets.get(stream, -1))
         made = _with_stream(made, stream, furthest)
-    clock = max((other.clock for other in all_names), default=START) if own.blank else own.clock
-    return structs.replace(made, clock=clock)
+    clocks = (one.position.clock for one in (all_names if own.blank else [own]))
+    return structs.replace(made, position=replace(made.position, clock=max(clocks, default=START)))
 
 
 def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:
@@ -119,7 +121,7 @@ def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:
 
 def with_operator(checkpoint: Checkpoint, operator: str, holder: Checkpoint) -> Checkpoint:
     """A checkpoint that knows of an operator what its holder knows."""
-    return _replaced(checkpoint, OPERATOR_FACTS, operator, holder)
+    return _with_facts(checkpoint, holder, operator, OPERATOR_FACTS, POSITION_BY_OPERATOR)
 
 
 def without(checkpoint: Checkpoint, operators: Collection[str]) -> Checkpoint:
@@ -130,17 +132,27 @@ def without(checkpoint: Checkpoint, operators: Collection[str]) -> Checkpoint:
 
 
 def _with_stream(checkpoint: Checkpoint, stream: str, furthest: Checkpoint) -> Checkpoint:
-    return _replaced(checkpoint, STREAM_FACTS, stream, furthest)
+    return _with_facts(checkpoint, furthest, stream, STREAM_FACTS, POSITION_BY_STREAM)
 
 
-def _replaced(checkpoint: Checkpoint, facts: Iterable[str], name: str, source: Checkpoint) -> Checkpoint:
-    """A checkpoint whose facts of a name are those of another one."""
+def _with_facts(
+    checkpoint: Checkpoint, source: Checkpoint, name: str, facts: Iterable[str], of_position: Iterable[str]
+) -> Checkpoint:
+    """A checkpoint whose facts of a name, and those of its position, are the ones of another checkpoint."""
     if source is checkpoint:
         return checkpoint
+    position = replace(checkpoint.position, **_facts_of(name, of_position, checkpoint.position, source.position))
+    return structs.replace(checkpoint, position=position, **_facts_of(name, facts, checkpoint, source))
+
+
+def _facts_of(
+    name: str, facts: Iterable[str], record: Checkpoint | Position, source: Checkpoint | Position
+) -> dict[str, Any]:
+    """The facts of a record, each with what `source` knows of a name; those that know nothing of it are left out."""
     changed: dict[str, Any] = {}
     for fact in facts:
-        before, now = getattr(checkpoint, fact) or {}, getattr(source, fact) or {}
+        before, now = getattr(record, fact) or {}, getattr(source, fact) or {}
         if name in before or name in now:
             rest = {other: value for other, value in before.items() if other != name}
             changed[fact] = {**rest, name: now[name]} if name in now else rest
-    return structs.replace(checkpoint, **changed) if changed else checkpoint
+    return changed

@@ -1,57 +1,53 @@
 """Checkpoints: what a task writes down at a commit, to go on from there."""
 
 from collections.abc import Mapping
+from dataclasses import fields, replace
 
-from msgspec import DecodeError, Struct, json, structs
+from msgspec import DecodeError, Struct, field, json, structs
 
 from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem
 from ...dsl.operators import TableOf, table_id
 from ...planner.state_schema import StateSchema
 from ..kernel.program import Position
-from ..kernel.times import START
 from ..systems.contract import System
 
 VERSION = 1
 
-OPERATOR_FACTS = ("states", "changelogs", "lateness", "forgotten", "reached", "rung", "tables", "versions", "built")
-"""What a checkpoint knows of each operator that keeps state: it goes where the state goes."""
-STREAM_FACTS = ("offsets", "highs", "producers", "idle", "rested", "out_of_order", "identities")
-"""What a checkpoint knows of each input."""
+OPERATOR_FACTS = ("states", "changelogs", "tables")
+"""What a checkpoint knows, beside its position, of each operator that keeps state: it goes where the state goes."""
+STREAM_FACTS = ("offsets", "identities")
+"""What a checkpoint knows, beside its position, of each input."""
+
+_POSITION = tuple(one.name for one in fields(Position))
+_WRITTEN = (
+    *("version", "offsets", *_POSITION[:2]),
+    *("changelogs", "run", *_POSITION[2:12]),
+    *("states", "atomic", "number", "identities", "tables", *_POSITION[12:]),
+)
+"""The fields of a checkpoint as JSON, in the order in which versions have added them. Those of the position lie among
+the others, as they did before it was a record of its own."""
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """Where a task stands: for each input stream the offset before which every message has landed, how far event time
-    and the clock had come (see `Position`), and, by operator, where the changelog of its state ended and what gives
-    its state a meaning. `identities` are the ids of the input streams, where they have one: the offsets hold for these
-    alone. Which producers have `ended` is known of one `run` alone. `atomic` says that the changelogs hold nothing
-    beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is 0 in
+    and the clock had come, and, by operator, where the changelog of its state ended and what gives its state a
+    meaning. `identities` are the ids of the input streams, where they have one: the offsets hold for these alone.
+    Which producers have ended, in `position`, is known of one `run` alone. `atomic` says that the changelogs hold
+    nothing beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is 0 in
     checkpoints of versions that did not count. `tables` are the offsets before which each table has taken in the
     records of its stream, which may be read on without the table; None in checkpoints of versions that kept none."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
-    highs: dict[str, int] = {}
-    producers: dict[str, dict[int, int]] = {}
+    position: Position = field(default_factory=Position)
     changelogs: dict[str, int] = {}
     run: str = ""
-    ended: dict[str, list[int]] = {}
-    idle: dict[str, list[int]] = {}
-    clock: int = START
-    met: dict[str, int] = {}
-    rested: dict[str, dict[int, int]] = {}
-    lateness: dict[str, int] = {}
-    out_of_order: dict[str, int] = {}
-    forgotten: dict[str, int] = {}
-    reached: dict[str, int] = {}
-    rung: dict[str, int] = {}
     states: dict[str, StateSchema] = {}
     atomic: bool = False
     number: int = 0
     identities: dict[str, str] = {}
     tables: dict[str, int] | None = None
-    versions: dict[str, int] = {}
-    built: dict[str, int] = {}
 
     @property
     def blank(self) -> bool:
@@ -59,30 +55,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         state."""
         return not (self.offsets or self.states or self.changelogs)
 
-    @property
-    def position(self) -> Position:
-        told = {stream: dict(told) for stream, told in self.producers.items()}
-        rested = {stream: dict(found) for stream, found in self.rested.items()}
-        return Position(
-            highs=dict(self.highs),
-            producers=told,
-            ended=dict(self.ended),
-            idle=dict(self.idle),
-            clock=self.clock,
-            met=dict(self.met),
-            rested=rested,
-            lateness=self.lateness,
-            out_of_order=self.out_of_order,
-            forgotten=self.forgotten,
-            reached=self.reached,
-            rung=self.rung,
-            versions=self.versions,
-            built=self.built,
-        )
-
     def within(self, run: str) -> "Checkpoint":
         """The same, without what is known of another run."""
-        return self if self.run == run else structs.replace(self, run="", ended={})
+        return self if self.run == run else structs.replace(self, run="", position=replace(self.position, ended={}))
 
 
 Checkpoints = Mapping[str, Checkpoint]
@@ -102,13 +77,17 @@ def is_ahead(one: Checkpoint, other: Checkpoint) -> bool:
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """A checkpoint as JSON."""
-    return json.encode(checkpoint)
+    position = {name: getattr(checkpoint.position, name) for name in _POSITION}
+    values = structs.asdict(checkpoint) | position
+    return json.encode({name: values[name] for name in _WRITTEN})
 
 
 def decode(data: bytes, task: str) -> Checkpoint:
     """Raises SystemProblem for a checkpoint of another version, or none at all."""
     try:
-        found = json.decode(data, type=Checkpoint)
+        # Each of the two leaves alone the fields of the other.
+        position = json.decode(data, type=Position)
+        found = structs.replace(json.decode(data, type=Checkpoint), position=position)
     except (DecodeError, UnicodeDecodeError) as error:
         wrong = f"the checkpoint of task {task} cannot be read: {error}"
         remedy = "remove what another program has written, or start over with fluvial reset --all"

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
@@ -287,24 +287,13 @@ class LocalTask:
         self.pass_on()
         told = self._tell_borders()
         position = self.work.position()
+        position.rung = dict(position.rung)  # the one that the stage goes on with changes with the clock
         offsets = {**self._last.offsets, **{name: landing.position() for name, landing in self._landings.items()}}
         now = Checkpoint(
             offsets=offsets,
-            highs=position.highs,
-            producers=position.producers,
+            position=position,
             changelogs=self._last.changelogs,
             run=self._run.id if position.ended else "",
-            ended=position.ended,
-            idle=position.idle,
-            clock=position.clock,
-            rested=position.rested,
-            lateness=position.lateness,
-            out_of_order=position.out_of_order,
-            forgotten=position.forgotten,
-            reached=position.reached,
-            rung=dict(position.rung),
-            versions=position.versions,
-            built=position.built,
             states=self._states,
             atomic=self._last.atomic,
             number=self._last.number + 1,
@@ -312,8 +301,9 @@ class LocalTask:
             tables={**(self._last.tables or {}), **{id: offsets[stream] for id, stream in self._tables.items()}},
         )
         # The clock alone is no news: what it has let fire has changed state.
-        last = self._last
-        same = structs.replace(now, clock=last.clock, reached=last.reached, rung=last.rung, number=last.number) == last
+        last, at = self._last, self._last.position
+        timeless = replace(position, clock=at.clock, reached=at.reached, rung=at.rung)
+        same = structs.replace(now, position=timeless, number=last.number) == last
         if same and not told and not self._router.unflushed and not self.work.changed:
             return None
         self._router.flush()

@@ -8,13 +8,18 @@ The number of pages doubles when they grow full; the index, which is read with t
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from ..kernel.program import POSITION_BY_OPERATOR, Position
 from ..kernel.state import PREFIX_SIZE, Change
 
 VERSION = 1
+_ALWAYS = ("producers", *POSITION_BY_OPERATOR)
+"""What is remembered of each position."""
+_BY_CLOCK = ("idle", "rested", "clock")
+"""What is remembered of the position of a stage that is told the time."""
 FULL = 2000
 """Entries to a page, on average, at which the number of pages doubles."""
 
@@ -58,11 +63,28 @@ class Index(msgspec.Struct, array_like=True):
     versions: dict[str, dict[str, int]] = {}
     built: dict[str, dict[str, int]] = {}
 
+    def position(self, stage: str) -> Position:
+        """What is remembered of a stage's inputs."""
+        kept = {name: self._by_stage(name) for name in (*_ALWAYS, *_BY_CLOCK, "met")}
+        return Position(**{name: by_stage[stage] for name, by_stage in kept.items() if stage in by_stage})
+
+    def remember(self, stage: str, position: Position, *, clocked: bool) -> None:
+        """Remember how far a stage's inputs have come; `clocked` says whether the stage is told the time."""
+        for name in (*_ALWAYS, *(_BY_CLOCK if clocked else ())):
+            self._by_stage(name)[stage] = getattr(position, name)
+        if clocked:
+            self.met.pop(stage, None)
+
     def forget(self, operator: str) -> None:
         """What was to be remembered of an operator's state is so no longer."""
-        for by_stage in (self.lateness, self.forgotten, self.reached, self.rung, self.versions, self.built):
-            for by_operator in by_stage.values():
+        for name in POSITION_BY_OPERATOR:
+            for by_operator in self._by_stage(name).values():
                 by_operator.pop(operator, None)
+
+    def _by_stage(self, name: str) -> dict[str, Any]:
+        """A field of `Position`, by stage."""
+        found: dict[str, Any] = getattr(self, "clocks" if name == "clock" else name)
+        return found
 
 
 _INDEX = b"\0index"

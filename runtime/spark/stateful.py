@@ -6,7 +6,7 @@ every source partition that moves tells all of them.
 
 from collections.abc import Iterable, Iterator, Set
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -180,18 +180,7 @@ class _StageAtWork:
         self._emitter.flush()
         self._emitter.tell(self.task, made)
         self._emitter.count(self.task, read, made)
-        self._remember()
-
-    def _remember(self) -> None:
-        index, stage, position = self._pages.index, self._stage.id, self.task.position()
-        index.producers[stage] = position.producers
-        index.lateness[stage], index.forgotten[stage] = position.lateness, position.forgotten
-        index.reached[stage], index.rung[stage] = position.reached, position.rung
-        index.versions[stage], index.built[stage] = position.versions, position.built
-        if self._levels.clocked:
-            index.idle[stage], index.clocks[stage] = position.idle, position.clock
-            index.rested[stage] = position.rested
-            index.met.pop(stage, None)
+        self._pages.index.remember(self._stage.id, self.task.position(), clocked=self._levels.clocked)
 
     def _comes_later(self, stream: str) -> bool:
         return stream not in self._first
@@ -229,20 +218,12 @@ class _StageAtWork:
 
 def _position(index: Index, stage: str, levels: Levels) -> Position:
     """Where a stage goes on in a bucket. Producers that are not to be left out any more are not idle."""
-    idle, rested = index.idle.get(stage, {}), index.rested.get(stage, {})
-    return Position(
-        producers={stream: dict(told) for stream, told in index.producers.get(stage, {}).items()},
-        idle={stream: [one for one in found if levels.may_idle(stream, one)] for stream, found in idle.items()},
-        clock=index.clocks.get(stage, START),
-        met=dict(index.met.get(stage, {})),
+    position, may_idle = index.position(stage), levels.may_idle
+    return replace(
+        position,
+        idle={stream: [one for one in idle if may_idle(stream, one)] for stream, idle in position.idle.items()},
         rested={
-            stream: {producer: time for producer, time in found.items() if levels.may_idle(stream, producer)}
-            for stream, found in rested.items()
+            stream: {producer: time for producer, time in rested.items() if may_idle(stream, producer)}
+            for stream, rested in position.rested.items()
         },
-        lateness=index.lateness.get(stage, {}),
-        forgotten=index.forgotten.get(stage, {}),
-        reached=index.reached.get(stage, {}),
-        rung=index.rung.get(stage, {}),
-        versions=index.versions.get(stage, {}),
-        built=index.built.get(stage, {}),
     )

@@ -16,6 +16,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
+from fluvial.runtime.kernel.program import Position
 from fluvial.runtime.local.adopting import adopt
 from fluvial.runtime.local.checkpoint import Checkpoint
 from fluvial.runtime.local.commits import Home
@@ -101,9 +102,11 @@ def test_the_name_of_a_stage_moves_no_state_on_the_log(tmp_path: Path) -> None:
 def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None:
     made = plan(counting("a", "b"), partitions={"a": 2, "b": 2})
     kept = {
-        "b/0": Checkpoint(offsets={"b": 7}, highs={"b": 70}, changelogs={"n": 9}),
+        "b/0": Checkpoint(offsets={"b": 7}, position=Position(highs={"b": 70}), changelogs={"n": 9}),
         "a/0": Checkpoint(
-            offsets={"a": 3, "b": 5, "z": 8}, highs={"a": 30, "b": 50, "z": 80}, changelogs={"n": 4, "y": 2}
+            offsets={"a": 3, "b": 5, "z": 8},
+            position=Position(highs={"a": 30, "b": 50, "z": 80}),
+            changelogs={"n": 4, "y": 2},
         ),
         "b/1": Checkpoint(offsets={"b": 1}),
         "z/0": Checkpoint(offsets={"z": 9}),
@@ -113,7 +116,9 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
     assert found == {
         # What it had read and kept besides is carried along.
         "a/0": Checkpoint(
-            offsets={"a": 3, "b": 7, "z": 8}, highs={"a": 30, "b": 70, "z": 80}, changelogs={"n": 9, "y": 2}
+            offsets={"a": 3, "b": 7, "z": 8},
+            position=Position(highs={"a": 30, "b": 70, "z": 80}),
+            changelogs={"n": 9, "y": 2},
         ),
         "a/1": Checkpoint(offsets={"b": 1}),
     }

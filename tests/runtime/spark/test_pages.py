@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
+from fluvial.runtime.kernel.program import Position
 from fluvial.runtime.spark import pages
 from spark_in_process import Blobs
 
@@ -67,3 +68,48 @@ def test_a_reset_removes_the_state_of_an_operator_once() -> None:
     kept = pages.Pages(blobs)
     kept.reset({"w": 1})
     assert [*kept.scan(b"w\0k")] == [(b"b", b"4")]
+
+
+INDEX = (
+    b"\xdc\x00\x10\x01\x81\xc4\x02w\x00\x92\x02\x03\x81\xa1s\x81\xa2in(\x81\xa1s\x81\xa3mid\x82\x00\x1e\x02#"
+    b"\x81\xa1s\x81\xa3mid\x91\x02\x81\xa1s2\x81\xa1s\x81\xa1w\x14\x81\xa1s\x81\xa3mid\x81\x000\x81\xa1s\x81\xa3mid"
+    b"\x81\x02$\x81\xa1w\x01\x81\xa1s\x81\xa1w\x03\x81\xa1s\x81\xa1w\n\x81\xa1s\x81\xa1w!\x81\xa1s\x81\xa1p-"
+    b"\x81\xa1s\x81\xa1t\x02\x81\xa1s\x81\xa1j\x03"
+)
+"""The index of a bucket as an earlier version wrote it, with something in each field."""
+
+POSITION = Position(
+    producers={"mid": {0: 30, 2: 35}},
+    idle={"mid": [2]},
+    clock=50,
+    met={"w": 20},
+    rested={"mid": {2: 36}},
+    lateness={"w": 3},
+    forgotten={"w": 10},
+    reached={"w": 33},
+    rung={"p": 45},
+    versions={"t": 2},
+    built={"j": 3},
+)
+
+
+def test_an_index_that_was_written_before_tells_the_position_of_a_stage_and_is_written_as_it_was() -> None:
+    blobs = Blobs()
+    blobs.put(b"\0index", INDEX)
+    kept = pages.Pages(blobs)
+    assert kept.index.position("s") == POSITION
+    assert kept.index.position("another") == Position()
+    kept.write([])
+    assert blobs.get(b"\0index") == INDEX
+
+
+def test_what_is_remembered_of_a_stage_without_a_clock_leaves_alone_what_was_by_the_clock() -> None:
+    blobs = Blobs()
+    blobs.put(b"\0index", INDEX)
+    index = pages.Pages(blobs).index
+    index.remember("s", Position(reached={"w": 40}), clocked=False)
+    assert index.position("s") == Position(
+        idle=POSITION.idle, clock=50, met=POSITION.met, rested=POSITION.rested, reached={"w": 40}
+    )
+    index.remember("s", Position(idle={"mid": [1]}, clock=60), clocked=True)
+    assert index.position("s") == Position(idle={"mid": [1]}, clock=60)
