@@ -14,17 +14,17 @@ from ..kernel.times import START
 from ..streams import tables_by_stream
 from ..systems.contract import System
 from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, Checkpoints
-from .commits import Home
+from .commits import TaskSetup
 
 
-def adopt(plan: Plan, homes: Iterable[Home], kept: Checkpoints) -> dict[str, Checkpoint]:
+def adopt(plan: Plan, setups: Iterable[TaskSetup], kept: Checkpoints) -> dict[str, Checkpoint]:
     """The checkpoint of each task that has one, out of all that were kept under any name.
 
     A stream's partition belongs to one task, whatever it is called, and offsets grow: what is known of it comes from
     the task of that number that has read most of it. What is known of an operator comes from the one that has kept its
     state last. What is known of other streams, and of operators that are gone, is carried along: both may come back.
     """
-    made = {home.name: _merged(plan, home, kept) for home in homes}
+    made = {setup.name: _merged(plan, setup, kept) for setup in setups}
     return {name: merged for name, merged in made.items() if not merged.blank}
 
 
@@ -90,15 +90,15 @@ def _knows(checkpoint: Checkpoint, operator: str) -> bool:
     return operator in checkpoint.states or operator in checkpoint.changelogs
 
 
-def _merged(plan: Plan, home: Home, kept: Checkpoints) -> Checkpoint:
-    own, inputs = kept.get(home.name, Checkpoint()), plan.stage(home.stage).inputs
-    all_names = [one for name, one in kept.items() if number_of(name) == str(home.number)]
-    made = without(own, {store.operator for store in plan.stores if store.stage != home.stage})
-    holders = {operator: holder_of(operator, home.name, kept) for operator in home.changelogs}
+def _merged(plan: Plan, setup: TaskSetup, kept: Checkpoints) -> Checkpoint:
+    own, inputs = kept.get(setup.name, Checkpoint()), plan.stage(setup.stage).inputs
+    all_names = [one for name, one in kept.items() if number_of(name) == str(setup.number)]
+    made = without(own, {store.operator for store in plan.stores if store.stage != setup.stage})
+    holders = {operator: holder_of(operator, setup.name, kept) for operator in setup.changelogs}
     for operator, holder in holders.items():
         if holder is not None:
             made = with_operator(made, operator, kept[holder])
-    tables = tables_by_stream(plan, home.changelogs)
+    tables = tables_by_stream(plan, setup.changelogs)
     for stream in inputs:
         if stream in tables:
             holder = holders[tables[stream]]

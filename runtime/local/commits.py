@@ -1,17 +1,15 @@
 """The part of a commit that depends on the system: how what tasks did is made to last, and where they go on from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...dsl.message import Record
+from ..kernel.state import Change
 from ..state.contract import TaskStore
 from ..systems.contract import StreamPartition
 from .apart import Steps
 from .checkpoint import Checkpoint, Checkpoints
-
-if TYPE_CHECKING:
-    from .task import LocalTask
 
 META = b"\0"
 """Prefix of what a store keeps beside the state: no operator has such an id."""
@@ -38,20 +36,43 @@ class Outbox(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """A task before it runs: its name, its number within its stage, its store, and the changelog of each operator
-    that keeps state, by operator. Its store may hold the state of operators that are gone, which `keeps_more` says."""
+class TaskSetup:
+    """A task before it runs: its name, its number within its stage, its store, the changelog of each operator that
+    keeps state, by operator, and the inputs that have a partition of its number. Its store may hold the state of
+    operators that are gone, which `keeps_more` says."""
 
     name: str
     stage: str
     number: int
     store: TaskStore
     changelogs: Mapping[str, str]
+    inputs: Sequence[str] = ()
     keeps_more: bool = False
 
     @property
     def stateful(self) -> bool:
+        """Whether the task has a store that outlasts the run."""
         return bool(self.changelogs) or self.keeps_more
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommit:
+    """What a task wants to be committed: where it stands, its changes of state since the last commit, and the outbox
+    that holds its outputs. The changes can be read once. They are made while they are read: the changes of all tasks
+    at one time would take much memory."""
+
+    setup: TaskSetup
+    checkpoint: Checkpoint
+    changes: Iterable[Change]
+    outbox: Outbox
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit of one task has come to: the checkpoint as it was committed, and the outbox for later outputs."""
+
+    checkpoint: Checkpoint
+    outbox: Outbox
 
 
 class Commits(Protocol):
@@ -69,25 +90,25 @@ class Commits(Protocol):
         of a task. Raises SystemProblem where that cannot be done."""
         ...
 
-    def settle(self, homes: Sequence[Home], kept: Checkpoints) -> Checkpoints:
+    def settle(self, setups: Sequence[TaskSetup], kept: Checkpoints) -> Checkpoints:
         """Bring stores and system to the same commit, where a crash has parted them. `kept` are the checkpoints that
         the system had before; returns those that it has then.
 
         Raises SystemProblem where one of them lacks what the other has."""
         ...
 
-    def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+    def resume(self, setups: Sequence[TaskSetup], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
         """Bring the stores to where their tasks go on, and say where that is, by task; `kept` are the checkpoints that
         the system has. A blank one means the beginning."""
         ...
 
     def outbox(self) -> Outbox:
-        """A task's first outbox; `commit` gives it those after."""
+        """A task's first outbox; `commit` returns the later ones."""
         ...
 
-    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> Steps[None]:
-        """Make outputs, state and checkpoints last, in an order that loses nothing, and tell the tasks. Between its
-        steps calls of tasks may end that are not drained for it."""
+    def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
+        """Make outputs, state and checkpoints last, in an order that loses nothing. Returns the result of each commit,
+        in the order of `commits`. Between the steps calls may end of tasks that are not drained for a commit."""
         ...
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:

@@ -14,7 +14,6 @@ from ..report import Report
 from ..signals import DRAIN_SECONDS
 from ..systems.contract import Batch, Consumer, StreamPartition
 from .apart import Steps, apart, at_once
-from .checkpoint import Checkpoint
 from .commits import Commits
 from .membership import Place
 from .slices import SLICE_SECONDS, Slice
@@ -242,14 +241,17 @@ class Container:
         whose calls may change state has none under way.
         """
         began = self._clock()
-        found: list[tuple[LocalTask, Checkpoint | None]] = [(task, task.ready()) for task in tasks]
-        ready = [(task, now) for task, now in found if now is not None]
-        if ready and self._place is not None:
+        found = [(task, task.ready()) for task in tasks]
+        ready = [(task, commit) for task, commit in found if commit is not None]
+        if not ready:
+            return False
+        if self._place is not None:
             yield self._place.check
-        if ready:
-            yield from self._commits.commit(ready)
-            self._telling.commit.add(self._clock() - began)
-        return bool(ready)
+        results = yield from self._commits.commit([commit for _, commit in ready])
+        for (task, _), result in zip(ready, results, strict=True):
+            task.committed(result)
+        self._telling.commit.add(self._clock() - began)
+        return True
 
     def commit_ready(self) -> bool:
         """Commit every task that need not wait for asynchronous work; whether that changed anything."""

@@ -33,7 +33,7 @@ from .adopting import adopt, kept_states, read_before, refuse_recreated
 from .alignment import CommittedLog
 from .checkpoint import Checkpoints, checkpoints_in
 from .collecting import collecting_seldom
-from .commits import Commits, Home
+from .commits import Commits, TaskSetup
 from .container import Container
 from .membership import Place, Seat, join
 from .published import PublishedCommits
@@ -203,7 +203,7 @@ def make_tasks(
         return store_for(plan, task, system, settings, run.container)
 
     run.commits.move_states(open_store)
-    homes = {}
+    setups = {}
     for stage in plan.stages:
         stores = [store for store in plan.stores if store.stage == stage.id]
         for number in range(stage.tasks):
@@ -215,17 +215,18 @@ def make_tasks(
             store = open_store(name) if stores or idle else MemoryStore()
             stack.callback(store.close)
             changelogs = {found.operator: found.changelog for found in stores}
-            homes[name] = Home(name, stage.id, number, store, changelogs, keeps_more=idle)
-    settled = run.commits.settle(list(homes.values()), kept)
-    found = run.commits.resume(list(homes.values()), adopt(plan, homes.values(), settled))
+            inputs = [stream for stream in stage.inputs if number < plan.stream(stream).partitions]
+            setups[name] = TaskSetup(name, stage.id, number, store, changelogs, inputs, keeps_more=idle)
+    settled = run.commits.settle(list(setups.values()), kept)
+    found = run.commits.resume(list(setups.values()), adopt(plan, setups.values(), settled))
     # A store may have been written after the checkpoints that were looked at before.
     records = chain.from_iterable(one.states.items() for one in found.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
     latest = _begun_at_ends(plan, settings, kept)
     made = []
-    for home in homes.values():
-        task = LocalTask(run, programs[home.stage], plan.stage(home.stage), home, found[home.name])
+    for setup in setups.values():
+        task = LocalTask(run, programs[setup.stage], plan.stage(setup.stage), setup, found[setup.name])
         stack.callback(task.close)
         _set_starts(task, starts, ends, latest)
         made.append(task)

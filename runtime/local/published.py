@@ -1,7 +1,8 @@
 """Commits to systems that publish prepared transactions: each task by itself, at one stroke with its state."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from itertools import chain
+from typing import cast
 
 from ..state.contract import TaskStore
 from ..systems.contract import DurableTransaction, OtherWriters, StreamPartition, no_others
@@ -9,11 +10,8 @@ from . import checkpoint as checkpoints
 from .alignment import PENDING, CommittedLog, align
 from .apart import Steps
 from .checkpoint import Checkpoint, Checkpoints
-from .commits import CHECKPOINT, META, Home
+from .commits import CHECKPOINT, META, Committed, TaskCommit, TaskSetup
 from .state_moves import move_states
-
-if TYPE_CHECKING:
-    from .task import LocalTask
 
 
 class PublishedCommits:
@@ -41,29 +39,31 @@ class PublishedCommits:
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         move_states(self._log, open_store)
 
-    def settle(self, homes: Sequence[Home], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
-        for home in homes:
-            if home.stateful:
-                align(self._log, home.name, home.store, home.changelogs)
+    def settle(self, setups: Sequence[TaskSetup], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
+        for setup in setups:
+            if setup.stateful:
+                align(self._log, setup.name, setup.store, setup.changelogs)
         return self._log.checkpoints()
 
-    def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
-        return {home.name: kept.get(home.name, Checkpoint()) for home in homes}
+    def resume(self, setups: Sequence[TaskSetup], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        return {setup.name: kept.get(setup.name, Checkpoint()) for setup in setups}
 
     def outbox(self) -> DurableTransaction:
         return self._producer.begin()
 
-    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> Steps[None]:
+    def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
         yield from ()  # the disk of this machine keeps nobody waiting
-        for task, now in ready:
-            data = checkpoints.encode(now)
-            token = cast("DurableTransaction", task.outbox).prepare(self._pipeline, {task.name: data})
-            if task.stateful:
-                task.keep(task.work.changes(), [(META, CHECKPOINT, data), (META, PENDING, token)])
-                if self._producer.durable:
-                    task.store.sync()
-            self._producer.publish(token)
-            task.committed(now, self._producer.begin())
+        return [self._commit(commit) for commit in commits]
+
+    def _commit(self, commit: TaskCommit) -> Committed:
+        task, data = commit.setup, checkpoints.encode(commit.checkpoint)
+        token = cast("DurableTransaction", commit.outbox).prepare(self._pipeline, {task.name: data})
+        if task.stateful:
+            task.store.write(chain(commit.changes, [(META, CHECKPOINT, data), (META, PENDING, token)]))
+            if self._producer.durable:
+                task.store.sync()
+        self._producer.publish(token)
+        return Committed(commit.checkpoint, self._producer.begin())
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Trim what tasks of this container have passed, and remove files that no container needs any more.

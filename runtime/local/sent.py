@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from msgspec import json
 from msgspec.structs import replace
@@ -20,10 +20,7 @@ from . import checkpoint as checkpoints
 from .apart import Steps
 from .changelog import Log, Span, logged, present, replay
 from .checkpoint import Checkpoint, Checkpoints
-from .commits import CHECKPOINT, META, Home
-
-if TYPE_CHECKING:
-    from .task import LocalTask
+from .commits import CHECKPOINT, META, Committed, TaskCommit, TaskSetup
 
 _ORIGIN, _USED = b"origin", b"used"
 STALE_MS = 5 * 24 * 3600 * 1000
@@ -95,52 +92,54 @@ class SentCommits:
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         """Nothing to do: state is restored from the changelogs of its operators wherever they are."""
 
-    def settle(self, homes: Sequence[Home], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
+    def settle(self, setups: Sequence[TaskSetup], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
         # A checkpoint and its changelogs are one transaction.
         return kept
 
-    def resume(self, homes: Sequence[Home], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
-        found = {home.name: kept.get(home.name, Checkpoint()) for home in homes}
-        stateful = [home for home in homes if home.stateful]
-        streams = {stream for home in stateful for stream in home.changelogs.values()}
+    def resume(self, setups: Sequence[TaskSetup], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        found = {setup.name: kept.get(setup.name, Checkpoint()) for setup in setups}
+        stateful = [setup for setup in setups if setup.stateful]
+        streams = {stream for setup in stateful for stream in setup.changelogs.values()}
         logs = {stream: Log(self._admin, stream) for stream in streams}
         behind: list[Span] = []
         beyond: list[Span] = []
-        for home in stateful:
-            own = self._own(home, _origin(home, logs), found[home.name])
+        for setup in stateful:
+            own = self._own(setup, _origin(setup, logs), found[setup.name])
             # What gives its state a meaning a store knows, too.
-            found[home.name] = replace(found[home.name], states={**own.states, **found[home.name].states})
-            for operator, stream in home.changelogs.items():
-                span = _behind(home, operator, logs[stream], own, found[home.name])
+            found[setup.name] = replace(found[setup.name], states={**own.states, **found[setup.name].states})
+            for operator, stream in setup.changelogs.items():
+                span = _behind(setup, operator, logs[stream], own, found[setup.name])
                 behind.append(span)
-                if not found[home.name].atomic:
-                    beyond.append(Span(home.store, operator, span.place, span.end, logs[stream].ends[home.number]))
+                if not found[setup.name].atomic:
+                    beyond.append(Span(setup.store, operator, span.place, span.end, logs[stream].ends[setup.number]))
         self._restore(behind)
-        for home in stateful:
-            data = checkpoints.encode(found[home.name])
-            home.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(home, logs)), self._used()])
+        for setup in stateful:
+            data = checkpoints.encode(found[setup.name])
+            setup.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(setup, logs)), self._used()])
         if not self.together:
             found.update(self._repair(beyond, stateful, found))
         return found
 
-    def _own(self, home: Home, origin: bytes, kept: Checkpoint) -> Checkpoint:
+    def _own(self, setup: TaskSetup, origin: bytes, kept: Checkpoint) -> Checkpoint:
         """The checkpoint in the store; blank for a store that is of no use, which is emptied."""
-        data = home.store.get(META, CHECKPOINT)
-        good = data is not None and home.store.get(META, _ORIGIN) == origin and not kept.blank and self._is_fresh(home)
-        own = checkpoints.decode(data, home.name) if good and data is not None else Checkpoint()
+        data = setup.store.get(META, CHECKPOINT)
+        good = (
+            data is not None and setup.store.get(META, _ORIGIN) == origin and not kept.blank and self._is_fresh(setup)
+        )
+        own = checkpoints.decode(data, setup.name) if good and data is not None else Checkpoint()
         if checkpoints.is_ahead(own, kept):
             own = Checkpoint()  # of a commit that did not come to pass
         if own.blank:
-            home.store.clear()
+            setup.store.clear()
         return own
 
     def _used(self) -> Change:
         """When the store was last brought up to its changelogs."""
         return META, _USED, b"%d" % self._now()
 
-    def _is_fresh(self, home: Home) -> bool:
+    def _is_fresh(self, setup: TaskSetup) -> bool:
         """Whether the changelogs still hold every deletion since the store was last used: they forget the oldest."""
-        used = home.store.get(META, _USED)
+        used = setup.store.get(META, _USED)
         return used is not None and self._now() - int(used) < STALE_MS
 
     def _restore(self, spans: Sequence[Span]) -> None:
@@ -160,7 +159,7 @@ class SentCommits:
             replay(consumer, spans, told)
 
     def _repair(
-        self, beyond: Sequence[Span], homes: Sequence[Home], found: Mapping[str, Checkpoint]
+        self, beyond: Sequence[Span], setups: Sequence[TaskSetup], found: Mapping[str, Checkpoint]
     ) -> dict[str, Checkpoint]:
         """Undo, in changelogs, changes whose commit did not come to pass; gives the checkpoints of the tasks.
 
@@ -175,7 +174,7 @@ class SentCommits:
                 self._sender.send(stream, partition, made)
         self._sender.flush()
         ends = self._sender.ends([span.place for span in spans])
-        repaired = {home.name: replace(_with_ends(found[home.name], home, ends), atomic=True) for home in homes}
+        repaired = {setup.name: replace(_with_ends(found[setup.name], setup, ends), atomic=True) for setup in setups}
         self._send_checkpoints({name: now for name, now in repaired.items() if not now.blank})
         self._sender.commit()
         return repaired
@@ -185,52 +184,56 @@ class SentCommits:
     def outbox(self) -> SentOutbox:
         return SentOutbox(self._outputs, self._lock)
 
-    def commit(self, ready: Sequence[tuple["LocalTask", Checkpoint]]) -> Steps[None]:
-        changes = {task.name: list(task.work.changes()) for task, _ in ready if task.stateful}
+    def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
+        changes = {one.setup.name: list(one.changes) for one in commits if one.setup.stateful}
         if not self.together:
             yield self._flush_outputs
             self._sender.begin()
-        places = [place for task, _ in ready for place in self._log(task, changes.get(task.name, []))]
+        places = [place for one in commits for place in self._log(one.setup, changes.get(one.setup.name, ()))]
         yield self._sender.flush
         ends = (yield lambda: self._sender.ends(places)) if places else {}
-        done = [(task, replace(_with_ends(now, task, ends), atomic=True)) for task, now in ready]
-        data = self._send_checkpoints({task.name: now for task, now in done})
+        done = {one.setup.name: replace(_with_ends(one.checkpoint, one.setup, ends), atomic=True) for one in commits}
+        data = self._send_checkpoints(done)
         yield self._sender.commit
-        self._keep([task for task, _ in done], data, changes)
+        setups = [one.setup for one in commits]
+        self._keep([setup for setup in setups if setup.stateful], data, changes)
         if self.together:
             self._sender.begin()
-        for task, now in done:
-            task.committed(now, task.outbox)
         if self._group_offsets:
-            self._note(done)
+            self._note(setups, done)
+        return [Committed(done[one.setup.name], one.outbox) for one in commits]
 
     def _flush_outputs(self) -> None:
         # In another thread perhaps: a firing may send meanwhile, and a sender is for one at a time.
         with self._lock:
             self._outputs.flush()
 
-    def _note(self, done: Sequence[tuple["LocalTask", Checkpoint]]) -> None:
+    def _note(self, setups: Sequence[TaskSetup], done: Mapping[str, Checkpoint]) -> None:
         """Tell how far inputs have been read; where several stages read one, the last of them counts."""
-        for task, now in done:
-            for stream in task.inputs:
-                self._passed.setdefault((stream, task.number), {})[task.name] = now.offsets.get(stream, 0)
+        for setup in setups:
+            for stream in setup.inputs:
+                offset = done[setup.name].offsets.get(stream, 0)
+                self._passed.setdefault((stream, setup.number), {})[setup.name] = offset
         self._admin.note(self._pipeline, {place: min(found.values()) for place, found in self._passed.items()})
 
-    def _log(self, task: "LocalTask", changes: Sequence[Change]) -> list[StreamPartition]:
+    def _log(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
         """Send a task's changes to its changelogs; says where to."""
-        places = {operator: (stream, task.number) for operator, stream in task.changelogs.items()}
+        places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
         sent = set()
-        for operator, made in logged(changes, task.store, self._now()):
-            self._sender.send(*places[operator], made)
+        for operator, records in logged(changes, setup.store, self._now()):
+            self._sender.send(*places[operator], records)
             sent.add(places[operator])
         return sorted(sent)
 
     def _keep(
-        self, tasks: Sequence["LocalTask"], data: Mapping[str, bytes], changes: Mapping[str, Sequence[Change]]
+        self, setups: Sequence[TaskSetup], data: Mapping[str, bytes], changes: Mapping[str, Sequence[Change]]
     ) -> None:
-        for task in tasks:
-            if task.stateful:
-                task.keep(changes[task.name], [(META, CHECKPOINT, data[task.name]), self._used()])
+        for setup in setups:
+            self._write(setup, data[setup.name], changes[setup.name])
+
+    def _write(self, setup: TaskSetup, checkpoint: bytes, changes: Sequence[Change]) -> None:
+        """Write changes of state to a task's store, and with them, at one stroke, the checkpoint that counts them."""
+        setup.store.write(chain(changes, [(META, CHECKPOINT, checkpoint), self._used()]))
 
     def _send_checkpoints(self, tasks: Mapping[str, Checkpoint]) -> dict[str, bytes]:
         """Send the checkpoints of tasks, by name; gives their bytes."""
@@ -245,26 +248,28 @@ class SentCommits:
         self._sender.trim(starts)
 
 
-def _with_ends(known: Checkpoint, of: "Home | LocalTask", ends: Mapping[StreamPartition, int]) -> Checkpoint:
+def _with_ends(known: Checkpoint, of: TaskSetup, ends: Mapping[StreamPartition, int]) -> Checkpoint:
     """A checkpoint of a task that knows how far those of its changelogs go that have news."""
     found = {operator: ends.get((stream, of.number)) for operator, stream in of.changelogs.items()}
     news = {operator: end for operator, end in found.items() if end is not None}
     return replace(known, changelogs={**known.changelogs, **news}) if news else known
 
 
-def _origin(home: Home, logs: Mapping[str, Log]) -> bytes:
+def _origin(setup: TaskSetup, logs: Mapping[str, Log]) -> bytes:
     """Which changelogs a store is a copy of: one that was deleted and made anew is another."""
-    return json.encode({operator: logs[stream].identity for operator, stream in home.changelogs.items()})
+    return json.encode({operator: logs[stream].identity for operator, stream in setup.changelogs.items()})
 
 
-def _behind(home: Home, operator: str, log: Log, own: Checkpoint, target: Checkpoint) -> Span:
+def _behind(setup: TaskSetup, operator: str, log: Log, own: Checkpoint, target: Checkpoint) -> Span:
     """What of a changelog a store lacks; raises SystemProblem where the changelog has not got it."""
-    first, last = log.starts[home.number], log.ends[home.number]
+    first, last = log.starts[setup.number], log.ends[setup.number]
     end = target.changelogs.get(operator, first)
     start = max(first, own.changelogs.get(operator, first))
     if start < end and last < end:
-        wrong = f"the changelog {log.stream!r} ends at offset {last} of partition {home.number}, and the checkpoint of "
-        wrong += f"task {home.name} needs it up to {end}"
+        wrong = (
+            f"the changelog {log.stream!r} ends at offset {last} of partition {setup.number}, and the checkpoint of "
+        )
+        wrong += f"task {setup.name} needs it up to {end}"
         remedy = "bring the stream back, or let the operator begin anew: fluvial reset --state " + operator
         raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
-    return Span(home.store, operator, (log.stream, home.number), start, max(start, end))
+    return Span(setup.store, operator, (log.stream, setup.number), start, max(start, end))

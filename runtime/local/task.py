@@ -1,7 +1,7 @@
 """A task of the local engine: one partition of every input of a stage, with its state, outputs and checkpoints."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,12 +15,12 @@ from ..kernel.pool import Gate, Sleep
 from ..kernel.program import Program
 from ..kernel.stage import StageTask
 from ..kernel.stamps import Control, control_record
-from ..kernel.state import Change, Size
+from ..kernel.state import Size
 from ..kernel.times import END, START
 from ..streams import tables_by_stream
 from ..systems.contract import Batch, StreamPartition
 from .checkpoint import Checkpoint
-from .commits import Commits, Home, Outbox
+from .commits import Commits, Committed, Outbox, TaskCommit, TaskSetup
 from .landing import Landing
 from .routing import Router
 from .slices import SLICE
@@ -55,26 +55,24 @@ class _Queue:
 class LocalTask:
     """One task. `step` processes what is queued, `ready` and `committed` frame a commit; the container decides when."""
 
-    def __init__(self, run: Run, program: Program, stage: PlannedStage, home: Home, found: Checkpoint) -> None:
-        number = home.number
-        self.name = home.name
+    def __init__(self, run: Run, program: Program, stage: PlannedStage, setup: TaskSetup, found: Checkpoint) -> None:
+        number = setup.number
+        self.name = setup.name
         self.number = number
         self.stage = stage
-        self.stateful = home.stateful
-        self.changelogs = home.changelogs
+        self.setup = setup
         found = found.within(run.id)
         self._run = run
         self._program = program
         self.may_idle = program.may_idle
-        self.store = home.store
-        self.inputs = [name for name in stage.inputs if number < run.plan.stream(name).partitions]
+        self.inputs: Sequence[str] = setup.inputs
         self._queues = {name: _Queue() for name in self.inputs}
         self._landings = {name: Landing(found.offsets.get(name, 0)) for name in self.inputs}
         self._first: dict[str, int] = {}
         self._read_to = {name: found.offsets.get(name, 0) for name in self.inputs}
         self.work = StageTask(
             program,
-            home.store,
+            setup.store,
             relief=self.pass_on,
             run=run.id,
             empty=found.blank,
@@ -276,9 +274,9 @@ class LocalTask:
         settings = self._run.settings
         return self.outbox.size >= settings.max_staged_bytes or self.work.changed >= settings.cached_entries
 
-    def ready(self) -> Checkpoint | None:
-        """What a commit now would write down, once all outputs are in the outbox and what sinks were given is safe;
-        None if nothing has changed since the last.
+    def ready(self) -> TaskCommit | None:
+        """What is to be committed now, once all outputs are in the outbox and what sinks were given is safe; None if
+        nothing has changed since the last commit.
 
         The offsets are taken first, so that they cover no more than what is written after. Raises what asynchronous
         work has failed with since it was last looked at: nothing past it is committed.
@@ -307,18 +305,15 @@ class LocalTask:
         if same and not told and not self._router.unflushed and not self.work.changed:
             return None
         self._router.flush()
-        return now
+        return TaskCommit(self.setup, now, self.work.changes(), self.outbox)
 
-    def keep(self, changes: Iterable[Change], more: Iterable[Change]) -> None:
-        """Write the changes of state since the last commit, which `changes` are, and `more` with them at one stroke."""
-        self.store.write([*changes, *more])
-        self.work.settle(*self._cache)
-
-    def committed(self, checkpoint: Checkpoint, outbox: Outbox) -> None:
-        """What was ready has been committed; from now on outputs go to this outbox."""
-        self.outbox = outbox
-        self._last = checkpoint
+    def committed(self, result: Committed) -> None:
+        """What was ready has been committed."""
+        self.outbox = result.outbox
+        self._last = result.checkpoint
         self.commits += 1
+        if self.setup.stateful:
+            self.work.settle(*self._cache)
 
     def passed(self) -> dict[StreamPartition, int]:
         """How far intermediate streams have been read for good: not even after a power cut is more of them needed."""
@@ -326,7 +321,7 @@ class LocalTask:
         known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
         found = {(name, self.number): offset for name, offset in known.items() if offset is not None}
         if found:
-            self.store.sync()
+            self.setup.store.sync()
         return found
 
     def _tell_borders(self) -> bool:

@@ -73,7 +73,7 @@ class Life:
     def state(self) -> dict[bytes, bytes]:
         """What is in the store, without what it keeps besides."""
         (task,) = self.tasks
-        return dict(task.store.scan(b"w\0"))
+        return dict(task.setup.store.scan(b"w\0"))
 
 
 def feed(system: Namespace, *words: bytes) -> None:

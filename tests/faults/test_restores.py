@@ -102,7 +102,7 @@ def test_of_the_changelog_of_a_store_that_is_behind_the_tail_alone_is_read(broke
         on.feed(10)
         tail = 0
         while not tail:  # the transactions that read and pass on the words come first, and change no state
-            work_off(on, point="before LocalTask.keep", call=0)
+            work_off(on, point="before SentCommits._write", call=0)
             tail = len(contents(on.system, CHANGELOG)) - before
         assert tail < before / 10
 

@@ -196,7 +196,7 @@ _ROWS: tuple[tuple[str, Any, str, str, str], ...] = (
     ("commit", SentCommits, "_send_checkpoints", "before after", ALL),
     ("commit", LocalTask, "committed", "after", ALL),
     ("between flush and checkpoint", SentCommits, "_keep", "before after", ALL),
-    ("between flush and checkpoint", LocalTask, "keep", "before after", STATEFUL),
+    ("between flush and checkpoint", SentCommits, "_write", "before after", STATEFUL),
     ("restore", RocksStore, "write", "before after", STATEFUL),
     ("restore", RocksStore, "clear", "before after", STATEFUL),
     ("restore", sent, "replay", "during", STATEFUL),

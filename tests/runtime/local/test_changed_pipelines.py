@@ -19,7 +19,7 @@ from fluvial.runtime import reset, run
 from fluvial.runtime.kernel.program import Position
 from fluvial.runtime.local.adopting import adopt
 from fluvial.runtime.local.checkpoint import Checkpoint
-from fluvial.runtime.local.commits import Home
+from fluvial.runtime.local.commits import TaskSetup
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.contract import Batch
@@ -111,8 +111,8 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
         "b/1": Checkpoint(offsets={"b": 1}),
         "z/0": Checkpoint(offsets={"z": 9}),
     }
-    homes = [Home(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
-    found = adopt(made, homes, kept)
+    setups = [TaskSetup(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
+    found = adopt(made, setups, kept)
     assert found == {
         # What it had read and kept besides is carried along.
         "a/0": Checkpoint(

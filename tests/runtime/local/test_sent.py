@@ -7,11 +7,13 @@ from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state import Change
 from fluvial.runtime.local import checkpoint as checkpoints
+from fluvial.runtime.local.apart import at_once
 from fluvial.runtime.local.checkpoint import Checkpoint
-from fluvial.runtime.local.commits import Home
+from fluvial.runtime.local.commits import CHECKPOINT, META, TaskCommit, TaskSetup
 from fluvial.runtime.local.sent import STALE_MS, SentCommits
 from fluvial.runtime.state import MemoryStore
 from sending import SendingAdmin, SendingSystem
+from targets import write
 
 NOW = 1_800_000_000
 LOG = "p-count-changelog"
@@ -45,8 +47,8 @@ def resumed(
     exactly_once: bool = False,
 ) -> Checkpoint:
     commits = commits_of(system, exactly_once=exactly_once, seconds=seconds)
-    home = Home("in/0", "in", 0, store, {"count": LOG})
-    return commits.resume([home], {} if kept is None else {"in/0": kept})["in/0"]
+    setup = TaskSetup("in/0", "in", 0, store, {"count": LOG})
+    return commits.resume([setup], {} if kept is None else {"in/0": kept})["in/0"]
 
 
 def at(changelog: int, offset: int = 5) -> Checkpoint:
@@ -128,3 +130,34 @@ def test_beyond_a_checkpoint_that_was_written_in_one_transaction_nothing_is_undo
 def test_a_changelog_that_ends_too_soon_is_told(system: SendingSystem) -> None:
     with pytest.raises(SystemProblem, match=r"the changelog 'p-count-changelog' ends at offset 4 of partition 0.*to 9"):
         resumed(system, MemoryStore(), at(9))
+
+
+def commit_of(store: MemoryStore, commits: SentCommits) -> TaskCommit:
+    """Two changes of state behind offset 7 of the input."""
+    setup = TaskSetup("in/0", "in", 0, store, {"count": LOG}, ["in"])
+    changes: list[Change] = [(b"count\0", b"k2", None), (b"count\0", b"k4", b"4")]
+    return TaskCommit(setup, Checkpoint(offsets={"in": 7}, number=1), changes, commits.outbox())
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_commit_returns_the_checkpoint_with_the_ends_of_the_changelogs(
+    system: SendingSystem, exactly_once: bool
+) -> None:
+    write(system, {"in": [[(None, b"", 0, ())] * 7]})
+    store, commits = MemoryStore(), commits_of(system, exactly_once=exactly_once)
+    wanted = commit_of(store, commits)
+    (result,) = at_once(commits.commit([wanted]))
+    assert result.checkpoint == Checkpoint(offsets={"in": 7}, number=1, changelogs={"count": 6}, atomic=True)
+    assert result.outbox is wanted.outbox
+    assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == result.checkpoint
+    assert state(store) == {b"k4": b"4"}
+    assert store.get(META, CHECKPOINT) == checkpoints.encode(result.checkpoint)
+
+
+def test_of_a_task_without_changelogs_the_checkpoint_alone_is_kept(system: SendingSystem) -> None:
+    store, commits = MemoryStore(), commits_of(system)
+    ends = system.admin().ends(LOG)
+    setup, checkpoint = TaskSetup("in/0", "in", 0, store, {}), Checkpoint(offsets={"in": 7})
+    (result,) = at_once(commits.commit([TaskCommit(setup, checkpoint, [], commits.outbox())]))
+    assert result.checkpoint == replace(checkpoint, atomic=True)
+    assert (system.admin().ends(LOG), store.get(META, CHECKPOINT)) == (ends, None)
