@@ -16,6 +16,7 @@ from ..systems.contract import Batch, Consumer, StreamPartition
 from .apart import Steps, apart, at_once
 from .commits import Commits
 from .membership import Place
+from .merging import sums
 from .slices import SLICE_SECONDS, Slice
 from .task import LocalTask
 from .telling import Telling
@@ -60,7 +61,7 @@ class Container:
     ) -> None:
         self._plan = plan
         self._tasks = tasks
-        self._owners = {place: task for task in tasks for place in task.positions}
+        self._owners = {place: task for task in tasks for place in task.queues.positions}
         self._consumer = consumer
         self._commits = commits
         self._settings = settings
@@ -69,7 +70,7 @@ class Container:
         self._telling = telling
         self._clock = clock
         self._wall = wall
-        self._clocked = [task for task in tasks if task.clocked]
+        self._clocked = [task for task in tasks if task.program.clocked]
         self._place = place
         self._inputs = inputs
         self._others = place is not None and place.membership.containers > 1
@@ -81,7 +82,7 @@ class Container:
         self._next_look = self._started + LOOK_SECONDS
         self._draining: set[str] = set()
         self._resumed = any(not task.new for task in tasks)
-        self._asynchronous = any(task.asynchronous for task in tasks)
+        self._asynchronous = any(task.program.asynchronous for task in tasks)
         self._slices = {task.name: Slice() for task in tasks}
         self._sliced = False
 
@@ -115,7 +116,7 @@ class Container:
         """
         if self._settings.offset_default == "latest" or self._commits.early:
             at_once(self._commit([task for task in self._tasks if task.new]))
-        self._consumer.assign({place: at for task in self._tasks for place, at in task.positions.items()})
+        self._consumer.assign({place: at for task in self._tasks for place, at in task.queues.positions.items()})
         self._trim()
 
     def end_at(self, ends: dict[StreamPartition, int]) -> None:
@@ -147,7 +148,7 @@ class Container:
             if task.name not in self._draining:
                 moved |= self._step(task)
             else:
-                task.pass_on()
+                task.drain()
             if self._ends is not None:
                 moved |= task.reach_end(self._ends)
         moved |= yield from self._commit_due(fed)
@@ -161,9 +162,9 @@ class Container:
         if not (self._sliced and self._calling()):
             return task.step()
         own = self._slices[task.name]
-        began, processed = self._clock(), task.processed
+        began, processed = self._clock(), task.queues.processed
         moved = task.step(own.messages)
-        own.took(task.processed - processed, self._clock() - began)
+        own.took(task.queues.processed - processed, self._clock() - began)
         return moved
 
     def _tell_clock(self) -> None:
@@ -172,7 +173,7 @@ class Container:
             now = self._wall()
             for task in self._clocked:
                 if task.name not in self._draining:
-                    task.tell_clock(now, self._telling.behind(task) if task.may_idle else None)
+                    task.tell_clock(now, self._behind(task) if task.program.may_idle else None)
 
     def _trim(self) -> None:
         """Let go of what all tasks have passed of the streams between them."""
@@ -191,13 +192,13 @@ class Container:
         fed = set()
         for batch in batches:
             task = self._owners[(batch.stream, batch.partition)]
-            task.enqueue(self._up_to_end(batch))
+            task.queues.add(self._up_to_end(batch))
             fed.add(task.name)
         return fed
 
     def _wants(self, place: StreamPartition, task: LocalTask) -> bool:
         end = None if self._ends is None else self._ends.get(place)
-        return task.wants(place[0], end)
+        return task.queues.wants(place[0], end)
 
     def _up_to_end(self, batch: Batch) -> Batch:
         """What of a batch is to be processed: messages that came after the run began are a later run's."""
@@ -228,7 +229,7 @@ class Container:
             return True
         if task.full:
             return True
-        if self._ends is None or task.queued or task.busy or not starved:
+        if self._ends is None or not task.queues.empty or task.busy or not starved:
             return False
         # Where records travel, one turn without any says nothing.
         caught_up = not self._commits.early or now - self._fed_at > QUIET_SECONDS or task.done
@@ -281,8 +282,7 @@ class Container:
         until = self._clock() + DRAIN_SECONDS
         while any(task.busy for task in self._tasks):
             for task in self._tasks:
-                task.work.check()
-                task.pass_on()
+                task.drain()
             if self._stop() and self._clock() > until:
                 _log.warning("calls that were under way for %g s after the wish to stop are given up", DRAIN_SECONDS)
                 self.commit_ready()
@@ -319,10 +319,10 @@ class Container:
 
     def _waits_for(self, task: LocalTask) -> str:
         """What a task needs to go on; empty if it has nothing to do."""
-        if task.queued or task.busy:
+        if not task.queues.empty or task.busy:
             return "messages under way"
         if self._ends is None:
-            behind = self._telling.behind(task)
+            behind = self._behind(task)
             return "messages of " + ", ".join(behind) if behind else ""
         if task.done:
             return ""
@@ -331,25 +331,25 @@ class Container:
         inputs = [name for name in task.open_inputs if not present or self._plan.stream(name).kind == "source"]
         return "the end of " + ", ".join(inputs) if inputs else ""
 
+    def _behind(self, task: LocalTask) -> list[str] | None:
+        """The inputs of a task that hold messages which were not read; None where that is not known."""
+        return self._telling.behind(task.queues.positions)
+
     def report(self) -> Report:
         """What was done so far."""
-        totals: dict[str, dict[str, int]] = {"read": {}, "written": {}, "late": {}, "failed": {}, "keyless": {}}
-        for task in self._tasks:
-            for kind, counts in task.counts().items():
-                for name, number in counts.items():
-                    totals[kind][name] = totals[kind].get(name, 0) + number
+        tasks = [task.metrics() for task in self._tasks]
         return Report(
             pipeline=self._plan.name,
             engine="local",
             seconds=self._clock() - self._started,
-            checkpoints=sum(task.commits for task in self._tasks),
+            checkpoints=sum(task.commits for task in tasks),
             restored=self._telling.restored[0],
             restore_seconds=self._telling.restored[1],
             resumed=self._resumed,
-            read=totals["read"],
-            written=totals["written"],
-            late=totals["late"],
-            failed=totals["failed"],
-            keyless=totals["keyless"],
+            read=sums(task.processed for task in tasks),
+            written=sums(task.written for task in tasks),
+            late=sums(task.late for task in tasks),
+            failed=sums(task.failed for task in tasks),
+            keyless=sums(task.keyless for task in tasks),
             warnings=self._telling.warnings,
         )

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import cache
@@ -26,15 +26,16 @@ from ..report import OnProgress, Report
 from ..signals import Stopped, stop_signals
 from ..state import MemoryStore, TaskStore
 from ..state_compatibility import refuse_changed, reset_command
-from ..streams import make_changelogs, make_streams, refuse_other_counts, table_streams
+from ..streams import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
 from .adopting import adopt, kept_states, read_before, refuse_recreated
 from .alignment import CommittedLog
-from .checkpoint import Checkpoints, checkpoints_in
+from .checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .collecting import collecting_seldom
 from .commits import Commits, TaskSetup
 from .container import Container
+from .input_queue import InputQueue, InputQueues
 from .membership import Place, Seat, join
 from .published import PublishedCommits
 from .sent import Restoring, SentCommits, nobody
@@ -203,34 +204,54 @@ def make_tasks(
         return store_for(plan, task, system, settings, run.container)
 
     run.commits.move_states(open_store)
-    setups = {}
+    setups = _setups(run, kept, own, open_store, stack)
+    settled = run.commits.settle(setups, kept)
+    found = run.commits.resume(setups, adopt(plan, setups, settled))
+    # A store may have been written after the checkpoints that were looked at before.
+    records = chain.from_iterable(one.states.items() for one in found.values())
+    refuse_changed(plan, records, reset_command(plan, system, settings))
+    starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
+    latest = _begun_at_ends(plan, settings, kept)
+    tasks = []
+    for setup in setups:
+        checkpoint = found[setup.name]
+        queues = InputQueues(_queues(plan, setup, checkpoint, starts, ends, latest))
+        task = LocalTask(run, programs[setup.stage], setup, checkpoint, queues)
+        stack.callback(task.close)
+        tasks.append(task)
+    return tasks
+
+
+def _setups(
+    run: Run, kept: Checkpoints, own: Collection[str] | None, open_store: Callable[[str], TaskStore], stack: ExitStack
+) -> list[TaskSetup]:
+    """The tasks of a plan before they run, or the `own` ones of a container; `stack` closes their stores."""
+    plan, setups = run.plan, []
     for stage in plan.stages:
-        stores = [store for store in plan.stores if store.stage == stage.id]
+        changelogs = {store.operator: store.changelog for store in plan.stores if store.stage == stage.id}
         for number in range(stage.tasks):
             name = task_name(stage.id, number)
             if own is not None and name not in own:
                 continue
             # Operators that are gone may come back: their state stays in the store, which follows the task's commits.
             idle = not run.commits.early and name in kept and bool(kept[name].states)
-            store = open_store(name) if stores or idle else MemoryStore()
+            store = open_store(name) if changelogs or idle else MemoryStore()
             stack.callback(store.close)
-            changelogs = {found.operator: found.changelog for found in stores}
             inputs = [stream for stream in stage.inputs if number < plan.stream(stream).partitions]
-            setups[name] = TaskSetup(name, stage.id, number, store, changelogs, inputs, keeps_more=idle)
-    settled = run.commits.settle(list(setups.values()), kept)
-    found = run.commits.resume(list(setups.values()), adopt(plan, setups.values(), settled))
-    # A store may have been written after the checkpoints that were looked at before.
-    records = chain.from_iterable(one.states.items() for one in found.values())
-    refuse_changed(plan, records, reset_command(plan, system, settings))
-    starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
-    latest = _begun_at_ends(plan, settings, kept)
-    made = []
-    for setup in setups.values():
-        task = LocalTask(run, programs[setup.stage], plan.stage(setup.stage), setup, found[setup.name])
-        stack.callback(task.close)
-        _set_starts(task, starts, ends, latest)
-        made.append(task)
-    return made
+            setups.append(TaskSetup(name, stage.id, number, store, changelogs, inputs, keeps_more=idle))
+    return setups
+
+
+def _queues(
+    plan: Plan, setup: TaskSetup, checkpoint: Checkpoint, starts: Offsets, ends: Offsets, latest: Collection[str]
+) -> Iterator[InputQueue]:
+    """The inputs of a task, each to be read from its checkpoint on. Without a checkpoint an input begins at its start,
+    and the `latest` ones at their end."""
+    bootstrapped, number = bootstrap_streams(plan), setup.number
+    for stream in setup.inputs:
+        begin = ends(stream) if stream in latest else starts(stream)
+        until = ends(stream)[number] if stream in bootstrapped else None
+        yield InputQueue(stream, number, checkpoint.offsets.get(stream, begin[number]), bootstrap_until=until)
 
 
 def _written_between(plan: Plan, admin: Admin) -> str | None:
@@ -257,15 +278,6 @@ def _begun_at_ends(plan: Plan, settings: Settings, kept: Checkpoints) -> frozens
         return frozenset()
     sources = {stream.name for stream in plan.streams if stream.kind == "source"}
     return frozenset(sources - table_streams(plan) - read_before(kept))
-
-
-def _set_starts(task: LocalTask, starts: Offsets, ends: Offsets, latest: Collection[str]) -> None:
-    for stream in task.inputs:
-        source = task.work.inputs.entries[stream].source
-        offsets = ends(stream) if stream in latest else starts(stream)
-        task.start_at(stream, offsets[task.number])
-        if source is not None and source.bootstrap:
-            task.bootstrap(stream, ends(stream)[task.number])
 
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:

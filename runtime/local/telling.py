@@ -10,7 +10,7 @@ from ..metrics.timing import Timing
 from ..report import Fact, OnProgress, Progress
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import StreamPartition
-from .facts import task_facts
+from .facts import TaskMetrics, task_facts
 from .merging import sums
 from .stream_ends import Ends
 from .task import LocalTask
@@ -70,40 +70,42 @@ class Telling:
             Fact("restore_seconds", self.restored[1]),
         )
         if self._is_due("restoring"):
-            self._say("restoring", (), None)
+            self._say("restoring", None)
 
     def running(self, tasks: Sequence[LocalTask]) -> None:
         """Tell how far the tasks are, if it is time to."""
         begins = self._phase != "running"
         if self._is_due("running"):
+            measured = [task.metrics() for task in tasks]
             if self._times is not None:
-                self._times.look(*_times_of(tasks))
-            self._keyless.look(task.work.keyless for task in tasks)
-            self._ends.ask(_streams(tasks))
+                self._times.look(*_times_of(measured))
+            self._keyless.look(task.keyless for task in measured)
+            self._ends.ask(_streams(measured))
             self._asking = True
         if self._asking and (self._ends.answered or begins or self._clock() >= self._patience):
             self._asking = False
-            self._say("running", tasks, self._lags(tasks))
+            self._say("running", [task.metrics() for task in tasks])
 
     def done(self, tasks: Sequence[LocalTask]) -> None:
         """Tell how it ended."""
+        measured = [task.metrics() for task in tasks]
         if self._times is not None:
-            self._times.finish(*_times_of(tasks))
-        self._keyless.look(task.work.keyless for task in tasks)
+            self._times.finish(*_times_of(measured))
+        self._keyless.look(task.keyless for task in measured)
         if self._progress is not None:
             self._ends.wait(PATIENCE_SECONDS)
-            self._ends.ask(_streams(tasks))
+            self._ends.ask(_streams(measured))
             self._ends.wait(PATIENCE_SECONDS)
-            self._say("done", tasks, self._lags(tasks))
+            self._say("done", measured)
 
     @property
     def warnings(self) -> dict[str, str]:
         """What looked wrong so far: see `Report`."""
         return {**({} if self._times is None else self._times.warnings), **self._noticed}
 
-    def behind(self, task: LocalTask) -> list[str] | None:
-        """The inputs of a task that hold messages which it has not read; None where that is not known."""
-        lags = self._lags([task])
+    def behind(self, positions: Mapping[StreamPartition, int]) -> list[str] | None:
+        """The streams that hold messages behind the positions to which they were read; None where that is not known."""
+        lags = self._lags(positions)
         return None if lags is None else [stream for (stream, _), lag in lags.items() if lag > 0]
 
     def _is_due(self, phase: str) -> bool:
@@ -113,21 +115,22 @@ class Telling:
         self._next, self._patience, self._phase = now + PROGRESS_SECONDS, now + PATIENCE_SECONDS, phase
         return True
 
-    def _say(self, phase: str, tasks: Sequence[LocalTask], lags: dict[StreamPartition, int] | None) -> None:
+    def _say(self, phase: str, measured: Sequence[TaskMetrics] | None) -> None:
         if self._progress is None:
             return
-        seconds = self.seconds
-        told = [task.work.inputs.watermark() for task in tasks]
+        seconds, tasks = self.seconds, measured or ()
+        positions = {(one.stream, one.partition): one.next_offset for task in tasks for one in task.inputs}
+        lags = None if measured is None else self._lags(positions)
         facts = [fact for task in tasks for fact in task_facts(self._plan, task, lags or {})]
         self._progress(
             Progress(
                 phase=phase,
                 seconds=seconds,
-                read=sum(sum(task.read.values()) for task in tasks),
+                read=sum(one.processed for task in tasks for one in task.inputs),
                 written=sum(sum(task.written.values()) for task in tasks),
                 lag=None if lags is None else sum(lags.values()),
-                watermark=min((mark for mark in told if mark not in (START, END)), default=None),
-                in_flight=sum(task.work.in_flight for task in tasks),
+                watermark=min((task.watermark for task in tasks if task.watermark not in (START, END)), default=None),
+                in_flight=sum(sum(task.calls.values()) for task in tasks),
                 pipeline=self._plan.name,
                 engine="local",
                 container=self._container,
@@ -141,24 +144,23 @@ class Telling:
         yield Fact("uptime_seconds", seconds)
         yield Fact("event_loop_busy_seconds", seconds - self.rested)
 
-    def _lags(self, tasks: Sequence[LocalTask]) -> dict[StreamPartition, int] | None:
-        """What is still to be read, None where that is not known."""
+    def _lags(self, positions: Mapping[StreamPartition, int]) -> dict[StreamPartition, int] | None:
+        """What is still to be read from these positions on, None where that is not known."""
         ends = self._ends.found
         if ends is None:
             return None
-        positions = {place: at for task in tasks for place, at in task.positions.items()}
         known = {place: at for place, at in positions.items() if place[0] in ends}
         return {(stream, number): max(0, ends[stream][number] - at) for (stream, number), at in known.items()}
 
 
-def _streams(tasks: Sequence[LocalTask]) -> list[str]:
-    return list(dict.fromkeys(stream for task in tasks for stream in task.inputs))
+def _streams(tasks: Sequence[TaskMetrics]) -> list[str]:
+    return list(dict.fromkeys(one.stream for task in tasks for one in task.inputs))
 
 
-def _times_of(tasks: Sequence[LocalTask]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+def _times_of(tasks: Sequence[TaskMetrics]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """What `SuspiciousTimes` judges: the largest timestamps, messages given to operators, and late ones."""
     highs: dict[str, int] = {}
     for task in tasks:
-        for stream, high in task.work.inputs.highs.items():
+        for stream, high in task.highs.items():
             highs[stream] = max(high, highs.get(stream, high))
-    return highs, sums(task.work.taken_in for task in tasks), sums(task.work.late for task in tasks)
+    return highs, sums(task.given for task in tasks), sums(task.late for task in tasks)

@@ -11,8 +11,7 @@ from ...dsl.message import Message, Record
 from ...dsl.serde import Serde, key_serde, untyped_serde, value_serde
 from ...planner.plan import Plan
 from ...planner.type_inference import flows, written_flow
-from ..kernel.stage import StageTask
-from ..kernel.tables import TableOperator
+from ..local.task import LocalTask
 
 Decode = Callable[[bytes], Any]
 
@@ -56,15 +55,14 @@ class Decoder:
             yield Message(known, decoded, timestamp, headers)
 
 
-def rows_of(plan: Plan, table: str, tasks: Iterable[StageTask]) -> dict[Any, Any]:
+def rows_of(plan: Plan, table: str, tasks: Iterable[LocalTask]) -> dict[Any, Any]:
     """What the tasks hold of a table, by key."""
     known = [operator.id for operator in plan.pipeline.operators if operator.is_table]
     if table not in known:
         listed = ", ".join(map(repr, known)) or "none"
         raise UsageError(explain(f"the pipeline has no table {table!r}", f"the id of one of its tables: {listed}"))
     decode = key_serde(flows(plan.pipeline)[table].key).decode
-    kept = [task.stateful[table] for task in tasks if table in task.stateful]
-    return {decode(key): row for one in kept if isinstance(one, TableOperator) for key, row in one.rows()}
+    return {decode(key): row for task in tasks for key, row in task.rows_of(table)}
 
 
 def _key_decoder(kind: Any) -> Decode:

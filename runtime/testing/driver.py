@@ -215,7 +215,7 @@ class PipelineDriver:
         {'ann': 5}
         """
         self._running()
-        return rows_of(self.plan, id, [task.work for task in self._tasks])
+        return rows_of(self.plan, id, self._tasks)
 
     def take(self, stream: str) -> list[Message[Any]]:
         """The messages of an output that came since the last `take` of it, in the order of their commits."""
@@ -242,8 +242,8 @@ class PipelineDriver:
         known = [planned.id for planned in self.plan.operators]
         wrong, expected = f"the pipeline has no operator {operator!r}", f"one of {', '.join(map(repr, known))}"
         require(operator in known, UsageError, wrong, expected)
-        told = [task.work.told_watermark_of(operator) for task in self._tasks if operator in task.stage.operators]
-        return None if START in told else min(told)
+        watermarks = [mark for task in self._tasks if (mark := task.watermark_of(operator)) is not None]
+        return None if START in watermarks else min(watermarks)
 
     @property
     def dead_letters(self) -> list[Message[Any]]:
@@ -315,11 +315,11 @@ class PipelineDriver:
     def _next_due(self) -> float:
         """The time of the loop at which the clock next has something to do in a task. What is due by now has been told,
         or waits for something else."""
-        works = [task.work for task in self._tasks]
-        dues = [work.timeline.next_due() for work in works]
-        if any(work.timeline.wake[0] < END for work in works):  # else it makes no difference which partitions are idle
-            dues += [work.inputs.next_rest() for work in works]
-        due = min((due for due in dues if self.now < due < END), default=None)
+        dues = [task.dues() for task in self._tasks]
+        times = [due.timer for due in dues]
+        if any(due.waits for due in dues):  # else it makes no difference which partitions are idle
+            times += [due.idle for due in dues]
+        due = min((time for time in times if self.now < time < END), default=None)
         return math.inf if due is None else (due - self._start) / 1000
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:

@@ -108,8 +108,8 @@ def test_a_window_is_forgotten_when_its_lateness_is_over() -> None:
 
 
 def held(driver: PipelineDriver) -> int:
-    (task,) = (task for task in driver._tasks if task.work.stateful)
-    operator: Any = task.work.stateful["window"]
+    (task,) = (task for task in driver._tasks if task._work.stateful)
+    operator: Any = task._work.stateful["window"]
     return len(operator._state.at)
 
 

@@ -61,11 +61,11 @@ class Life:
     def read(self, messages: int) -> None:
         """Process so many more messages."""
         (task,) = self.tasks
-        wanted = task.read.get("in", 0) + messages
+        wanted = task.queues.processed + messages
 
         def has_read() -> bool:
             self._container.turn()
-            return task.read.get("in", 0) >= wanted
+            return task.queues.processed >= wanted
 
         eventually(has_read)
 

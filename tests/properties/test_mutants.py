@@ -45,9 +45,9 @@ from fluvial.runtime.kernel.timeline import Timeline
 from fluvial.runtime.kernel.tumbling import TumblingOperator
 from fluvial.runtime.kernel.watched import WatchedOperator
 from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
+from fluvial.runtime.local.border_progress import BorderProgress
 from fluvial.runtime.local.landing import Landing
 from fluvial.runtime.local.routing import Router
-from fluvial.runtime.local.task import LocalTask
 from mutants import Mutant, planted
 from oracle import Outputs
 from targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
@@ -225,7 +225,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Mutant(SessionOperator, "_adder", "span.first = timestamp", "pass"),
         # Control messages that are dropped, by the reader or for all partitions but one, or believed too soon.
         Mutant(Inputs, "observe", "self._control(stream, control)", "pass"),
-        Mutant(LocalTask, "_tell_borders", "range(self._run.plan.stream(stream).partitions)", "range(1)"),
+        Mutant(BorderProgress, "report", "range(partitions)", "range(1)"),
         Mutant(Inputs, "_control", "len(ended) >= control.producers", "len(ended) >= 1"),
         # Time that does not wait for the slowest producer, or the oldest message under way.
         Mutant(Inputs, "_least", "min(told.values())", "max(told.values())"),

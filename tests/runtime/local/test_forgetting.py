@@ -93,14 +93,14 @@ def result(pipeline: Pipeline) -> list[Any]:
 )
 def test_a_window_fires_in_pieces(by: Assigner, late: int, accumulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = result(counted(by, late, accumulate))
-    most, pass_on = 0, LocalTask.pass_on
+    most, pass_on = 0, LocalTask._pass_on
 
     def looking(task: LocalTask) -> None:
         nonlocal most
-        most = max(most, sum(map(len, task.work.outputs.values())))
+        most = max(most, sum(map(len, task._work.outputs.values())))
         pass_on(task)
 
-    monkeypatch.setattr(LocalTask, "pass_on", looking)
+    monkeypatch.setattr(LocalTask, "_pass_on", looking)
     assert result(counted(by, late, accumulate)) == wanted
     assert most >= 90
     monkeypatch.setattr(windows, "PIECE", 3)

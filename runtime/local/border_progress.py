@@ -1,0 +1,68 @@
+"""What a task reports at its borders, to the stages behind them: how far event time has come, and whether it ended."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ...planner.plan import Plan, PlannedStage
+from ..kernel.stamps import Control, control_record
+from ..kernel.times import END, START
+from .commits import Outbox
+
+_Reported = tuple[int, bool, bool]
+"""A watermark in ms since epoch, whether the border has ended, and whether it is idle."""
+_NOTHING: _Reported = (START, False, False)
+
+
+class StageProgress(Protocol):
+    """How far time has come in a stage, as `StageTask` tells it."""
+
+    @property
+    def busy(self) -> bool: ...
+
+    def watermark_of(self, operator: str) -> int: ...
+
+    def told_watermark_of(self, operator: str) -> int: ...
+
+    def is_idle(self, operator: str) -> bool: ...
+
+
+class BorderProgress:
+    """The borders of one task, and what was last reported at each.
+
+    To be made before anything has ended in the stage but the inputs of which the task has no partition.
+    """
+
+    def __init__(
+        self, plan: Plan, stage: PlannedStage, work: StageProgress, control: Callable[[int, bool, bool], Control]
+    ) -> None:
+        """`control` makes the task's control message of a watermark, whether it ended, and whether it is idle."""
+        borders = [border.id for border in plan.pipeline.borders if border.id in stage.operators]
+        streams = {id: plan.stream(plan.operator(id).writes[0]) for id in borders}
+        self._partitions = {id: (stream.name, stream.partitions) for id, stream in streams.items()}
+        self._work = work
+        self._control = control
+        # Where no input of this task leads there, time must not wait for the task.
+        self._silent = {id for id in borders if work.watermark_of(id) == END}
+        self._reported = dict.fromkeys(borders, _NOTHING)
+
+    @property
+    def has_unreported_end(self) -> bool:
+        """Whether time has come to its end at a border that was not told so."""
+        return any(self._work.watermark_of(id) == END and not ended for id, (_, ended, _) in self._reported.items())
+
+    def report(self, outbox: Outbox) -> bool:
+        """Tell each border how far time has come, where that is news; whether there was any news."""
+        news = {id: now for id, last in self._reported.items() if (now := self._now(id)) != last}
+        for id, now in news.items():
+            stream, partitions = self._partitions[id]
+            record = control_record(self._control(*now), max(now[0], 0))
+            for partition in range(partitions):
+                outbox.append(stream, partition, [record])
+        self._reported |= news
+        return bool(news)
+
+    def _now(self, id: str) -> _Reported:
+        busy = self._work.busy
+        watermark = END if id in self._silent else self._work.told_watermark_of(id)
+        ended = self._work.watermark_of(id) == END and not busy
+        return watermark, ended, self._work.is_idle(id) and not busy
