@@ -66,7 +66,7 @@ test-on-spark:
 test-faults:
 	$(PYTEST) -m "not spark" tests/faults 2>&1 | sed -u 's/^/faults    | /'
 
-ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/support_tests
+ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/oracle
 test-elsewhere:
 	COVERAGE_FILE=.coverage.others $(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) --cov --cov-report= 2>&1 \
 		| sed -u 's/^/elsewhere | /'
@@ -76,7 +76,7 @@ test-searches:
 	$(PYTEST) -m "hypothesis and not spark" $(ELSEWHERE) 2>&1 | sed -u 's/^/searches  | /'
 
 test-properties:
-	$(PYTEST) -m "not spark" tests/properties tests/support_tests 2>&1 | sed -u 's/^/properties| /'
+	$(PYTEST) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/properties| /'
 
 .PHONY: test-quick
 test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
@@ -88,15 +88,15 @@ faults: setup broker-jars ## kill, lose, damage and stop all that can be, at len
 
 .PHONY: broker
 broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address; Ctrl-C ends it
-	@$(BIN)/python tests/support/broker.py .kafka/broker
+	@PYTHONPATH=tests/support $(BIN)/python -m kafka.broker .kafka/broker
 
 .PHONY: broker-jars
 broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothing where that is done
-	$(BIN)/python tests/support/broker_jars.py broker
+	PYTHONPATH=tests/support $(BIN)/python -m kafka.broker_jars broker
 
 .PHONY: spark-jars
 spark-jars: setup ## let Maven bring Spark's connector to Kafka for tests and benchmarks; does nothing where that is done
-	$(BIN)/python tests/support/broker_jars.py spark
+	PYTHONPATH=tests/support $(BIN)/python -m kafka.broker_jars spark
 
 LINTERS := style format-check mypy pyright arrows
 .PHONY: lint $(LINTERS)

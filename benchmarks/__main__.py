@@ -19,8 +19,8 @@ from benchmarks.results import LATEST, Latency, Results, Run, Share, load, resul
 from benchmarks.rounds import Size, compare
 from benchmarks.topics import Topics, stays
 from benchmarks.workloads import WORKLOADS, Workload
-from broker import Broker
-from broker_jars import ROOT
+from kafka.broker import Broker
+from kafka.broker_jars import ROOT
 
 FOLDER = ROOT / ".kafka" / "bench"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.job import Job
-from broker_jars import CONNECTOR, ROOT
 from fluvial.runtime.needs import missing
+from kafka.broker_jars import CONNECTOR, ROOT
 
 Group = Literal["own", "peer"]
 PIPELINES = ROOT / "benchmarks" / "pipelines.py"

@@ -18,9 +18,9 @@ from benchmarks.large_pipelines import HOUR, OTHERS
 from benchmarks.results import commit, machine
 from benchmarks.sampling import Sampler
 from benchmarks.topics import Topics, produce
-from broker_jars import ROOT
 from fluvial.dsl import INT64
 from fluvial.runtime import Report
+from kafka.broker_jars import ROOT
 
 RESULT = ROOT / "benchmarks" / "results" / "large_state.json"
 AGAIN = 10

@@ -14,7 +14,7 @@ from benchmarks.contenders import Contender
 from benchmarks.process import Running, running
 from benchmarks.results import Latency
 from benchmarks.topics import Topics
-from broker_jars import ROOT
+from kafka.broker_jars import ROOT
 
 WORKLOAD = "W1"
 _WARM_RATE = 200

@@ -9,7 +9,7 @@ from benchmarks.contenders import CONTENDERS
 from benchmarks.picture import picture
 from benchmarks.results import Results, Run
 from benchmarks.workloads import WORKLOADS
-from broker_jars import ROOT
+from kafka.broker_jars import ROOT
 
 _QUIET = 0.1
 """The share of the machine that others may use."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks.contenders import CONTENDERS, Contender, python_of
-from broker_jars import BROKER, ROOT
+from kafka.broker_jars import BROKER, ROOT
 
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
 _PACKAGES = ("fluvial", "confluent-kafka", "msgspec", "rocksdict", "pyspark", "pyarrow")

@@ -20,7 +20,7 @@ from benchmarks.results import LATEST, commit, load, machine
 from benchmarks.sampling import use_of
 from benchmarks.topics import Topics
 from benchmarks.workloads import Total
-from broker_jars import ROOT
+from kafka.broker_jars import ROOT
 
 ENGINE, WORKLOAD = "local", "W2"
 OFTEN = "200ms"

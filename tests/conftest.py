@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from broker import Broker
-from broker_jars import connector_jars, lacking
 from fluvial.runtime.needs import missing
-from how_many import AT_LENGTH
+from generators.how_many import AT_LENGTH
+from kafka.broker import Broker
+from kafka.broker_jars import connector_jars, lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

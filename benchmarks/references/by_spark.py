@@ -23,7 +23,7 @@ from benchmarks.events import Event
 from benchmarks.job import FIRST, Job
 from benchmarks.sources import PARTITIONS
 from benchmarks.workloads import DearEvent, Paid, Placed, Question, Score, Settled, Spent, Total, Views, Visit
-from broker_jars import CONNECTOR
+from kafka.broker_jars import CONNECTOR
 
 Batches = Iterable[pa.RecordBatch]
 Step = Callable[[Batches], Iterator[pa.RecordBatch]]

@@ -17,7 +17,7 @@ from benchmarks.rounds import Size, compare
 from benchmarks.topics import Topics
 from benchmarks.topics import load as load_topic
 from benchmarks.workloads import WORKLOADS
-from broker import Broker
+from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

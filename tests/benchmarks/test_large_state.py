@@ -8,7 +8,7 @@ from benchmarks.large_state import large
 from benchmarks.topics import Topics
 
 if TYPE_CHECKING:
-    from broker import Broker
+    from kafka.broker import Broker
 
 
 @pytest.mark.kafka

@@ -10,10 +10,10 @@ from benchmarks.nexmark.__main__ import filled, written
 from benchmarks.nexmark.events import PARTITIONS, events, records
 from benchmarks.nexmark.oracles import ORACLES, comparable, expected
 from benchmarks.nexmark.queries import QUERIES, RESULT, pipeline
+from engines.spark_in_process import queries
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
 from fluvial.runtime.systems.contract import Batch
-from spark_in_process import queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

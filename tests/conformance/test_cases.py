@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance import Conformance, check, events, targets, told
+from engines.conformance import Conformance, check, events, targets, told
 from fluvial.dsl import Pipeline, collect, count, dead_letter, session, skip, total, tumbling
 from fluvial.dsl.windows import Assigner
 

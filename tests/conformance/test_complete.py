@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from not_yet_encoded import NOT_YET
+from engines.not_yet_encoded import NOT_YET
 
 ALL = """
 W01 W02 W04 W05 W06 W07 W08 W10 W11 W12 W13 W17 W21 W22 W23 W24 W25 W26 W27 W28

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from faults import Killed, dying_after
+from engines.targets import contents, write
+from faults.commit_deaths import Killed, dying_after
 from fluvial.dsl import Context, KeyedProcessor, Message, MessageError, Pipeline, Timer, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
@@ -21,7 +22,6 @@ from fluvial.runtime.local.checkpoint import decode
 from fluvial.runtime.local.landing import Landing
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
-from targets import contents, write
 
 
 def asynchronous(fn: Callable[[int], Any], **options: Any) -> Pipeline:

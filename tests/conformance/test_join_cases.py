@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conformance import Conformance, check, targets_of_state
+from engines.conformance import Conformance, check, targets_of_state
 from fluvial.dsl import Pipeline, PipelineError
 from fluvial.dsl.message import Record
 

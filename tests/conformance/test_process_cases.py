@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from conformance import Conformance, check, targets_of_state
+from engines.conformance import Conformance, check, targets_of_state
 from fluvial.dsl import Context, KeyedProcessor, MapState, Message, Pipeline, Tag, Tagged, Timer, ValueState
 from fluvial.dsl.message import Record
 

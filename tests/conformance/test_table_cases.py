@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from conformance import Conformance, check, targets
+from engines.conformance import Conformance, check, targets
+from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, PlanError
 from fluvial.dsl.message import Record
@@ -14,7 +15,6 @@ from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.memory import MemoryConsumer
 from fluvial.runtime.testing import PipelineDriver
-from targets import contents, write
 
 
 def with_row(message: str, row: str | None) -> str:

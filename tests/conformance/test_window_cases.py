@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from conformance import Conformance, check, events, targets_of_state, told
+from engines.conformance import Conformance, check, events, targets_of_state, told
+from engines.one_window import ms
 from fluvial.dsl import Pipeline, after, after_count, any_of, count, hopping, repeat, session, tumbling, unbounded
 from fluvial.dsl.windows import Assigner
-from one_window import ms
 
 AT_BATCH_END = "on Spark time moves at the end of a batch: what fires by time before then is shown later, or not"
 BY_TIME = {"spark-log": AT_BATCH_END, "spark-kafka": AT_BATCH_END}

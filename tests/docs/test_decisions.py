@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from pages import ROOT
 
 FOLDER = ROOT / "docs" / "decisions"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import MessageStream
-from pages import ROOT, blocks
+from tests.docs.pages import ROOT, blocks
 
 PACKAGES = ("fluvial.dsl", "fluvial.planner", "fluvial.runtime")
 PUBLIC = (*PACKAGES, "fluvial.runtime.serdes", "fluvial.runtime.testing", "fluvial.runtime.testing.strategies")

@@ -5,14 +5,14 @@ import re
 import pytest
 
 from fluvial.runtime.metrics.measures import MEASURES
-from metrics_table import table
-from pages import ROOT
+from tests.docs.metrics_table import table
+from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "guide" / "metrics.md").read_text(encoding="utf-8")
 
 
 def test_the_table_is_that_of_the_code() -> None:
-    """After a wanted change, the table for the page: python tests/support/metrics_table.py"""
+    """After a wanted change, the table for the page: python tests/docs/metrics_table.py"""
     assert table() in PAGE
 
 

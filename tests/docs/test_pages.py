@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from command_line import forget_modules_of
+from engines.command_line import forget_modules_of
 from examples import traffic
 from fluvial.planner import draw, plan
 from fluvial.runtime.cli import main
 from fluvial.runtime.target import load_pipeline
-from pages import PAGES, ROOT, Block, blocks
+from tests.docs.pages import PAGES, ROOT, Block, blocks
 
 FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"
 TESTING = ROOT / "docs" / "guide" / "testing.md"

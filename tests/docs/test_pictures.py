@@ -7,7 +7,7 @@ import pytest
 
 from docs.pictures.scenes import FOLDER, SCENES
 from fluvial.dsl import operators as ops
-from pages import ROOT
+from tests.docs.pages import ROOT
 
 OPERATORS = ROOT / "docs" / "operators"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in OPERATORS.glob("*.md")}

@@ -19,7 +19,7 @@ from fluvial.dsl import (
     unbounded,
 )
 from fluvial.runtime.testing import PipelineDriver
-from rules import HEADERS, SECOND, shown
+from generators.rules import HEADERS, SECOND, shown
 
 # window
 

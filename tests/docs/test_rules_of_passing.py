@@ -15,7 +15,7 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.runtime.testing import PipelineDriver
-from rules import HEADERS, SECOND, Build, at_once, itself, one_way, shown, sleepy
+from generators.rules import HEADERS, SECOND, Build, at_once, itself, one_way, shown, sleepy
 
 # What all operators share that turn one message into others.
 

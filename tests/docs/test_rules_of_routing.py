@@ -17,7 +17,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Settings, plan
 from fluvial.runtime.testing import PipelineDriver
-from rules import HEADERS, SECOND, itself, one_way, shown
+from generators.rules import HEADERS, SECOND, itself, one_way, shown
 
 # merge
 

@@ -10,7 +10,7 @@ import pytest
 
 from examples import traffic
 from fluvial.runtime.cli import main
-from visits_oracle import DATA, in_order, sessions
+from oracle.visits import DATA, in_order, sessions
 
 Values = Callable[[Path], list[dict[str, Any]]]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from engines.targets import contents, write
 from examples import visitor_sessions
 from fluvial.dsl import Pipeline
 from fluvial.dsl.operators import Map
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
 from fluvial.runtime.systems import LogSystem
-from targets import contents, write
-from visits_oracle import DATA, in_order, sessions
+from oracle.visits import DATA, in_order, sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 
-from broker import Broker
-from broker_jars import lacking
 from fluvial.dsl import Pipeline, skip
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import KafkaSystem, Settings, run
+from kafka.broker import Broker
+from kafka.broker_jars import lacking
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

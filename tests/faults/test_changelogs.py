@@ -11,7 +11,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from broker import Broker
+from engines.namespaces import Namespace
+from engines.several import Death, dying_in
+from engines.targets import contents, namespace, write
 from fluvial.dsl import Pipeline, TakenOver, count, tumbling
 from fluvial.planner import Settings
 from fluvial.planner.assignment import stages_of, tasks_of
@@ -23,9 +25,7 @@ from fluvial.runtime.local.task import LocalTask, Run
 from fluvial.runtime.local.telling import Telling
 from fluvial.runtime.running import checked_plan
 from fluvial.runtime.systems.kafka import KafkaSender
-from namespaces import Namespace
-from several import Death, dying_in
-from targets import contents, namespace, write
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 CHANGELOG = "p-w-changelog"

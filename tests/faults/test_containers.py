@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from container_runs import Yard, alive, ended, kill, make_yard, title
 from fluvial.runtime.systems import KafkaSystem, LogSystem
+from kafka.container_runs import Yard, alive, ended, kill, make_yard, title
 
 pytestmark = pytest.mark.slow
 TWO = ("--containers", "2")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import slow_pipelines
+from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import LogSystem
-from oracle import OutputMessage, run_oracle
-from slow_pipelines import PIPELINES, WORDS, start
-from targets import contents, write
+from generators import slow_pipelines
+from generators.slow_pipelines import PIPELINES, WORDS, start
+from oracle.interpreter import OutputMessage, run_oracle
 
 PROGRAM = Path(slow_pipelines.__file__)
 INPUT: list[list[Record]] = [

@@ -9,12 +9,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from broker import Broker
-from comparing import assert_same
-from deaths import Run, Stage, assert_nothing_is_missing, stage
+from engines.comparing import assert_same
+from engines.targets import PATIENT
+from faults.deaths import Run, Stage, assert_nothing_is_missing, stage
+from faults.mortal import points
 from fluvial.planner.settings import Guarantee
-from mortal import points
-from targets import PATIENT
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

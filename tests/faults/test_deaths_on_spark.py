@@ -17,14 +17,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
-import visits_on_spark
-from broker import Broker
-from broker_jars import connector_jars
+from engines import visits_on_spark
+from engines.targets import contents, write
+from engines.visits_on_spark import to_the_end, visits
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
-from oracle import OutputMessage, run_oracle
-from targets import contents, write
-from visits_on_spark import to_the_end, visits
+from kafka.broker import Broker
+from kafka.broker_jars import connector_jars
+from oracle.interpreter import OutputMessage, run_oracle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

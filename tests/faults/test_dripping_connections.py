@@ -13,9 +13,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from container_runs import FLUVIAL
+from engines.targets import contents, write
 from fluvial.runtime.systems import LogSystem
-from targets import contents, write
+from kafka.container_runs import FLUVIAL
 
 PROGRAM = """
 from fluvial.dsl import Pipeline

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker import Broker
-from container_runs import PATIENCE, kill, make_yard
-from deaths import assert_nothing_is_missing, stage, wait_until_stopped
+from engines.targets import contents, write
 from explained import assert_explains, error_of
+from faults.deaths import assert_nothing_is_missing, stage, wait_until_stopped
+from faults.small_disks import SmallDisk, small_disk
 from fluvial.dsl import Pipeline, SystemProblem, aggregate, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.planner.planner import plan
@@ -27,8 +27,8 @@ from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import KafkaSystem, LogSystem
 from fluvial.runtime.target import load_pipeline
 from fluvial.runtime.testing import PipelineDriver
-from small_disks import SmallDisk, small_disk
-from targets import contents, write
+from kafka.broker import Broker
+from kafka.container_runs import PATIENCE, kill, make_yard
 
 VALUE = b"x" * 2_000
 MEBIBYTES = 4

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from engines.targets import contents, write
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import LogSystem
-from targets import contents, write
 
 FLUVIAL = str(Path(sys.executable).with_name("fluvial"))
 WORDS = 400

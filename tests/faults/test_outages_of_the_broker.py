@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from broker import Broker
-from broker_jars import lacking
-from comparing import assert_same
-from deaths import PATIENCE, Stage, assert_nothing_is_missing, stage
+from engines.comparing import assert_same
+from faults.deaths import PATIENCE, Stage, assert_nothing_is_missing, stage
 from fluvial.planner.settings import Guarantee
+from kafka.broker import Broker
+from kafka.broker_jars import lacking
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -9,14 +9,14 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
-from broker import Broker
-from deaths import Stage, stage, whole
+from engines.targets import contents
+from faults.deaths import Stage, stage, whole
+from faults.mortal import Order, obey
 from fluvial.dsl import SystemProblem
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.local import changelog, sent
 from fluvial.runtime.systems.contract import Consumer
-from mortal import Order, obey
-from targets import contents
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 LONG = pytest.mark.long

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-import stoppable
-from broker import Broker
-from broker_jars import lacking
-from container_runs import PATIENCE, Yard, kill, make_yard, process_of
-from deaths import Stage, stage, wait_until_stopped
+from engines.targets import contents, write
+from faults import stoppable
+from faults.deaths import Stage, stage, wait_until_stopped
+from faults.mortal import points
 from fluvial.runtime.signals import ENDED
 from fluvial.runtime.standard_streams import is_read
 from fluvial.runtime.systems import LogSystem
-from mortal import points
-from targets import contents, write
+from kafka.broker import Broker
+from kafka.broker_jars import lacking
+from kafka.container_runs import PATIENCE, Yard, kill, make_yard, process_of
 
 pytestmark = pytest.mark.slow
 

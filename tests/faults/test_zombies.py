@@ -5,11 +5,11 @@ import signal
 import pytest
 from msgspec.structs import replace
 
-from broker import Broker
-from comparing import assert_same
-from deaths import assert_nothing_is_missing, stage, wait_until_stopped
+from engines.comparing import assert_same
+from faults.deaths import assert_nothing_is_missing, stage, wait_until_stopped
+from faults.mortal import points
 from fluvial.planner.settings import Guarantee
-from mortal import points
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker import Broker
-from broker_jars import BrokerProblem
 from fluvial.runtime.systems.partitioner import partition_for
+from kafka.broker import Broker
+from kafka.broker_jars import BrokerProblem
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("broker")]  # which skips them where there can be none
 

@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker import Broker
 from fluvial.dsl import Pipeline
 from fluvial.runtime import KafkaSystem, Settings, run
+from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

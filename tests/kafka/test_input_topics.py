@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from broker import Broker
+from engines.targets import contents
 from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import KafkaSystem, input_streams, reset, run
 from fluvial.runtime.commands.checking import check
 from fluvial.runtime.report import Progress
-from targets import contents
+from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from broker import Broker
 from fluvial.dsl import Pipeline, count, session
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import Progress, open_system, run
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("broker")]
 

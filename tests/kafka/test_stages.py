@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker import Broker
+from engines.targets import contents
 from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, ValueState
 from fluvial.planner import Settings, plan
 from fluvial.runtime import open_system, run
-from targets import contents
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("broker")]
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fluvial.planner.state_schema import StateSchema, carried, differences
-from kept_pipelines import KINDS, records_of
+from generators.kept_pipelines import KINDS, records_of
 
 VERSION_1 = msgspec.json.decode(
     (Path(__file__).parent / "records" / "types_of_version_1.json").read_bytes(),

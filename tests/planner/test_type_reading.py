@@ -15,7 +15,7 @@ from fluvial.dsl import Pane
 from fluvial.planner.type_history import merged_types
 from fluvial.planner.type_reading import can_read, obstacle
 from fluvial.planner.type_schema import TypeSchema, type_schema
-from type_drafts import Draft, changed, drafts, raw_values, same, type_of
+from generators.type_drafts import Draft, changed, drafts, raw_values, same, type_of
 
 
 @dataclass

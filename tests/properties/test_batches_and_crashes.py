@@ -7,18 +7,18 @@ from typing import Any, get_args
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from building import build
-from cases import Case, cases, expected, pieces_of
-from comparing import assert_same, without_repeats
-from described_steps import Async, WindowStep
-from draft import Extra
-from faults import Killed, dying_after
+from engines.comparing import assert_same, without_repeats
+from engines.targets import PATIENT, driver_outputs, feed_whole, with_remote_rows
+from faults.commit_deaths import Killed, dying_after
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime.testing import PipelineDriver
-from how_many import examples
-from oracle import Outputs
-from targets import PATIENT, driver_outputs, feed_whole, with_remote_rows
+from generators.building import build
+from generators.cases import Case, cases, expected, pieces_of
+from generators.described_steps import Async, WindowStep
+from generators.draft import Extra
+from generators.how_many import examples
+from oracle.interpreter import Outputs
 
 MANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=PATIENT)
 

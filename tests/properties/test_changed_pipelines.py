@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from changing import changed, restart_with
+from engines.spark_in_process import queries
+from engines.targets import PATIENT
 from fluvial.dsl import (
     ClockTimers,
     Context,
@@ -33,9 +34,8 @@ from fluvial.dsl import (
 from fluvial.planner import plan
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from how_many import examples
-from spark_in_process import queries
-from targets import PATIENT
+from generators.changing import changed, restart_with
+from generators.how_many import examples
 
 SIZE = timedelta(milliseconds=10)
 LONG = timedelta(milliseconds=25)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from changing import restart_with
+from engines.targets import PATIENT
 from fluvial.dsl import KeyedStream, Pipeline, collect, tumbling
 from fluvial.runtime.testing import PipelineDriver
-from how_many import examples
-from targets import PATIENT
+from generators.changing import restart_with
+from generators.how_many import examples
 
 SIZE = timedelta(milliseconds=10)
 Numbers = KeyedStream[str, int]

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building import build
-from cases import Case, cases, expected
-from comparing import assert_same, without_repeats
-from descriptions import Mode
-from draft import Extra
+from engines.comparing import assert_same, without_repeats
+from engines.several import at_each_turn, run_together
+from engines.targets import PATIENT, outputs_of, with_remote_rows, write
 from fluvial.planner import Settings
 from fluvial.runtime.local import container
 from fluvial.runtime.systems import LogSystem
-from how_many import examples
-from oracle import Outputs
-from several import at_each_turn, run_together
-from targets import PATIENT, outputs_of, with_remote_rows, write
+from generators.building import build
+from generators.cases import Case, cases, expected
+from generators.descriptions import Mode
+from generators.draft import Extra
+from generators.how_many import examples
+from oracle.interpreter import Outputs
 
 FEW = settings(max_examples=examples(30), deadline=None, suppress_health_check=PATIENT)
 

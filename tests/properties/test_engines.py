@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker import Broker
-from cases import Case, Pieces, cases, cases_of, expected, pieces_of
-from comparing import assert_same, without_repeats
-from described_steps import Border, Filter, Lookup, Map, Merge, Put, Source, WindowStep
-from described_tables import TableSource
-from descriptions import Description, Mode
-from draft import Extra, Windows
-from early_panes import crossing_early
-from how_many import examples
-from spark_in_process import BUCKETS, lowered
-from targets import (
+from engines.comparing import assert_same, without_repeats
+from engines.spark_in_process import BUCKETS, lowered
+from engines.targets import (
     PATIENT,
     on_driver,
     on_driver_in_pieces,
@@ -27,6 +19,14 @@ from targets import (
     on_local_memory,
     on_spark,
 )
+from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
+from generators.described_steps import Border, Filter, Lookup, Map, Merge, Put, Source, WindowStep
+from generators.described_tables import TableSource
+from generators.descriptions import Description, Mode
+from generators.draft import Extra, Windows
+from generators.early_panes import crossing_early
+from generators.how_many import examples
+from kafka.broker import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import json
 
-from building import build
-from cases import Case, inputs_for
-from comparing import assert_same
+from engines.comparing import assert_same
+from engines.spark_in_process import Query, queries
+from engines.targets import PATIENT as PATIENT_CHECKS
+from engines.targets import driver_outputs
 from fluvial.dsl import Pane, Pipeline, collect, tumbling
 from fluvial.planner import plan
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from how_many import examples
-from oracle import Inputs, Turns, run_oracle
-from pipelines import pipelines
-from spark_in_process import Query, queries
-from targets import PATIENT as PATIENT_CHECKS
-from targets import driver_outputs
+from generators.building import build
+from generators.cases import Case, inputs_for
+from generators.how_many import examples
+from generators.pipelines import pipelines
+from oracle.interpreter import Inputs, Turns, run_oracle
 
 SIZE, PATIENCE, BEHIND = 10, 50, 4
 PARTS = 3

@@ -8,23 +8,9 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from cases import Case, Pieces, cases, cases_of, expected, pieces_of
-from comparing import difference
-from described_steps import (
-    Broadcast,
-    Filter,
-    Join,
-    Lookup,
-    Merge,
-    Process,
-    Put,
-    RemoteLookup,
-    Source,
-    When,
-    WindowStep,
-)
-from described_tables import RemoteRows, TablePair, TableSource
-from descriptions import Description
+from engines.comparing import difference
+from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
+from faults.mutants import Mutant, planted
 from fluvial.runtime.kernel import table_bindings
 from fluvial.runtime.kernel.alarms import Alarms
 from fluvial.runtime.kernel.cells import Cells
@@ -48,9 +34,23 @@ from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
 from fluvial.runtime.local.border_progress import BorderProgress
 from fluvial.runtime.local.landing import Landing
 from fluvial.runtime.local.routing import Router
-from mutants import Mutant, planted
-from oracle import Outputs
-from targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
+from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
+from generators.described_steps import (
+    Broadcast,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Put,
+    RemoteLookup,
+    Source,
+    When,
+    WindowStep,
+)
+from generators.described_tables import RemoteRows, TablePair, TableSource
+from generators.descriptions import Description
+from oracle.interpreter import Outputs
 
 Target = Callable[[Case, Pieces], Outputs]
 Judged = tuple[Case, Pieces, Outputs]

@@ -7,14 +7,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from eviction import settle
+from engines.eviction import settle
 from fluvial.dsl import ListState, MapState, ValueState
 from fluvial.runtime.kernel import kept
 from fluvial.runtime.kernel.entries import Shelf, Turn
 from fluvial.runtime.kernel.kept import at_work
 from fluvial.runtime.kernel.times import START
 from fluvial.runtime.state import MemoryStore
-from how_many import examples
+from generators.how_many import examples
 
 KEYS = st.sampled_from([b"", b"a", b"\0\0\0\1a", b"b"])
 NAMES = st.sampled_from([b"", b"a", b"aa", b"\0"]) | st.binary(max_size=1)

@@ -6,22 +6,22 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 
-from building import build
-from case_events import Event
-from cases import Case, cases, cases_of, expected
-from comparing import difference
-from described_steps import Filter, Source, WindowStep
-from descriptions import Description
+from engines.comparing import difference
+from engines.targets import PATIENT, driver_outputs, feed_whole
+from faults.mutants import Mutant, planted
 from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key
 from fluvial.runtime.kernel.code import Compiler
 from fluvial.runtime.kernel.inputs import Inputs
 from fluvial.runtime.kernel.timeline import Timeline
 from fluvial.runtime.testing import PipelineDriver
-from how_many import examples
-from mutants import Mutant, planted
-from oracle import Outputs
-from targets import PATIENT, driver_outputs, feed_whole
+from generators.building import build
+from generators.case_events import Event
+from generators.cases import Case, cases, cases_of, expected
+from generators.described_steps import Filter, Source, WindowStep
+from generators.descriptions import Description
+from generators.how_many import examples
+from oracle.interpreter import Outputs
 
 QUIET = Description(
     (Source("a", key="str"),),

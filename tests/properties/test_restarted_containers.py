@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engines.several import Death, at_each_turn, dying_in
+from engines.targets import PATIENT, contents, write
 from fluvial.dsl import NoProgressError, Pipeline, SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import Progress
@@ -22,9 +24,7 @@ from fluvial.runtime.local.coordinator import Coordinator
 from fluvial.runtime.local.membership import Place, Seat
 from fluvial.runtime.running import start
 from fluvial.runtime.systems import LogSystem
-from how_many import examples
-from several import Death, at_each_turn, dying_in
-from targets import PATIENT, contents, write
+from generators.how_many import examples
 
 Point = Literal["before its start", "after its start", "at a turn", "before it says done", "after it says done"]
 CONTAINERS = 2

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building import build
-from cases import Case, cases, expected
-from comparing import assert_same, counted
-from described_steps import Border, Source, WindowStep
-from descriptions import Description
+from engines.comparing import assert_same, counted
+from engines.sending import FOREVER, Killed, SendingSystem, stores_of
+from engines.targets import PATIENT, outputs_of, write
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
-from how_many import examples
-from sending import FOREVER, Killed, SendingSystem, stores_of
-from targets import PATIENT, outputs_of, write
+from generators.building import build
+from generators.cases import Case, cases, expected
+from generators.described_steps import Border, Source, WindowStep
+from generators.descriptions import Description
+from generators.how_many import examples
 
 OFTEN = timedelta(0)
 MANY = settings(max_examples=examples(80), deadline=None, suppress_health_check=PATIENT)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.runtime.serdes import Registry, avro, protobuf
-from schema_registry import schema_registry
-from shop import MESSAGES, Click
+from generators.shop import MESSAGES, Click
+from kafka.schema_registry import schema_registry
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 LONGS = st.integers(-(2**63), 2**63 - 1)

@@ -7,13 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from engines.spark_in_process import Blobs
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state import KeyedState, Size, TimedState, evict
 from fluvial.runtime.local.changelog import logged
 from fluvial.runtime.spark import pages
 from fluvial.runtime.state import MemoryStore
-from how_many import examples
-from spark_in_process import Blobs
+from generators.how_many import examples
 
 KEYS = st.sampled_from([b"", b"a", b"b", b"\xff"])
 SIZES = st.sampled_from([0, 128, 200, 500, 1 << 30])

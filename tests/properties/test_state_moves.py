@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engines.sending import FOREVER, Fate, Killed, SendingSystem, stores_of
+from engines.targets import PATIENT
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem, System
-from how_many import examples
-from layouts import KEYS, SOURCES, Counted, Layout, add_messages, build, counts, layouts, mortal
-from sending import FOREVER, Fate, Killed, SendingSystem, stores_of
-from targets import PATIENT
+from generators.how_many import examples
+from generators.layouts import KEYS, SOURCES, Counted, Layout, add_messages, build, counts, layouts, mortal
 
 FEW = settings(max_examples=examples(40), deadline=None, suppress_health_check=PATIENT)
 COUNTERS = ("n-0", "n-1", "n-2")

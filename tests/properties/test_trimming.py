@@ -14,7 +14,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner.assignment import assign
 from fluvial.runtime.local.assignments import Assignment, Known, Presence, State
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
-from how_many import examples
+from generators.how_many import examples
 
 TASKS = 4
 CONTAINERS = st.sampled_from([2, 3, 1])

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.spark_in_process import BUCKETS, queries
+from engines.targets import contents, write
 from explained import assert_explains
 from fluvial.dsl import Message, Pipeline, PlanError
 from fluvial.dsl.message import Record
@@ -15,8 +17,6 @@ from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from spark_in_process import BUCKETS, queries
-from targets import contents, write
 
 Records = list[tuple[str | None, int]]
 RECORDS = st.lists(st.tuples(st.none() | st.sampled_from("abc"), st.integers(0, 99)), max_size=8)

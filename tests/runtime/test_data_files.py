@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engines.targets import write
+from faults.foreign import make_foreign
 from fluvial.dsl import Pipeline, SystemProblem, UsageError, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import reset, run
@@ -15,8 +17,6 @@ from fluvial.runtime.local.stores import task_folders
 from fluvial.runtime.spark.files import write as write_beside
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem
-from foreign import make_foreign
-from targets import write
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import signal
 
 import pytest
 
+from engines.targets import write
 from fluvial.dsl import Pipeline, skip
 from fluvial.runtime import run
 from fluvial.runtime.interruptions import interruption, interruptions_raised
 from fluvial.runtime.signals import Stopped
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.memory import MemoryAdmin
-from targets import write
 
 WRAPPED = "<built-in method> returned a result with an exception set"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.planner import plan
 from fluvial.runtime import Progress, Report, run
@@ -13,7 +14,6 @@ from fluvial.runtime.display import summary
 from fluvial.runtime.keyless import KeylessWarning
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.testing import PipelineDriver
-from targets import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
@@ -11,7 +12,6 @@ from fluvial.runtime.kept_folders import queries_folder
 from fluvial.runtime.other_engine import read_by_other
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.contract import System
-from targets import write
 
 
 def copying() -> Pipeline:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from container_runs import PATIENCE
+from engines.targets import contents, write
 from fluvial.dsl import Pipeline
 from fluvial.runtime import run, signals
 from fluvial.runtime.local.supervisor import _Supervisor
 from fluvial.runtime.signals import Stopped, StopRequest, stop_signals, unwinding
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.watchdog import KILLED, LIVES_ON
-from targets import contents, write
+from kafka.container_runs import PATIENCE
 
 
 def ask(number: int = signal.SIGTERM) -> None:

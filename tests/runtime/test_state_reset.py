@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engines.sending import SendingSystem, stores_of
+from engines.targets import contents, write
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
@@ -20,8 +22,6 @@ from fluvial.dsl import (
 from fluvial.runtime import reset, run
 from fluvial.runtime.local import exclusion
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-from sending import SendingSystem, stores_of
-from targets import contents, write
 
 
 class Count(KeyedProcessor[str, int, int]):

@@ -2,12 +2,12 @@
 
 import pytest
 
+from engines.targets import write
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, PlanError
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
-from targets import write
 
 
 def crossing(id: str = "by") -> Pipeline:

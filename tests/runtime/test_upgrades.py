@@ -13,6 +13,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from engines.several import at_each_turn
+from engines.spark_in_process import Query, queries
+from engines.targets import contents, write
 from fluvial.dsl import (
     INT64,
     Context,
@@ -34,9 +37,6 @@ from fluvial.planner import plan
 from fluvial.runtime import Progress, run
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.contract import Batch
-from several import at_each_turn
-from spark_in_process import Query, queries
-from targets import contents, write
 
 Keyed = KeyedStream[str, Any]
 Outputs = list[Any]

@@ -12,7 +12,7 @@ from fluvial.planner.drawing.geometry import TURN, Box, Picture, Way
 from fluvial.planner.drawing.layout import arrange
 from fluvial.planner.drawing.scene import Drawing
 from fluvial.planner.drawing.views import VIEWS
-from how_many import examples
+from generators.how_many import examples
 from tests.planner.drawing.samples import circle, plans, visits
 
 some = settings(max_examples=examples(120))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ended, Fluvial, forget_modules_of
+from engines.command_line import Ended, Fluvial, forget_modules_of
 from fluvial.runtime.cli import main
 
 VISITS = '''"""Counts of words by their first letter."""

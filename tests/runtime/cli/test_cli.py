@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Fluvial
+from engines.command_line import Fluvial
 
 COMMAND = [sys.executable, "-c", "import sys; from fluvial.runtime.cli import main; sys.exit(main())"]
 

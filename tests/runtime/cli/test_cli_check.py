@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Fluvial
+from engines.command_line import Fluvial
 from fluvial.runtime.serdes.framing import head
 from fluvial.runtime.systems import LogSystem
-from schema_registry import schema_registry
-from shop import record
+from generators.shop import record
+from kafka.schema_registry import schema_registry
 
 needs_pyspark = pytest.mark.skipif(
     find_spec("pyspark") is None, reason="pyspark is missing: pip install 'fluvial[spark]'"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ended, Fluvial
+from engines.command_line import Ended, Fluvial
 from explained import assert_explains, error_of
 from fluvial.dsl import UnsupportedError, UsageError
 from fluvial.runtime import Report, run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from command_line import Fluvial
+from engines.command_line import Fluvial
 
 AVRO = """
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def test_protobuf_is_fed_json(fluvial: Fluvial, folder: Path) -> None:
 PROTOBUF = """
 from fluvial.dsl import Pipeline
 from fluvial.runtime.serdes import protobuf
-from shop_pipelines import Total
+from generators.shop_pipelines import Total
 
 pipeline = Pipeline("pipe")
 pipeline.stream("totals", value=protobuf(Total)).map(lambda total: [total.id, total.price.cents]).send_to("seen")

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker import Broker
-from command_line import Fluvial
+from engines.command_line import Fluvial
+from kafka.broker import Broker
 
 STREAMS = ("words", "counts", "letters-by-letter", "letters-count-changelog", "letters-checkpoints")
 

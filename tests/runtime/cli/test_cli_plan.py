@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Fluvial
+from engines.command_line import Fluvial
 from fluvial.planner import Plan, plan
 from fluvial.planner.drawing import Format, draw
 from fluvial.runtime.target import load_pipeline

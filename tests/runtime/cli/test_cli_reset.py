@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker import Broker
-from command_line import Fluvial
+from engines.command_line import Fluvial
 from fluvial.runtime.local import exclusion
+from kafka.broker import Broker
 
 COUNTS = """
 from collections.abc import Iterable

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from command_line import Fluvial
+from engines.command_line import Fluvial
 
 COUNTS = [
     {"letter": "a", "words": 3},

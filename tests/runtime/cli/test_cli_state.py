@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
-from command_line import Fluvial
+from engines.command_line import Fluvial
 from fluvial.planner import Settings, plan
 from fluvial.runtime.local.checkpoint import Checkpoint, encode
 from fluvial.runtime.local.commits import CHECKPOINT, META

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import Fluvial
+from engines.command_line import Fluvial
+from engines.targets import write
 from fluvial.runtime.commands.streams import line_of
 from fluvial.runtime.files import json_of_bytes, unobeyed
 from fluvial.runtime.systems import LogSystem
-from targets import write
 
 
 def documents(text: str) -> list[Any]:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from command_line import Ended, Fluvial
+from engines.command_line import Ended, Fluvial
+from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.runtime import Metrics, Progress, run
 from fluvial.runtime.commands import top
 from fluvial.runtime.systems import MemorySystem
-from targets import write
 
 
 @pytest.fixture(autouse=True)

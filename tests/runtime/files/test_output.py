@@ -12,7 +12,7 @@ from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.serde import value_serde
 from fluvial.runtime.files import json_of_bytes, json_of_kind, shown
 from fluvial.runtime.serdes import protobuf
-from shop import MESSAGES
+from generators.shop import MESSAGES
 
 HEX = Serde("hex", int, lambda number: b"%x" % number, lambda data: int(data, 16))
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from engines.stages import feed, task_of
 from fluvial.dsl import KeyedStream, Message, Pipeline, Serde, count, session, skip, tumbling
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.stamps import STAMP_SIZE, unpack_stamp
 from fluvial.runtime.kernel.tumbling import TumblingOperator
-from stages import feed, task_of
 
 TEN = timedelta(milliseconds=10)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engines.spark_in_process import queries
 from fluvial.dsl import Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.planner import plan
@@ -21,7 +22,6 @@ from fluvial.runtime.kernel.calls import run_loop
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.systems.memory import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
-from spark_in_process import queries
 
 NUMBERS = range(6)
 CLEAN = decimal.DefaultContext.prec

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from engines.spark_in_process import queries
 from explained import assert_explains
 from fluvial.dsl import (
     ClockTimers,
@@ -26,7 +27,6 @@ from fluvial.planner import plan
 from fluvial.runtime.gaps import notes
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from spark_in_process import queries
 
 START = 1_700_000_000_000
 HOUR = 3_600_000

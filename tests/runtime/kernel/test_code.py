@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from engines.stages import feed, program_of, task_of
 from fluvial.dsl import Message, Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.stamps import Control, control_record, pack_stamp
 from fluvial.runtime.kernel.text import FILE_PREFIX, operator_at
 from fluvial.runtime.kernel.times import EARLIEST, LATEST, START
-from stages import feed, program_of, task_of
 
 
 def code_lines(pipeline: Pipeline) -> int:

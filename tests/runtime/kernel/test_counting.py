@@ -6,8 +6,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.stages import feed, task_of
 from fluvial.dsl import Pipeline, count, skip, tumbling
-from stages import feed, task_of
 
 NUMBERS = st.lists(st.integers(-3, 12), max_size=20)
 

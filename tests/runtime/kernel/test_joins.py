@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eviction import settle
+from engines.eviction import settle
 from fluvial.dsl.message import Headers
 from fluvial.runtime.kernel.joins import LEFT, RIGHT, JoinContext, JoinOperator, LatestJoinOperator
 from fluvial.runtime.kernel.stateful import StatefulOperator

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from engines.spark_in_process import queries
+from engines.targets import contents, write
 from fluvial.dsl import INT64, MessageError, Pipeline, Serde, count, fail, skip, tumbling
 from fluvial.dsl.serde import encode_key
 from fluvial.planner import plan
@@ -13,8 +15,6 @@ from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from spark_in_process import queries
-from targets import contents, write
 
 Run = Callable[..., int]
 """Runs a pipeline over these records with keys of a type; how many of them a window has counted."""

@@ -27,7 +27,7 @@ from fluvial.dsl import (
 )
 from fluvial.runtime.kernel.ownership import own_copy
 from fluvial.runtime.testing import PipelineDriver
-from how_many import examples
+from generators.how_many import examples
 
 
 def ms(number: int) -> timedelta:

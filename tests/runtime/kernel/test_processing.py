@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from everything import Everything, driver, one, sent, values
+from engines.stages import feed, program_of, task_of
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
@@ -26,7 +26,7 @@ from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.stamps import Control, control_record, pack_stamp, stamped
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
-from stages import feed, program_of, task_of
+from generators.everything import Everything, driver, one, sent, values
 
 
 @pytest.mark.parametrize("commits", [False, True])

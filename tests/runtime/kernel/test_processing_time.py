@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from everything import Everything, driver, one, sent, values
+from engines.stages import feed, program_of, task_of
 from fluvial.dsl import Context, Message, MessageError, Pipeline, Timer, tumbling
 from fluvial.dsl import count as counted
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.times import START
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
-from stages import feed, program_of, task_of
+from generators.everything import Everything, driver, one, sent, values
 
 
 def test_what_is_old_reads_as_absent_and_goes_for_good() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from engines.stages import feed, program_of
 from fluvial.dsl import KeyedStream, Pipeline, count, tumbling
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.state import MemoryStore
-from stages import feed, program_of
 
 TEN = tumbling(timedelta(milliseconds=10))
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from changing import changed, restart_with
+from engines.spark_in_process import queries
+from engines.stages import feed, program_of
+from engines.targets import PATIENT
 from fluvial.dsl import Pipeline, skip
 from fluvial.planner import Settings, plan
 from fluvial.runtime.kernel.program import Position
@@ -15,10 +17,8 @@ from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from how_many import examples
-from spark_in_process import queries
-from stages import feed, program_of
-from targets import PATIENT
+from generators.changing import changed, restart_with
+from generators.how_many import examples
 
 KEYS = "abc"
 

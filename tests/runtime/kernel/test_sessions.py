@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.lone_windows import LoneWindow, Shown
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.times import END
-from lone_windows import LoneWindow, Shown
 
 GAP = 5
 

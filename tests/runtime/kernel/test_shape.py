@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from engines.stages import program_of
 from fluvial.dsl import KeyedStream, Pipeline, count, tumbling
 from fluvial.runtime.kernel.shape import Shape
 from fluvial.runtime.kernel.timeline import Line
-from stages import program_of
 
 TEN = tumbling(timedelta(milliseconds=10))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engines.stages import feed, program_of, task_of
 from fluvial.dsl import KeyedStream, Pipeline, count, dead_letter, skip, tumbling
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.program import Position
@@ -13,7 +14,6 @@ from fluvial.runtime.kernel.stage import DEAD_LETTERS, StageTask
 from fluvial.runtime.kernel.stamps import Control, control_record
 from fluvial.runtime.kernel.times import END
 from fluvial.runtime.state import MemoryStore
-from stages import feed, program_of, task_of
 
 TEN = tumbling(timedelta(milliseconds=10))
 

@@ -11,7 +11,7 @@ from weakref import ref
 
 import pytest
 
-from eviction import settle
+from engines.eviction import settle
 from fluvial.runtime.kernel.state import Codec, KeyedState, Layer, Size, TimedState, evict
 from fluvial.runtime.state import MemoryStore
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from engines.stages import feed, program_of, task_of
 from fluvial.dsl import Pipeline, collect, count, dead_letter, skip, tumbling
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.stage import DEAD_LETTERS, StageTask
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
-from stages import feed, program_of, task_of
 
 
 def row(key: str | None, value: str | None, at: int = 0) -> Record:

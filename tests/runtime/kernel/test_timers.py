@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from eviction import settle
+from engines.eviction import settle
 from fluvial.runtime.kernel.timers import Timers
 from fluvial.runtime.kernel.times import END, START
 from fluvial.runtime.state import MemoryStore

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.lone_windows import LoneWindow, Shown
 from fluvial.runtime.kernel.times import END
 from fluvial.runtime.kernel.tumbling import TumblingOperator
-from lone_windows import LoneWindow, Shown
 
 
 def tens(**options: Any) -> LoneWindow:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl import Pipeline, hopping, reduce
 from fluvial.dsl.triggers import Trigger
 from fluvial.dsl.windows import Hopping, Tumbling, Unbounded
@@ -14,8 +15,7 @@ from fluvial.runtime.kernel.times import END, START
 from fluvial.runtime.kernel.triggers import AT_ONCE, NEVER
 from fluvial.runtime.kernel.watched import WatchedOperator
 from fluvial.runtime.testing import PipelineDriver
-from lone_windows import LoneWindow, Shown
-from some_triggers import triggers
+from generators.some_triggers import triggers
 
 TEN = Tumbling(10)
 

@@ -5,13 +5,13 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl.triggers import Trigger
 from fluvial.runtime.kernel.sessions import SessionOperator
 from fluvial.runtime.kernel.times import END
 from fluvial.runtime.kernel.triggers import AT_ONCE, NEVER
 from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
-from lone_windows import LoneWindow, Shown
-from some_triggers import triggers
+from generators.some_triggers import triggers
 
 GAP = 5
 EACH_TWO = Trigger(count=2, repeats=True)

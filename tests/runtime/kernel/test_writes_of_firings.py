@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from eviction import settle
+from engines.eviction import settle
+from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl.triggers import Trigger
 from fluvial.dsl.windows import Hopping, Tumbling
 from fluvial.runtime.kernel.state import Change
@@ -15,7 +16,6 @@ from fluvial.runtime.kernel.tumbling import TumblingOperator
 from fluvial.runtime.kernel.watched import WatchedOperator
 from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
 from fluvial.runtime.state import MemoryStore
-from lone_windows import LoneWindow, Shown
 
 
 class Counting(MemoryStore):

@@ -9,7 +9,8 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
-from counters import Counter
+from engines.sending import Killed
+from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import Settings
@@ -23,8 +24,7 @@ from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log import accept_loss
 from fluvial.runtime.systems.log import producer as log_producer
 from fluvial.runtime.systems.log.journal import Journal
-from sending import Killed
-from targets import contents, write
+from generators.counters import Counter
 
 
 def counting() -> Pipeline:

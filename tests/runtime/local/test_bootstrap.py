@@ -5,6 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, PipelineError, collect, tumbling
 from fluvial.planner import plan
@@ -12,7 +13,6 @@ from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.memory import MemoryConsumer
 from fluvial.runtime.testing import PipelineDriver
-from targets import contents, write
 
 
 class _Few(MemorySystem):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from changing import changed, restart_with
-from counters import Counter
+from engines.sending import SendingSystem, stores_of
+from engines.spark_in_process import queries
+from engines.targets import contents, write
 from fluvial.dsl import (
     Pipeline,
     collect,
@@ -24,9 +25,8 @@ from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
-from sending import SendingSystem, stores_of
-from spark_in_process import queries
-from targets import contents, write
+from generators.changing import changed, restart_with
+from generators.counters import Counter
 
 DAY = timedelta(days=1)
 

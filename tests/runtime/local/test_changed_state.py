@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from engines.sending import SendingSystem, stores_of
+from engines.targets import write
 from explained import assert_explains, error_of
 from fluvial.dsl import (
     Context,
@@ -24,8 +26,6 @@ from fluvial.runtime import Report, run
 from fluvial.runtime.local.checkpoint import Checkpoint, decode, encode
 from fluvial.runtime.local.commits import CHECKPOINT, META
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-from sending import SendingSystem, stores_of
-from targets import write
 
 
 def counting(minutes: int, *, id: str = "w", output: str = "out") -> Pipeline:

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from counters import Counter
+from engines.sending import SendingSystem, stores_of
+from engines.targets import contents, write
 from fluvial.dsl import Pipeline, PlanError, Table
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
 from fluvial.runtime.local.checkpoint import checkpoints_in
 from fluvial.runtime.local.state_reset import write as write_checkpoints
 from fluvial.runtime.systems import LogSystem, System
-from sending import SendingSystem, stores_of
-from targets import contents, write
+from generators.counters import Counter
 
 
 def found(message: str, row: object) -> str:

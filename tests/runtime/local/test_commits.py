@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from engines.targets import write
 from fluvial.dsl import Message, MessageError, Pipeline, count, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
-from targets import write
 
 TEN = tumbling(timedelta(milliseconds=10))
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from engines.targets import contents, write
 from fluvial.dsl import MessageStream, Pipeline, count, tumbling
 from fluvial.runtime import run
 from fluvial.runtime.local.slices import SLICE
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Batch, StreamPartition
 from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer
-from targets import contents, write
 
 SECOND = timedelta(seconds=1)
 

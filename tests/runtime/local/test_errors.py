@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from engines.targets import write
 from explained import assert_explains, error_of
 from fluvial.dsl import MessageError, Pipeline, PlanError, SystemProblem, count, tumbling
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem, MemorySystem
-from targets import write
 
 HOUR = timedelta(hours=1)
 

@@ -8,14 +8,14 @@ from threading import Event
 
 import pytest
 
+from engines.sending import SendingSystem
+from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Plan, plan
 from fluvial.runtime.local import coordinator, exclusion, membership
 from fluvial.runtime.local.exclusion import no_containers
 from fluvial.runtime.local.membership import Place, Seat, join
 from fluvial.runtime.systems import LogSystem, System
-from sending import SendingSystem
-from targets import write
 
 
 @pytest.fixture(autouse=True)

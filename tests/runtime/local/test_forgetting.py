@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engines.targets import contents
 from fluvial.dsl import KeyedStream, Pipeline, count, hopping, tumbling
 from fluvial.dsl.windows import Assigner
 from fluvial.planner import Settings
@@ -18,7 +19,6 @@ from fluvial.runtime.local.changelog import logged
 from fluvial.runtime.local.task import LocalTask
 from fluvial.runtime.state import MemoryStore, RocksStore, rocks
 from fluvial.runtime.systems import MemorySystem
-from targets import contents
 
 ENTRIES: list[Change] = [
     (prefix, b"%d" % number, b"v") for prefix in (b"a\0t\0", b"a\0u\0", b"b\0t\0") for number in range(9)

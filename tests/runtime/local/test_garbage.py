@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from engines.one_window import ms
+from engines.sending import SendingSystem
+from engines.targets import write
 from fluvial.dsl import (
     Context,
     KeyedProcessor,
@@ -33,9 +36,6 @@ from fluvial.dsl import (
 )
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from one_window import ms
-from sending import SendingSystem
-from targets import write
 
 Stream = KeyedStream[str, int]
 SPARE = 50

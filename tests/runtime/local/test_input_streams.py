@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from counters import Counter
+from engines.sending import SendingAdmin, SendingSystem, stores_of
+from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import (
     Pipeline,
@@ -26,8 +27,7 @@ from fluvial.runtime.local.checkpoint import decode, encode
 from fluvial.runtime.running import checked_plan
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import StreamFacts
-from sending import SendingAdmin, SendingSystem, stores_of
-from targets import contents, write
+from generators.counters import Counter
 
 
 @pytest.fixture(autouse=True)

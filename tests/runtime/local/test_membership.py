@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from engines.several import Death, at_each_turn, dying_in
+from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import NoProgressError, Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
@@ -20,8 +22,6 @@ from fluvial.runtime.report import OnProgress
 from fluvial.runtime.running import checked_plan, start
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log.admin import LogAdmin
-from several import Death, at_each_turn, dying_in
-from targets import contents, write
 
 STREAM = "p-coordinator"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from engines.targets import contents, write
 from fluvial.dsl import Pipeline, PlanError
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
-from targets import contents, write
 
 
 def copies(name: str, id: str) -> Pipeline:

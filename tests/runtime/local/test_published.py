@@ -1,5 +1,6 @@
 """Commits as values, where a system publishes prepared transactions: what is published, and what the store has then."""
 
+from engines.targets import contents
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
@@ -11,7 +12,6 @@ from fluvial.runtime.local.commits import CHECKPOINT, META, TaskCommit, TaskSetu
 from fluvial.runtime.local.published import PublishedCommits
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import MemorySystem
-from targets import contents
 
 RECORD: Record = (b"k", b"1", 0, ())
 CHANGE = (b"n\0", b"k", b"1")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from engines.spark_in_process import queries
+from engines.targets import write
 from explained import assert_explains
 from fluvial.dsl import Batch, Cache, MessageError, Pipeline, PipelineError, Retry, dead_letter
 from fluvial.dsl.message import Record
@@ -16,8 +18,6 @@ from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Batch as Records
 from fluvial.runtime.testing import PipelineDriver
-from spark_in_process import queries
-from targets import write
 
 NAMES = {"ann": "Ann Lee", "bob": "Bob Ray"}
 

@@ -1,10 +1,10 @@
 """What a run of the local engine reports."""
 
+from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.runtime import run
 from fluvial.runtime.display import summary
 from fluvial.runtime.systems import MemorySystem
-from targets import write
 
 
 def test_control_messages_are_not_counted_as_read() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from engines.several import at_each_turn, run_together
+from engines.targets import contents, write
 from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, Timer
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem
-from several import at_each_turn, run_together
-from targets import contents, write
 
 OFTEN = Settings(guarantee="exactly_once", commit_interval=timedelta(0))
 

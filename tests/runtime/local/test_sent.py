@@ -3,6 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from engines.sending import SendingAdmin, SendingSystem
+from engines.targets import write
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state import Change
@@ -12,8 +14,6 @@ from fluvial.runtime.local.checkpoint import Checkpoint
 from fluvial.runtime.local.commits import CHECKPOINT, META, TaskCommit, TaskSetup
 from fluvial.runtime.local.sent import STALE_MS, SentCommits
 from fluvial.runtime.state import MemoryStore
-from sending import SendingAdmin, SendingSystem
-from targets import write
 
 NOW = 1_800_000_000
 LOG = "p-count-changelog"

@@ -7,11 +7,11 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.targets import write
 from fluvial.dsl import Pipeline, skip
 from fluvial.runtime import run
 from fluvial.runtime.local.slices import SLICE, SLICE_SECONDS, Slice
 from fluvial.runtime.systems import MemorySystem
-from targets import write
 
 MESSAGES = 3_000
 

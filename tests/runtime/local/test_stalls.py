@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from engines.several import at_each_turn
+from engines.targets import write
 from fluvial.dsl import NoProgressError, Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
@@ -20,8 +22,6 @@ from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.log.consumer import LogConsumer
 from fluvial.runtime.systems.memory import MemoryConsumer, MemoryTransaction
-from several import at_each_turn
-from targets import write
 
 
 def ends_nothing(record: Record) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counters import Counter
+from engines.targets import contents, write
 from explained import error_of
 from fluvial.dsl import KeyedStream, Pipeline
 from fluvial.planner import Settings
@@ -17,7 +17,7 @@ from fluvial.runtime.local.checkpoint import decode
 from fluvial.runtime.local.commits import prefix_of
 from fluvial.runtime.state import RocksStore, StoreLocked
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-from targets import contents, write
+from generators.counters import Counter
 
 
 def both(left: str, right: str) -> str:

@@ -2,11 +2,11 @@
 
 from threading import Event
 
+from engines.targets import write
 from fluvial.runtime.local.stream_ends import Ends
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Admin
 from fluvial.runtime.systems.memory import MemoryAdmin
-from targets import write
 
 PATIENT = 60.0
 TOLD = {"words": [1, 1]}

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.targets import contents, write
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
@@ -13,7 +14,6 @@ from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.memory import MemoryConsumer
 from fluvial.runtime.testing import PipelineDriver
-from targets import contents, write
 
 
 class _Few(MemorySystem):

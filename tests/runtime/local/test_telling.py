@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engines.sending import SendingSystem
+from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, count, dead_letter, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
@@ -14,8 +16,6 @@ from fluvial.runtime.metrics.collecting import families
 from fluvial.runtime.metrics.measures import MEASURES
 from fluvial.runtime.systems import MemorySystem, System
 from fluvial.runtime.systems.memory import MemoryAdmin
-from sending import SendingSystem
-from targets import write
 
 
 def told_by(pipeline: Pipeline, system: System, settings: Settings | None = None) -> list[Progress]:

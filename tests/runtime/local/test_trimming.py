@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from engines.several import at_each_turn, run_together
+from engines.targets import contents, write
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
 from fluvial.runtime.local import container
 from fluvial.runtime.systems import LogSystem
-from several import at_each_turn, run_together
-from targets import contents, write
 
 
 def words_by_letter() -> Pipeline:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from faults.foreign import make_foreign
 from fluvial.runtime.metrics.notes import Note, noted, notes, notes_folder
-from foreign import make_foreign
 
 
 def test_a_note_is_there_meanwhile(tmp_path: Path) -> None:

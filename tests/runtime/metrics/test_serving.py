@@ -16,13 +16,13 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from engines.targets import write
 from fluvial.dsl import MessageError, Pipeline, UsageError, dead_letter, skip, tumbling
 from fluvial.dsl import count as counted
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Metrics, Progress, run
 from fluvial.runtime.metrics.serving import LOOKS, MOST_LOOKING
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-from targets import write
 
 
 class Clock:

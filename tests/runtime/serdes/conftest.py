@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from fluvial.runtime.serdes import Registry
-from schema_registry import SchemaRegistry, schema_registry
+from kafka.schema_registry import SchemaRegistry, schema_registry
 
 
 @pytest.fixture

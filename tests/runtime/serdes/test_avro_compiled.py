@@ -16,7 +16,7 @@ from fluvial.runtime.serdes.avro_numbers import varint
 from fluvial.runtime.serdes.avro_reader import compiled_reader
 from fluvial.runtime.serdes.avro_values import AvroFormat
 from fluvial.runtime.serdes.avro_writer import compiled_writer
-from how_many import examples
+from generators.how_many import examples
 
 LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70) | st.integers(0, 2**45)
 LEAVES: dict[str, st.SearchStrategy[Any]] = {

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.runtime.serdes import Registry, avro
-from schema_registry import schema_registry
-from shop import CLICK, Click, record
+from generators.shop import CLICK, Click, record
+from kafka.schema_registry import schema_registry
 
 SCHEMA = record(
     "Payment",

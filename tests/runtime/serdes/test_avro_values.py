@@ -19,7 +19,7 @@ from explained import assert_explains, error_of
 from fluvial.dsl import MessageError, Pipeline, PipelineError, dead_letter
 from fluvial.runtime.serdes import avro
 from fluvial.runtime.testing import PipelineDriver
-from shop import CLICK, Click, record
+from generators.shop import CLICK, Click, record
 
 CLICKED = Click("ada", "/", 5)
 

@@ -12,9 +12,9 @@ from fluvial.runtime.serdes import Registry, avro, protobuf
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.contract import System
 from fluvial.runtime.systems.memory import MemorySystem
-from schema_registry import SchemaRegistry
-from shop import CLICK, Click, record
-from shop_pipelines import Total, append, counts, encoded, impatient, read
+from generators.shop import CLICK, Click, record
+from generators.shop_pipelines import Total, append, counts, encoded, impatient, read
+from kafka.schema_registry import SchemaRegistry
 
 Start = Callable[[Pipeline], Report]
 

@@ -10,9 +10,9 @@ from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.serdes import Registry, protobuf
 from fluvial.runtime.systems import LogSystem
-from schema_registry import SchemaRegistry
-from shop import MESSAGES
-from shop_pipelines import CLICKS, append, counts, encoded, impatient, read
+from generators.shop import MESSAGES
+from generators.shop_pipelines import CLICKS, append, counts, encoded, impatient, read
+from kafka.schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

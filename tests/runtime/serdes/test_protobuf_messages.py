@@ -13,8 +13,8 @@ from fluvial.dsl import PipelineError
 from fluvial.runtime.serdes import Registry, protobuf
 from fluvial.runtime.serdes.framing import head
 from fluvial.runtime.serdes.protobuf_messages import message_class, parts_of
-from schema_registry import SchemaRegistry
-from shop import MESSAGES, MONEY, SHOP, classes, message, proto
+from generators.shop import MESSAGES, MONEY, SHOP, classes, message, proto
+from kafka.schema_registry import SchemaRegistry
 
 Click, Money = MESSAGES["shop.Click"], MESSAGES["shop.Money"]
 Order, Line = MESSAGES["shop.Order"], MESSAGES["shop.Order.Line"]

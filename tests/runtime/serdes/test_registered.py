@@ -16,8 +16,8 @@ from explained import assert_explains, error_of
 from fluvial.dsl import PipelineError, Serde, SystemProblem
 from fluvial.runtime.serdes import Registry, avro, protobuf
 from fluvial.runtime.serdes.framing import head
-from schema_registry import SchemaRegistry
-from shop import CLICK, MESSAGES, REFERRED_CLICK, Click, ReferredClick, record
+from generators.shop import CLICK, MESSAGES, REFERRED_CLICK, Click, ReferredClick, record
+from kafka.schema_registry import SchemaRegistry
 
 CLICKED = Click("ada", "/", 5)
 

@@ -16,8 +16,8 @@ from explained import assert_explains, error_of
 from fluvial.dsl import SystemProblem, UsageError
 from fluvial.runtime.serdes import Registry
 from fluvial.runtime.serdes.schemas import Reference, Registered, Schema
-from schema_registry import SchemaRegistry, schema_registry
-from shop import CLICK, REFERRED_CLICK, record
+from generators.shop import CLICK, REFERRED_CLICK, record
+from kafka.schema_registry import SchemaRegistry, schema_registry
 
 SHORT = timedelta(milliseconds=200)
 CLICKS = Schema("AVRO", json.dumps(CLICK))

@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from engines.targets import contents, write
 from fluvial.dsl import Pipeline, SystemProblem, collect, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Progress, run
 from fluvial.runtime.gaps import notes
 from fluvial.runtime.spark.log_sink import LogSink
 from fluvial.runtime.systems import LogSystem
-from targets import contents, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,12 +12,12 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from py4j.protocol import Py4JNetworkError
 
-import spark_until_stopped
+from engines import spark_until_stopped
+from engines.targets import write
 from fluvial.dsl import MessageError, SystemProblem
 from fluvial.runtime.needs import missing
 from fluvial.runtime.spark.java_process import QueryFailed, outlived
 from fluvial.runtime.systems import LogSystem
-from targets import write
 
 LOST = [Py4JNetworkError("Error while receiving"), ConnectionRefusedError(111, "Connection refused"), EOFError()]
 

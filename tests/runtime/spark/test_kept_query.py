@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from engines.targets import write as write_streams
 from explained import assert_explains, error_of
 from fluvial.dsl import (
     Aggregate,
@@ -36,7 +37,6 @@ from fluvial.runtime.spark.files import write
 from fluvial.runtime.spark.kept_query import FILE, KeptQuery, QueryRecord, find_query, kept_queries, wanted_record
 from fluvial.runtime.spark.lowering import components, levels
 from fluvial.runtime.systems import LogSystem
-from targets import write as write_streams
 
 
 def counting(minutes: int = 1, aggregate: Aggregate[Any, Any] | None = None, stream: str = "in") -> Pipeline:

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is installed")
 
-from cases import Case, cases, judge
+from engines.spark_in_process import lowered, queries
+from engines.targets import run_on
+from faults.mutants import Mutant, planted
 from fluvial.dsl import Pane, Pipeline, collect, count, dead_letter, skip, tumbling
 from fluvial.dsl.message import Message, Record
 from fluvial.planner import plan
 from fluvial.runtime.spark import stateful
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Batch
-from mutants import Mutant, planted
-from spark_in_process import lowered, queries
-from targets import run_on
+from generators.cases import Case, cases, judge
 
 TEN = tumbling(timedelta(milliseconds=10))
 LETTERS = "p-dead-letters"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engines.targets import write
 from fluvial.dsl import Pipeline, count, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import Metrics, Progress, run
@@ -14,7 +15,6 @@ from fluvial.runtime.metrics.measures import BY_NAME, MEASURES
 from fluvial.runtime.report import Fact, Spread
 from fluvial.runtime.running import EngineName
 from fluvial.runtime.systems import LogSystem
-from targets import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,10 +18,11 @@ pytest.importorskip("pyspark", reason="the engine needs pyspark")
 import pyspark
 from confluent_kafka.admin import AdminClient
 
-import visits_on_spark
-from apart import on_spark_kafka
-from broker import Broker
-from comparing import assert_same
+from engines import visits_on_spark
+from engines.apart import on_spark_kafka
+from engines.comparing import assert_same
+from engines.targets import contents, write
+from engines.visits_on_spark import small, visits
 from explained import assert_explains
 from fluvial.dsl import (
     Message,
@@ -41,9 +42,8 @@ from fluvial.runtime.spark.session import session_for
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.log.claim import claim
 from fluvial.runtime.systems.partitioner import partition_for
-from oracle import OutputMessage, run_oracle
-from targets import contents, write
-from visits_on_spark import small, visits
+from kafka.broker import Broker
+from oracle.interpreter import OutputMessage, run_oracle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

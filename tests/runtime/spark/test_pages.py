@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
+from engines.spark_in_process import Blobs
 from fluvial.runtime.kernel.program import Position
 from fluvial.runtime.spark import pages
-from spark_in_process import Blobs
 
 KEYS = st.binary(min_size=1, max_size=3)
 BATCHES = st.lists(st.dictionaries(KEYS, st.none() | st.binary(max_size=3)), max_size=6)

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
+from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.planner import Plan, Settings, plan
 from fluvial.runtime import reset, run
@@ -21,7 +22,6 @@ from fluvial.runtime.spark.kept_query import kept_queries, set_aside_all
 from fluvial.runtime.spark.log_connection import LogConnection
 from fluvial.runtime.spark.removing import finish_removals, removals
 from fluvial.runtime.systems import KafkaSystem, LogSystem
-from targets import write
 
 GROUP = "p@1f"
 FILES = ("query", "identity", "starts", "spark/metadata", "spark/offsets/0", "spark/commits/0", "spark/state/0/x")

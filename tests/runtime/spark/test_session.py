@@ -23,7 +23,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-import sessions
+from engines import sessions
 from explained import error_of
 from fluvial.dsl import SystemProblem, UsageError
 from fluvial.planner import Settings
@@ -206,7 +206,7 @@ def test_a_run_starts_a_spark_and_finds_those_that_are_there(tmp_path: Path) -> 
         pytest.skip(f"{need.missing}: {need.remedy}")
     found = subprocess.run(
         [sys.executable, sessions.__file__, str(tmp_path)],
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(Path(sessions.__file__).parents[1])},
         capture_output=True,
         text=True,
         check=False,

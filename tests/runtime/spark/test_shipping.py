@@ -16,7 +16,7 @@ from fluvial.runtime.kernel.state import Size
 from fluvial.runtime.spark.lowering import levels
 from fluvial.runtime.spark.shipping import Cargo, Shipment, laid_down, pack, unpack
 from fluvial.runtime.target import load_pipeline
-from shop import generated, message, proto
+from generators.shop import generated, message, proto
 
 
 def shipment(folder: Path) -> Shipment:

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="the kernel runs in Spark's workers")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from changing import changed
+from engines.spark_in_process import queries
 from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
@@ -21,7 +21,7 @@ from fluvial.runtime.spark.end_source import EndOptions, EndStreamReader
 from fluvial.runtime.spark.log_source import LogOptions, LogRange, LogStreamReader
 from fluvial.runtime.spark.shipping import Shipment
 from fluvial.runtime.systems.contract import Batch
-from spark_in_process import queries
+from generators.changing import changed
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

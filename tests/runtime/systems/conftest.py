@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker import Broker
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem, System
 from fluvial.runtime.systems.contract import PublishingSystem
+from kafka.broker import Broker
 
 Read = Callable[..., list[Record]]
 

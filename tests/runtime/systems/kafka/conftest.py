@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from broker import Broker
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer
+from kafka.broker import Broker
 
 PATIENCE = 60.0
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker import Broker
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import StreamUse
+from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

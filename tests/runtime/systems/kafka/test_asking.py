@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from broker import Broker
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.kafka.asking import Asking
 from fluvial.runtime.systems.kafka.clients import seeing_all
 from fluvial.runtime.systems.kafka.settings import KafkaSettings
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("broker")]
 

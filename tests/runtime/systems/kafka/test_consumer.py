@@ -10,7 +10,6 @@ from confluent_kafka import Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker import Broker
 from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
@@ -18,6 +17,7 @@ from fluvial.runtime.systems.contract import Consumer, Sender, StreamPartition
 from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer
 from fluvial.runtime.systems.kafka import consumer as consumers
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
+from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

@@ -10,11 +10,11 @@ from threading import Thread
 
 import pytest
 
-from broker import Broker
 from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer, Sender
+from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("broker")]
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from broker import Broker
 from fluvial.dsl.errors import SystemProblem, TakenOver, UsageError
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer
+from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

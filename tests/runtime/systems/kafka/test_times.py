@@ -12,7 +12,6 @@ from confluent_kafka import TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker import Broker
 from fluvial.dsl import Pipeline, SystemProblem, after_count, count, repeat, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner.settings import Guarantee
@@ -20,6 +19,7 @@ from fluvial.runtime import KafkaSystem, Progress, Settings, run
 from fluvial.runtime.systems.contract import Consumer
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
 from fluvial.runtime.systems.kafka.topics import most_ahead
+from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.systems.contract import StreamPartition
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem, frames
 from fluvial.runtime.systems.log.transaction import LogTransaction
-from how_many import examples
+from generators.how_many import examples
 
 PARTITIONS: list[StreamPartition] = [("clicks", 0), ("clicks", 1), ("visits", 0)]
 TASKS = ["one", "two"]

@@ -17,7 +17,7 @@ from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems.contract import StreamPartition
 from fluvial.runtime.systems.log import LogReader, LogSystem, accept_loss, frames, marks
-from how_many import examples
+from generators.how_many import examples
 
 Contents = dict[StreamPartition, list[Record]]
 Numbered = Callable[..., list[Record]]

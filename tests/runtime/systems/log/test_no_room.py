@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import how_many
 from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
-from how_many import examples
+from generators import how_many
+from generators.how_many import examples
 
 Numbered = Callable[..., list[Record]]
 STEPS = 6
@@ -182,7 +182,7 @@ for more in range(12):
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
 def test_descriptors_that_run_out_are_named(tmp_path: Path) -> None:
     command = [sys.executable, "-c", DESCRIPTORS, str(Path(__file__).parent), str(tmp_path)]
-    support = str(Path(how_many.__file__).parent)
+    support = str(Path(how_many.__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([support, os.environ.get("PYTHONPATH", "")])}
     found = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert (found.returncode, found.stderr) == (0, "")

@@ -12,12 +12,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from faults import Killed
+from faults.commit_deaths import Killed
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
 from fluvial.runtime.systems.log.transaction import LogTransaction
-from how_many import examples
+from generators.how_many import examples
 
 Numbered = Callable[..., list[Record]]
 

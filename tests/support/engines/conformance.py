@@ -1,0 +1,120 @@
+"""A conformance case, and the targets that it runs on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from engines.apart import on_spark_kafka
+from engines.comparing import assert_same
+from engines.targets import driver_outputs, feed_whole, on_kafka, run_on
+from fluvial.dsl import Pane, Pipeline
+from fluvial.dsl.message import Record
+from fluvial.runtime.systems import LogSystem, MemorySystem
+from fluvial.runtime.testing import PipelineDriver
+from oracle.interpreter import Inputs, Outputs, run_oracle
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """A pipeline with inputs, by stream and partition, and what it must write: the values of each output, as bytes.
+
+    `gaps` are the targets that cannot run it, with the reason.
+    """
+
+    id: str
+    pipeline: Callable[[], Pipeline]
+    inputs: Inputs
+    expected: Mapping[str, Sequence[bytes]]
+    gaps: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+def on_driver(case: Conformance, _: Any) -> Outputs:
+    partitions = {stream: len(parts) for stream, parts in case.inputs.items()}
+    with PipelineDriver(case.pipeline(), partitions=partitions) as driver:
+        feed_whole(driver, case.inputs)
+        driver.end()
+        return driver_outputs(driver)
+
+
+def on_local_log(case: Conformance, _: Any) -> Outputs:
+    with TemporaryDirectory() as folder:
+        return run_on(LogSystem(Path(folder), fsync=False), case.pipeline(), case.inputs)
+
+
+def on_local_kafka(case: Conformance, request: Any) -> Outputs:
+    return on_kafka(request.getfixturevalue("broker"), case.pipeline(), case.inputs)
+
+
+def on_local_memory(case: Conformance, _: Any) -> Outputs:
+    return run_on(MemorySystem(), case.pipeline(), case.inputs)
+
+
+def on_oracle(case: Conformance, _: Any) -> Outputs:
+    return run_oracle(case.pipeline(), case.inputs)
+
+
+def on_spark_log(case: Conformance, request: Any) -> Outputs:
+    session = request.getfixturevalue("spark")
+    with TemporaryDirectory() as folder:
+        system = LogSystem(Path(folder), fsync=False)
+        return run_on(system, case.pipeline(), case.inputs, engine="spark", spark=session)
+
+
+def on_kafka_by_spark(case: Conformance, request: Any) -> Outputs:
+    broker, session = request.getfixturevalue("broker"), request.getfixturevalue("spark")
+    return on_spark_kafka(broker, session, case.pipeline(), case.inputs)
+
+
+TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.MarkDecorator, ...]]] = {
+    "driver": (on_driver, ()),
+    "local-kafka": (on_local_kafka, (pytest.mark.kafka,)),
+    "local-log": (on_local_log, ()),
+    "local-memory": (on_local_memory, ()),
+    "oracle": (on_oracle, ()),
+    "spark-kafka": (on_kafka_by_spark, (pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow)),
+    "spark-log": (on_spark_log, (pytest.mark.spark, pytest.mark.slow)),
+}
+
+
+def _targets(*rare: str) -> pytest.MarkDecorator:
+    """All targets; the rare ones only at length."""
+    marks = {name: [*marks, *([pytest.mark.long] if name in rare else [])] for name, (_, marks) in TARGETS.items()}
+    return pytest.mark.parametrize("target", [pytest.param(name, marks=found) for name, found in marks.items()])
+
+
+targets = _targets()
+targets_of_state = _targets("spark-kafka")
+"""For cases about what operators keep: between Spark's sources and its sinks they meet nothing of Kafka's."""
+
+
+def check(case: Conformance, target: str, request: Any) -> None:
+    """Run a case on a target, and compare values as multisets."""
+    if target in case.gaps:
+        pytest.skip(case.gaps[target])
+    written = TARGETS[target][0](case, request)
+    assert_same(*(_values(side) for side in (written, _records(case.expected))))
+
+
+def _records(values: Mapping[str, Sequence[bytes]]) -> dict[str, list[Record]]:
+    return {stream: [(None, value, 0, ()) for value in found] for stream, found in values.items()}
+
+
+def _values(outputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Record]]:
+    return {stream: [(None, record[1], 0, ()) for record in found] for stream, found in outputs.items()}
+
+
+def told(pane: Pane[Any, Any]) -> str:
+    """A pane as text: kind, key, window, value."""
+    return f"{pane.kind} {pane.key} [{pane.window.start}, {pane.window.end}) {pane.value}"
+
+
+def events(*messages: tuple[str, int]) -> list[Record]:
+    """Records of keys and their times; the value is the key as text."""
+    return [(key.encode(), key.encode(), time, ()) for key, time in messages]

@@ -1,0 +1,154 @@
+"""The Spark lowering without Spark: the same functions that its workers run, over batches and buckets made here.
+
+It finds what is wrong with levels, rows, pages and watermarks in milliseconds; the real engine is judged by fewer
+cases.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.cloudpickle import cloudpickle
+
+from engines.targets import with_remote_rows
+from fluvial.dsl.message import Record
+from fluvial.planner import Plan, plan
+from fluvial.runtime.kernel.state import Size
+from fluvial.runtime.spark.lowering import components, has_loop, levels
+from fluvial.runtime.spark.rows import (
+    OUTPUT,
+    Counts,
+    Messages,
+    Row,
+    Tick,
+    decode,
+)
+from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
+from fluvial.runtime.spark.sources import end_of_input, level_zero, passing_time
+from fluvial.runtime.spark.stateful import process_bucket
+from fluvial.runtime.spark.tally import Tally
+from fluvial.runtime.systems.contract import Batch
+from generators.building import build
+from generators.cases import Case
+from oracle.interpreter import OutputMessage, Outputs
+
+BUCKETS = 3
+
+
+class Blobs:
+    """State of one bucket."""
+
+    def __init__(self) -> None:
+        self.data: dict[bytes, bytes] = {}
+
+    def get(self, name: bytes) -> bytes | None:
+        return self.data.get(name)
+
+    def put(self, name: bytes, data: bytes) -> None:
+        self.data[name] = data
+
+    def remove(self, name: bytes) -> None:
+        self.data.pop(name, None)
+
+
+@dataclass
+class Query:
+    """One connected part of a plan, its state by level and bucket, what it has written, the time by its clock, since
+    when silence counts, and whether buckets are given their blocks backwards."""
+
+    plan: Plan
+    shipment: Shipment
+    count: int
+    sources: list[str]
+    state: dict[tuple[int, int], Blobs] = field(default_factory=lambda: defaultdict(Blobs))
+    written: Outputs = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    now: int = 0
+    since: int = 0
+    backwards: bool = True
+
+    def batch(self, ranges: list[Batch], *, end: bool = False, tick: bool = False) -> None:
+        """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
+        del tick  # the time is told in each batch
+        rows = passing_time(self.shipment, Tick(self.now, self.since))
+        rows += end_of_input(self.shipment) if end else []
+        for found in ranges:
+            for made in level_zero(self.shipment, found.stream, found.partition, _pieces(found)):
+                rows += made
+        for level in range(1, self.count):
+            rows = self._level(level, rows)
+        for level, _, block in rows:
+            assert level == OUTPUT
+            found = decode(block)
+            assert isinstance(found, Messages | Counts)
+            if isinstance(found, Counts):
+                self.tally.add(found.tally)
+            else:
+                self.written.setdefault(found.stream, []).extend(OutputMessage(*record) for record in found.records())
+
+    def _level(self, level: int, rows: list[Row]) -> list[Row]:
+        passed = [row for row in rows if row[0] != level]
+        mine: dict[int, list[bytes]] = defaultdict(list)
+        for found, bucket, block in rows:
+            if found == level:
+                mine[bucket].append(block)
+        for bucket, blocks in sorted(mine.items()):
+            # A shuffle keeps no order between the tasks that feed it.
+            given = blocks[::-1] if self.backwards else blocks
+            passed += process_bucket(self.shipment, level, bucket, given, self.state[(level, bucket)])
+        return passed
+
+
+def _pieces(batch: Batch) -> Iterator[Batch]:
+    """A reader gives what it reads in pieces, here of two messages."""
+    for at in range(0, len(batch.records), 2):
+        part = slice(at, at + 2)
+        yield Batch(batch.stream, batch.partition, batch.offsets[part], batch.records[part])
+
+
+def queries(made: Plan, resets: Mapping[str, int] | None = None) -> list[Query]:
+    """The queries that the engine would start; `resets` says how often the state of operators was removed."""
+    found = []
+    for stages in components(made):
+        told = levels(made, stages, BUCKETS)
+        names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
+        found.append(
+            Query(made, _packed(Cargo(made, told, BUCKETS, Size(2, 1 << 20), resets or {})), told.count, names)
+        )
+    return found
+
+
+def _packed(cargo: Cargo) -> Shipment:
+    """A shipment whose classes are made anew when it is unpacked, as they are in a worker. cloudpickle would fill those
+    of this process with the copies of their methods instead, and leave them so to the tests that follow."""
+    shipment = pack(cargo)
+    cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()
+    return shipment
+
+
+@with_remote_rows
+def lowered(case: Case, batch_records: int = 7) -> Outputs:
+    """A case run to its end in batches of at most so many messages of each partition; tables come in the first."""
+    made = plan(build(case.description), partitions=case.partitions)
+    assert not has_loop(made)
+    outputs: Outputs = {}
+    for query in queries(made):
+        longest = max((len(part) for name in query.sources for part in case.inputs[name]), default=0)
+        for start in range(0, longest, batch_records):
+            ranges = [
+                Batch(name, number, range(start, start + len(records)), records)
+                for name in query.sources
+                for number, part in enumerate(case.inputs[name])
+                if (records := _part(part, start, batch_records, whole=name in case.first))
+            ]
+            query.batch(ranges)
+        query.batch([], end=True)
+        for stream, messages in query.written.items():
+            outputs.setdefault(stream, []).extend(messages)
+    return outputs
+
+
+def _part(records: Sequence[Record], start: int, count: int, *, whole: bool) -> list[Record]:
+    if whole:
+        return list(records) if start == 0 else []
+    return list(records[start : start + count])

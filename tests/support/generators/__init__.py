@@ -1,0 +1,1 @@
+"""What tests run: random pipelines with inputs, and pipelines that several tests share."""

@@ -1,0 +1,34 @@
+"""A pipeline that is changed between two runs, on the driver and on Spark's kernel."""
+
+from collections.abc import Mapping
+
+from engines.spark_in_process import Query, queries
+from fluvial.dsl import Pipeline
+from fluvial.dsl import operators as ops
+from fluvial.planner import plan
+from fluvial.runtime.streams import make_streams
+from fluvial.runtime.testing import PipelineDriver
+from fluvial.runtime.testing.decoding import Decoder
+
+
+def restart_with(driver: PipelineDriver, pipeline: Pipeline, partitions: int = 1) -> None:
+    """Crash, and go on with another pipeline; streams that it reads for the first time have so many partitions."""
+    driver.crash()
+    driver._sources = {op.stream: op for op in pipeline.operators if isinstance(op, ops.Source)}
+    for stream in driver._sources:
+        if driver._admin.partitions(stream) is None:
+            driver._admin.create(stream, partitions)
+    driver.plan = plan(pipeline, partitions=driver._admin.streams(), settings=driver._settings)
+    make_streams(driver.plan, driver._admin)
+    driver._decoder = Decoder(driver.plan)
+    driver.restart()
+
+
+def changed(query: Query, pipeline: Pipeline, resets: Mapping[str, int] | None = None) -> Query:
+    """What goes on with a query's state, of another pipeline; `resets` says how often operators were reset."""
+    (after,) = queries(
+        plan(pipeline, partitions={name: query.plan.stream(name).partitions for name in query.sources}), resets
+    )
+    after.state, after.written, after.tally = query.state, query.written, query.tally
+    after.now, after.since = query.now, query.since
+    return after

@@ -1,0 +1,1 @@
+"""A plain, slow interpreter of pipelines, in parts: what every engine must write."""
