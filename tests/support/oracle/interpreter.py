@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-from fluvial.dsl import Message, Pane, Pipeline, Serde
+from fluvial.dsl import Message, Pane, Pipeline
 from fluvial.dsl import operators as ops
-from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.message import Headers, Record
-from fluvial.dsl.serde import encode_key, key_serde, untyped_serde, value_serde
 from fluvial.dsl.windows import Unbounded
-from fluvial.planner.type_inference import flows
 from oracle.calls import Calls
 from oracle.joins import Joined, KeptRows
 from oracle.lines import Lines, Quiet
 from oracle.processing import Due, Emitted, KeptProcess
 from oracle.tables import KeptTables
+from oracle.types import types_of
 from oracle.windows import Firing, KeptWindows
+from oracle.wire import UNKNOWN, decode, decode_foreign_key, decode_key, encode, encode_declared_key, encode_key
 
 
 class OutputMessage(NamedTuple):
@@ -98,7 +97,7 @@ class _Run:
         self._pipeline = pipeline
         self._tasks = tasks
         self._inputs = inputs
-        self._flows = flows(pipeline)
+        self._types = types_of(pipeline)
         # Who reads an operator, and as which of its inputs.
         self._readers: dict[str, list[tuple[ops.Operator, int]]] = {operator.id: [] for operator in pipeline.operators}
         self._windows: dict[str, KeptWindows] = {}
@@ -110,7 +109,7 @@ class _Run:
             if isinstance(operator, ops.WindowBy):
                 self._windows[operator.id] = KeptWindows(operator, remember_sessions)
             if isinstance(operator, ops.JoinStreams):
-                left, right = (self._serde(source) for source in operator.inputs)
+                left, right = (self._types[source].value for source in operator.inputs)
                 self._joins[operator.id] = KeptRows(operator, (left, right))
             if isinstance(operator, ops.Process):
                 self._processes[operator.id] = KeptProcess(operator)
@@ -198,8 +197,8 @@ class _Run:
         def work() -> None:
             nonlocal counts
             key, data, timestamp, headers = record
-            value = None if data is None else value_serde(source.value).decode(data)
-            known = key if source.key is None or key is None else key_serde(source.key).decode(key)
+            value = None if data is None else decode(source.value, data)
+            known = key if source.key is None or key is None else decode_foreign_key(source.key, key)
             time = timestamp if source.timestamp is None else source.timestamp(value)
             counts = time - source.out_of_order
             self._emit(source, Message(known, value, time, headers))
@@ -213,9 +212,8 @@ class _Run:
         def work() -> None:
             key: Any = record.key  # behind a broadcast keys stay bytes: nothing there goes by them
             if isinstance(border, ops.PartitionBy) and record.key is not None:
-                key = key_serde(border.key).decode(record.key)
-            serde = value_serde(self._flows[border.id].value)
-            value = None if record.value is None else serde.decode(record.value)
+                key = decode_key(border.key, record.key)
+            value = None if record.value is None else decode(self._types[border.id].value, record.value)
             self._emit(border, Message(key, value, record.timestamp, record.headers))
 
         self._dispatch(work, record, border.id)
@@ -370,7 +368,7 @@ class _Run:
             case ops.PutTo():
                 self._puts.append((operator.table, self._key_bytes(operator, message.key), value))
             case ops.PartitionBy():
-                key = self._key_bytes(operator, operator.fn(value))
+                key = encode_declared_key(operator.fn(value), operator.key)
                 self._crossing.append((operator, self._encoded(operator, key, message)))
             case ops.Broadcast():
                 record = self._encoded(operator, self._key_bytes(operator, message.key), message)
@@ -414,22 +412,18 @@ class _Run:
         key = self._key_bytes(self._pipeline.operator(operator.inputs[0]), message.key)
         if key is None:
             raise ValueError("a message without key cannot be the row of one")
-        return OutputMessage(key, None if message.value is None else untyped_serde().encode(message.value), 0, ())
+        return OutputMessage(key, None if message.value is None else encode(UNKNOWN, message.value), 0, ())
 
     def _encoded(
         self, operator: ops.Operator, key: bytes | None, message: Message[Any], told: Any = None
     ) -> OutputMessage:
         """A message as bytes, its value as the told type says, else as what the operator is known to emit."""
-        data = None if message.value is None else self._serde(operator.id, told).encode(message.value)
+        kind = self._types[operator.id].value if told is None else told
+        data = None if message.value is None else encode(kind, message.value)
         return OutputMessage(key, data, message.timestamp, message.headers)
 
-    def _serde(self, id: str, told: Any = None) -> Serde[Any]:
-        kind = self._flows[id].value if told is None else told
-        return untyped_serde() if kind is UNKNOWN else value_serde(kind)
-
     def _key_bytes(self, operator: ops.Operator, key: Any) -> bytes | None:
-        kind = self._flows[operator.id].key
-        return kind.encode(key) if isinstance(kind, Serde) and key is not None else encode_key(key)
+        return encode_key(key, self._types[operator.id].key)
 
 
 def _with(message: Message[Any], value: Any) -> Message[Any]:

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fluvial.dsl import Serde
 from fluvial.dsl.message import Headers, Message
 from fluvial.dsl.operators import JoinStreams
+from oracle.wire import decode, encode
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Joined:
 
 
 class KeptRows:
-    """The rows of one join over all keys, and the watermark that the join has seen. `serdes` are of its two sides."""
+    """The rows of one join over all keys, and the watermark that the join has seen. `types`: of its sides."""
 
-    def __init__(self, operator: JoinStreams, serdes: tuple[Serde[Any], Serde[Any]]) -> None:
+    def __init__(self, operator: JoinStreams, types: tuple[Any, Any]) -> None:
         self._operator = operator
-        self._serdes = serdes
+        self._types = types
         self._rows: tuple[Row, ...] = ()
         self._alone: frozenset[Row] = frozenset()  # those that have joined none so far
         self._came = 0
@@ -68,7 +68,7 @@ class KeptRows:
         if message.timestamp < self.watermark:
             return "late"
         self._came += 1
-        data = None if message.value is None else self._serdes[side].encode(message.value)
+        data = None if message.value is None else encode(self._types[side], message.value)
         row = Row(encoded, message.key, side, data, message.timestamp, message.headers, self._came)
         partners = self._partners(row)
         # A row without a partner has its turn before the results of the row that took its place.
@@ -127,4 +127,4 @@ class KeptRows:
         return self._operator.fn(self._read(joined.left, 0), self._read(joined.right, 1))
 
     def _read(self, row: Row | None, side: int) -> Any:
-        return None if row is None or row.value is None else self._serdes[side].decode(row.value)
+        return None if row is None or row.value is None else decode(self._types[side], row.value)

@@ -5,7 +5,7 @@ from typing import Any
 
 from fluvial.dsl import Pipeline
 from fluvial.dsl import operators as ops
-from fluvial.dsl.serde import value_serde
+from oracle.wire import decode, encode
 
 Rows = Mapping[str, Mapping[bytes, bytes]]
 
@@ -25,7 +25,7 @@ class KeptTables:
         if value is None:
             self._rows[table].pop(key, None)
         else:
-            self._rows[table][key] = value_serde(self._tables[table].value).encode(value)
+            self._rows[table][key] = encode(self._tables[table].value, value)
 
     def row(self, table: str, key: bytes | None) -> Any:
         """The row of a key, made anew; None if there is none."""
@@ -33,7 +33,7 @@ class KeptTables:
             return None
         if table in self._tables:
             found = self._rows[table].get(key)
-            return None if found is None else value_serde(self._tables[table].value).decode(found)
+            return None if found is None else decode(self._tables[table].value, found)
         operator = self._joined[table]
         left, right = (self.row(source, key) for source in operator.inputs)
         return operator.fn(left, right) if _JOINS[operator.how](left, right) else None
