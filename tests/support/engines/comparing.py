@@ -13,6 +13,10 @@ IN_ORDER = f"{REMOTE}in-order-"
 """Of these, also the last row of each key."""
 
 
+class OutputsDiffer(AssertionError):
+    """Two runs wrote different messages."""
+
+
 def difference(actual: Mapping[str, Iterable[Record]], expected: Mapping[str, Iterable[Record]]) -> str:
     """What is missing and what is unexpected, stream by stream; empty if the two are the same.
 
@@ -33,7 +37,8 @@ def difference(actual: Mapping[str, Iterable[Record]], expected: Mapping[str, It
 def assert_same(actual: Mapping[str, Iterable[Record]], expected: Mapping[str, Iterable[Record]]) -> None:
     """Fail, with the difference, unless both wrote the same messages; a stream without messages is as none."""
     found = difference(actual, expected)
-    assert not found, f"outputs differ\n{found}"
+    if found:
+        raise OutputsDiffer(f"outputs differ\n{found}")
     assert _last_rows(actual) == _last_rows(expected)
 
 
