@@ -21,7 +21,7 @@ REWRITE = "FLUVIAL_REWRITE"
 @pytest.mark.parametrize("view", ["operators", "stages"])
 @pytest.mark.parametrize("format", ENDINGS)
 def test_the_drawing_is_the_golden_one(format: Format, view: View) -> None:
-    """To accept a change: FLUVIAL_REWRITE=1 pytest tests/planner/drawing, and read the difference."""
+    """To accept a change: FLUVIAL_REWRITE=1 pytest tests/drawings, and read the difference."""
     file = GOLDEN / f"visits-{view}.{ENDINGS[format]}"
     drawn = draw(visits(), format, view=view)
     if os.environ.get(REWRITE):
