@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import ROOT
+
+from tests.docs.pages import ROOT
 
 FOLDER = ROOT / "docs" / "decisions"
 PAGES = sorted(FOLDER.glob("0*.md"))

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from inspect import signature
 from itertools import chain
+from typing import Any
 
 import pytest
 from hypothesis import Phase, given, seed, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from engines.comparing import difference
 from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
-from faults.mutants import Mutant, planted
+from faults.mutants import Mutant, Replaced, Rewritten, planted
 from fluvial.runtime.kernel import table_bindings
 from fluvial.runtime.kernel.alarms import Alarms
 from fluvial.runtime.kernel.cells import Cells
@@ -18,7 +20,7 @@ from fluvial.runtime.kernel.code import Compiler
 from fluvial.runtime.kernel.entries import Ageing
 from fluvial.runtime.kernel.failures import Failures
 from fluvial.runtime.kernel.inputs import Inputs
-from fluvial.runtime.kernel.joins import JoinOperator, LatestJoinOperator
+from fluvial.runtime.kernel.joins import JoinContext, JoinOperator, LatestJoinOperator
 from fluvial.runtime.kernel.kept import ListAtWork, MapAtWork
 from fluvial.runtime.kernel.pool import Pool
 from fluvial.runtime.kernel.processing import ProcessOperator, TimersAtWork
@@ -28,6 +30,8 @@ from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state import Layer, TimedState
 from fluvial.runtime.kernel.tables import TableOperator
 from fluvial.runtime.kernel.timeline import Timeline
+from fluvial.runtime.kernel.timers import Timers
+from fluvial.runtime.kernel.times import END
 from fluvial.runtime.kernel.tumbling import TumblingOperator
 from fluvial.runtime.kernel.watched import WatchedOperator
 from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
@@ -183,96 +187,301 @@ def fails(target: Target, judged: Judged) -> bool:
         return True
 
 
+def adding(watermark: int) -> Callable[..., None]:
+    """Makes an operator whose `add` is given a watermark that is so much more than it was."""
+
+    def make(init: Callable[..., None], self: Any, *arguments: Any) -> None:
+        init(self, *arguments)
+        add = self.add
+        self.add = lambda key, value, timestamp, headers, now: add(key, value, timestamp, headers, now + watermark)
+
+    return make
+
+
+def advancing_late(advance: Callable[..., None], self: Any, watermark: int) -> None:
+    advance(self, watermark if watermark == END else watermark - 1)
+
+
+def feeding_backwards(feed: Callable[..., None], self: Any, *arguments: Any, **named: Any) -> None:
+    stream, partition, offsets, records, *rest = arguments
+    feed(self, stream, partition, offsets, records[::-1], *rest, **named)
+
+
+def starting_with(**given: Any) -> Callable[..., None]:
+    """Makes an object with other arguments of these names."""
+
+    def make(init: Callable[..., None], *arguments: Any, **named: Any) -> None:
+        bound = signature(init).bind(*arguments, **named)
+        bound.arguments.update(given)
+        init(*bound.args, **bound.kwargs)
+
+    return make
+
+
+def keeping_one_letter(message: Callable[..., None], self: Failures, *arguments: Any) -> None:
+    message(self, *arguments)
+    del self.letters[1:]
+
+
+def leaving_always(leave: Callable[..., None], self: JoinContext, side: int, key: bytes, row: Any) -> None:
+    row.told = False
+    leave(self, side, key, row)
+
+
+def taking_nothing_back(undo: Callable[..., Callable[[], None]], *arguments: Any) -> Callable[[], None]:
+    undo(*arguments)
+    return lambda: None
+
+
+def nothing(*_: Any) -> None:
+    """Whatever it is called with."""
+
+
+def none_of(*_: Any) -> Iterator[Any]:
+    """Whatever there is."""
+    return iter(())
+
+
 STRAIGHT, RESTARTING = on_driver_in_pieces, on_driver_with_restarts
 
 MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("late", STRAIGHT): [
         # The bounds of windows, and firing once.
-        Mutant(TumblingOperator, "_add", "end + lateness <= watermark", "end + lateness < watermark"),
-        Mutant(TumblingOperator, "advance", "self._fired < end <= watermark", "self._fired < end < watermark"),
-        Mutant(TumblingOperator, "advance", "self._fired < end <= watermark", "end <= watermark"),
-        Mutant(TumblingOperator, "_add", "end <= self._fired", "end < self._fired"),
-        Mutant(SessionOperator, "_join", "lateness <= watermark", "lateness < watermark"),
-        Mutant(SessionOperator, "_join", "lateness > watermark", "lateness >= watermark"),
-        Mutant(SessionOperator, "_ring", "not span.fired", "True"),
-        Mutant(SessionOperator, "_adder", "not span.fired and", ""),
+        Replaced("a window takes what comes a moment too late", TumblingOperator, "__init__", adding(watermark=-1)),
+        Replaced("a window fires a moment too late", TumblingOperator, "advance", advancing_late),
+        Rewritten(
+            "a window fires again", TumblingOperator, "advance", "self._fired < end <= watermark", "end <= watermark"
+        ),
+        Rewritten(
+            "a late message to the window that fired last shows nothing",
+            TumblingOperator,
+            "_add",
+            "end <= self._fired",
+            "end < self._fired",
+        ),
+        Replaced("a session takes what comes a moment too late", SessionOperator, "__init__", adding(watermark=-1)),
+        Replaced("a session refuses what comes just in time", SessionOperator, "__init__", adding(watermark=+1)),
+        Rewritten("a session fires again", SessionOperator, "_ring", "not span.fired", "True"),
+        Rewritten(
+            "a message goes into a session that has fired as if it had not",
+            SessionOperator,
+            "_adder",
+            "not span.fired and",
+            "",
+        ),
         # A lost merge, and sessions out of order.
-        Mutant(SessionOperator, "_union", "held[1:]", "held[2:]"),
-        Mutant(
+        Rewritten("a session that others become loses messages", SessionOperator, "_union", "held[1:]", "held[2:]"),
+        Rewritten(
+            "the sessions of a key are not in their order",
             SessionOperator,
             "_join",
             "sorted([*(other for other in spans if id(other) not in gone), span], key=_first)",
             "[span, *(other for other in spans if id(other) not in gone)]",
         ),
         # A watermark that takes nothing to be out of order, and panes that come a moment too late.
-        Mutant(Compiler, "_advance", "f't - {lag}' if lag else 't'", "'t'"),
-        Mutant(Timeline, "firing", "time - 1", "time"),
+        Rewritten(
+            "a source takes nothing to be out of order", Compiler, "_advance", "f't - {lag}' if lag else 't'", "'t'"
+        ),
+        Replaced(
+            "a pane comes with the watermark of its end",
+            Timeline,
+            "firing",
+            lambda firing, *place: firing(*place[:-1], place[-1] + 1),
+        ),
         # A batch in the wrong order, and calls that overtake each other.
-        Mutant(StageTask, "feed", "part = records if", "part = records[::-1] if"),
-        Mutant(Pool, "_end", "lane is None:", "True:"),
+        Replaced("a batch is processed backwards", StageTask, "feed", feeding_backwards),
+        Rewritten("calls overtake each other", Pool, "_end", "lane is None:", "True:"),
     ],
     ("lateness", STRAIGHT): [
         # Windows forgotten too soon.
-        Mutant(TumblingOperator, "advance", "end + self._lateness <= watermark", "end <= watermark"),
-        Mutant(SessionOperator, "_over", "+ self._kept", "+ 0"),
+        Rewritten(
+            "a window forgets at its end what it is still to take",
+            TumblingOperator,
+            "advance",
+            "end + self._lateness <= watermark",
+            "end <= watermark",
+        ),
+        Rewritten("a session is forgotten a gap too soon", SessionOperator, "_over", "+ self._kept", "+ 0"),
     ],
     ("on_time", STRAIGHT): [
         # The bounds of sessions.
-        Mutant(SessionOperator, "_join", "timestamp <= span.last + gap", "timestamp < span.last + gap"),
-        Mutant(SessionOperator, "_join", "span.first - gap <= timestamp", "span.first - gap < timestamp"),
-        Mutant(SessionOperator, "_adder", "timestamp <= last + gap", "timestamp <= last + gap + 1"),
-        Mutant(SessionOperator, "_adder", "span.first - gap <= timestamp", "span.first - gap - 1 <= timestamp"),
-        Mutant(SessionOperator, "_adder", "span.first = timestamp", "pass"),
+        Replaced(
+            "a session ends a moment too soon",
+            SessionOperator,
+            "__init__",
+            lambda init, self, context, gap: init(self, context, gap - 1),
+        ),
+        Rewritten(
+            "a session does not reach a gap back",
+            SessionOperator,
+            "_join",
+            "span.first - gap <= timestamp",
+            "span.first - gap < timestamp",
+        ),
+        Replaced(
+            "a session ends a moment too late",
+            SessionOperator,
+            "__init__",
+            lambda init, self, context, gap: init(self, context, gap + 1),
+        ),
+        Rewritten(
+            "a session reaches back more than a gap",
+            SessionOperator,
+            "_adder",
+            "span.first - gap <= timestamp",
+            "span.first - gap - 1 <= timestamp",
+        ),
+        Rewritten(
+            "a session does not begin at an earlier message",
+            SessionOperator,
+            "_adder",
+            "span.first = timestamp",
+            "pass",
+        ),
         # Control messages that are dropped, by the reader or for all partitions but one, or believed too soon.
-        Mutant(Inputs, "observe", "self._control(stream, control)", "pass"),
-        Mutant(BorderProgress, "report", "range(partitions)", "range(1)"),
-        Mutant(Inputs, "_control", "len(ended) >= control.producers", "len(ended) >= 1"),
+        Replaced("control messages are dropped", Inputs, "__init__", starting_with(accepts=lambda _: False)),
+        Rewritten(
+            "control messages go to one partition alone",
+            BorderProgress,
+            "report",
+            "range(partitions)",
+            "range(1)",
+        ),
+        Rewritten(
+            "an input ends with its first producer",
+            Inputs,
+            "_control",
+            "len(ended) >= control.producers",
+            "len(ended) >= 1",
+        ),
         # Time that does not wait for the slowest producer, or the oldest message under way.
-        Mutant(Inputs, "_least", "min(told.values())", "max(told.values())"),
-        Mutant(Inputs, "_least", "len(told) < self._expected.get(stream, 1)", "not told"),
-        Mutant(Cells, "floor", "found[0].watermark", "found[-1].watermark"),
+        Rewritten("time goes with the fastest producer", Inputs, "_least", "min(told.values())", "max(told.values())"),
+        Replaced(
+            "time does not wait for producers that have told nothing", Inputs, "__init__", starting_with(producers={})
+        ),
+        Rewritten(
+            "time does not wait for the oldest message under way",
+            Cells,
+            "floor",
+            "found[0].watermark",
+            "found[-1].watermark",
+        ),
         # A lost dead letter.
-        Mutant(Failures, "_handle", "action == 'dead_letter'", "not self.letters and action == 'dead_letter'"),
+        Replaced("dead letters are lost but for the first", Failures, "message", keeping_one_letter),
     ],
-    ("two streams", STRAIGHT): [Mutant(Timeline, "_meet", "min((", "max((")],
+    ("two streams", STRAIGHT): [
+        Rewritten("where streams meet time goes with the fastest", Timeline, "_meet", "min((", "max((")
+    ],
     ("joins", STRAIGHT): [
         # Rows that join too much or too little, that are emitted alone twice or never, or forgotten too soon.
-        Mutant(JoinOperator, "_adder", "(own - size, own, own + size)", "(own, own + size)"),
-        Mutant(JoinOperator, "_near", "last = len(rows) if", "last = len(rows) - 1 if"),
-        Mutant(JoinOperator, "_near", "row.told = True", "pass"),
-        Mutant(JoinOperator, "_over", " + self._within", ""),
-        Mutant(JoinOperator, "_leave", "bisect_right(", "bisect_left("),
+        Rewritten(
+            "rows of an earlier slot do not join",
+            JoinOperator,
+            "_adder",
+            "(own - size, own, own + size)",
+            "(own, own + size)",
+        ),
+        Rewritten(
+            "the last row that is near does not join",
+            JoinOperator,
+            "_near",
+            "last = len(rows) if",
+            "last = len(rows) - 1 if",
+        ),
+        Replaced("a row that has joined is emitted alone too", JoinContext, "leave", leaving_always),
+        Rewritten("rows are forgotten too soon", JoinOperator, "_over", " + self._within", ""),
+        Rewritten(
+            "a row without partner is emitted a moment too late",
+            JoinOperator,
+            "_leave",
+            "bisect_right(",
+            "bisect_left(",
+        ),
         # Time behind a join that does not wait for rows alone.
-        Mutant(Timeline, "_fire", "_back(watermark, line.behind)", "watermark"),
+        Rewritten(
+            "time behind a join does not wait for rows without partner",
+            Timeline,
+            "_fire",
+            "_back(watermark, line.behind)",
+            "watermark",
+        ),
     ],
     ("late joins", STRAIGHT): [
-        Mutant(LatestJoinOperator, "add", "timestamp < watermark", "timestamp <= watermark"),
-        Mutant(LatestJoinOperator, "_leave", "over <= time", "over < time"),
+        Replaced(
+            "a join of latest rows refuses what comes just in time",
+            LatestJoinOperator,
+            "add",
+            lambda add, *given: add(*given[:-2], given[-2] + 1, given[-1]),
+        ),
+        Rewritten(
+            "a latest row is emitted a moment too late", LatestJoinOperator, "_leave", "over <= time", "over < time"
+        ),
     ],
     ("triggers", STRAIGHT): [
-        Mutant(WatchedOperator, "_look", "end <= self._fired", "end < self._fired"),
-        Mutant(WatchedOperator, "_ring", "limit > watermark", "True"),
-        Mutant(WatchedOperator, "_drop", "not held.shown", "False"),
-        Mutant(WatchedSessionOperator, "_limit", "if span.pending", "if False"),
-        Mutant(WatchedSessionOperator, "_union", "begin(united)", "pass"),
+        Rewritten(
+            "the window that fired last takes late messages for early ones",
+            WatchedOperator,
+            "_look",
+            "end <= self._fired",
+            "end < self._fired",
+        ),
+        Rewritten("a trigger fires together with its window", WatchedOperator, "_ring", "limit > watermark", "True"),
+        Rewritten(
+            "what a late pane would show is dropped with its window",
+            WatchedOperator,
+            "_drop",
+            "not held.shown",
+            "False",
+        ),
+        Rewritten(
+            "the trigger of a session has no time", WatchedSessionOperator, "_limit", "if span.pending", "if False"
+        ),
+        Rewritten(
+            "a session that others become keeps what its trigger has seen",
+            WatchedSessionOperator,
+            "_union",
+            "begin(united)",
+            "pass",
+        ),
     ],
     ("tables", STRAIGHT): [
         # Rows that are never deleted, joined rows that outlive theirs, and rows that nobody finds.
-        Mutant(TableOperator, "_set", "self._rows.delete(key)", "pass"),
-        Mutant(TableOperator, "_join", "self.has(key)", "False"),
-        Mutant(TableOperator, "_take", "key is None", "row is None"),
-        Mutant(table_bindings, "joined_row", "needs_right and theirs is None", "theirs is None"),
+        Rewritten("a row is never deleted", TableOperator, "_set", "self._rows.delete(key)", "pass"),
+        Rewritten("a joined row outlives its rows", TableOperator, "_join", "self.has(key)", "False"),
+        Rewritten("the deletion of a row is dropped", TableOperator, "_take", "key is None", "row is None"),
+        Rewritten(
+            "a joined row always needs the right one",
+            table_bindings,
+            "joined_row",
+            "needs_right and theirs is None",
+            "theirs is None",
+        ),
     ],
     ("told", STRAIGHT): [
         # Messages that one task alone is told, rows of other keys, and rows that nobody asks for.
-        Mutant(Router, "route", "range(partitions)", "range(1)"),
-        Mutant(Cache, "get", "self._rows.get(key)", "next(iter(self._rows.values()), None)"),
-        Mutant(Batches, "_send", "asked, answer = (self._open, self._answer)", "asked, answer = ({}, self._answer)"),
+        Rewritten("a broadcast reaches one task alone", Router, "route", "range(partitions)", "range(1)"),
+        Rewritten(
+            "a cache gives the row of another key",
+            Cache,
+            "get",
+            "self._rows.get(key)",
+            "next(iter(self._rows.values()), None)",
+        ),
+        Rewritten(
+            "a batch of keys is asked for nothing",
+            Batches,
+            "_send",
+            "asked, answer = (self._open, self._answer)",
+            "asked, answer = ({}, self._answer)",
+        ),
     ],
-    ("filled", STRAIGHT): [Mutant(TableOperator, "row", "None if key is None else", "None if key else")],
+    ("filled", STRAIGHT): [
+        Replaced("no row is found in a table that the pipeline fills", TableOperator, "row", nothing)
+    ],
     ("tables", RESTARTING): [
-        Mutant(TableOperator, "changes", "self._rows.changes()", "iter(())"),
-        Mutant(
+        Replaced("a commit leaves out the rows of tables", TableOperator, "changes", none_of),
+        Rewritten(
+            "a committed row is forgotten in memory",
             TableOperator,
             "settle",
             "self._rows.settle()",
@@ -281,34 +490,89 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ],
     ("processors", STRAIGHT): [
         # Entries that are over too late or never, or that are not there again when a message fails.
-        Mutant(Ageing, "get", "self._ttl <= self._turn.time", "self._ttl < self._turn.time"),
-        Mutant(ProcessOperator, "_adder", "timestamp if timestamp > watermark else watermark", "watermark"),
-        Mutant(ProcessOperator, "undo", "self._turn.journal = journal", "pass"),
+        Replaced(
+            "an entry is there a moment too long",
+            Ageing,
+            "__init__",
+            lambda init, self, kept, turn, ttl, alarms: init(self, kept, turn, ttl + 1, alarms),
+        ),
+        Rewritten(
+            "the time of a processor is the watermark alone",
+            ProcessOperator,
+            "_adder",
+            "timestamp if timestamp > watermark else watermark",
+            "watermark",
+        ),
+        Replaced("what a failed message did to states stays", ProcessOperator, "undo", taking_nothing_back),
         # Timers that fire when they were put off, in the wrong order, or twice.
-        Mutant(ProcessOperator, "advance", "watermark >= self._wake", "watermark > self._wake"),
-        Mutant(ProcessOperator, "_ring_up_to", "left == time and due <= now", "left == time"),
-        Mutant(ProcessOperator, "_set_to", "sorted(", "list("),
-        Mutant(ProcessOperator, "_fire", "timers.times.delete(entry)", "pass"),
-        Mutant(TimersAtWork, "flush", "due < before[0]", "False"),
-        Mutant(TimersAtWork, "flush", "self.reached + 1", "self.now + 1"),
+        Replaced("a timer fires a moment too late", ProcessOperator, "advance", advancing_late),
+        Rewritten(
+            "a timer that was put off fires at its old time",
+            ProcessOperator,
+            "_ring_up_to",
+            "left == time and due <= now",
+            "left == time",
+        ),
+        Rewritten("timers that are set together fire out of order", ProcessOperator, "_set_to", "sorted(", "list("),
+        Rewritten(
+            "a timer that has fired is still set", ProcessOperator, "_fire", "timers.times.delete(entry)", "pass"
+        ),
+        Rewritten("a timer that is set to an earlier time stays", TimersAtWork, "flush", "due < before[0]", "False"),
+        Rewritten(
+            "a timer of the past waits for the time of the call",
+            TimersAtWork,
+            "flush",
+            "self.reached + 1",
+            "self.now + 1",
+        ),
     ],
     ("processors", RESTARTING): [
-        Mutant(ProcessOperator, "changes", "self._kept)", "self._kept[1:])"),
-        Mutant(ListAtWork, "_fill", "if pieces else []", "if False else []"),
-        Mutant(MapAtWork, "flush", "added or removed", "added"),
-        Mutant(Alarms, "changes", "self._tiers)", "self._tiers[1:])"),
+        Rewritten(
+            "a commit leaves out the first state of a processor",
+            ProcessOperator,
+            "changes",
+            "self._kept)",
+            "self._kept[1:])",
+        ),
+        Rewritten("a list is empty after a restart", ListAtWork, "_fill", "if pieces else []", "if False else []"),
+        Rewritten(
+            "names that are removed from a map stay after a restart", MapAtWork, "flush", "added or removed", "added"
+        ),
+        Replaced("a commit leaves out alarms", Alarms, "changes", none_of),
     ],
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.
-        Mutant(Landing, "land_all", "offsets[stop - 1] + 1", "offsets[stop - 1] + 2"),
-        Mutant(StageTask, "changes", "self.stateful.items()", "[*self.stateful.items()][1:]"),
-        Mutant(SessionOperator, "changes", "self._timers.changes()", "()"),
-        Mutant(TimedState, "changes", "yield from layer.changes()", "yield from [*layer.changes()][1:]"),
-        Mutant(Layer, "evict", "self.complete = self.complete and (not gone)", "pass"),
+        Rewritten(
+            "a restart leaves out a message", Landing, "land_all", "offsets[stop - 1] + 1", "offsets[stop - 1] + 2"
+        ),
+        Replaced("a commit leaves out state", StageTask, "changes", none_of),
+        Replaced("a commit leaves out the timers of sessions", Timers, "changes", none_of),
+        Rewritten(
+            "a commit leaves out the first window",
+            TimedState,
+            "changes",
+            "yield from layer.changes()",
+            "yield from [*layer.changes()][1:]",
+        ),
+        Rewritten(
+            "what is no longer in memory is taken to be nowhere",
+            Layer,
+            "evict",
+            "self.complete = self.complete and (not gone)",
+            "pass",
+        ),
     ],
-    ("late", RESTARTING): [Mutant(Inputs, "_told", " - source.out_of_order", "")],
+    ("late", RESTARTING): [
+        Rewritten("a restart forgets what may be out of order", Inputs, "_told", " - source.out_of_order", "")
+    ],
     ("two streams", RESTARTING): [
-        Mutant(Timeline, "restore", "self._slowest(line)", "(max(self.now[at] for at in line.follows), False)")
+        Rewritten(
+            "a restart goes on with the fastest stream",
+            Timeline,
+            "restore",
+            "self._slowest(line)",
+            "(max(self.now[at] for at in line.follows), False)",
+        )
     ],
 }
 """Mistakes, by the cases that can show them and by who runs those."""

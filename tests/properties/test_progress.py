@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 
 from engines.comparing import difference
 from engines.targets import PATIENT, driver_outputs, feed_whole
-from faults.mutants import Mutant, planted
+from faults.mutants import Mutant, Rewritten, planted
 from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key
 from fluvial.runtime.kernel.code import Compiler
@@ -33,10 +33,22 @@ QUIET = Description(
 )
 """The second window hears of time only by control messages where the first has nothing to fire."""
 
-MUTANTS = [
-    Mutant(Compiler, "_read", "text.add(2, f'advance_{number}(w)')", "text.add(2, f'now[{part.line}] = w')"),
-    Mutant(Inputs, "_control", "self.tell(stream, control.producer, control.watermark, idle=control.idle)", "pass"),
-    Mutant(Timeline, "_last", "self.now[index] != END", "False"),
+MUTANTS: list[Mutant] = [
+    Rewritten(
+        "what is read lets nothing fire",
+        Compiler,
+        "_read",
+        "text.add(2, f'advance_{number}(w)')",
+        "text.add(2, f'now[{part.line}] = w')",
+    ),
+    Rewritten(
+        "the end that a producer tells moves nothing",
+        Inputs,
+        "_control",
+        "self.tell(stream, control.producer, control.watermark, idle=control.idle)",
+        "pass",
+    ),
+    Rewritten("what fired before the end is forgotten", Timeline, "_last", "self.now[index] != END", "False"),
 ]
 
 FAR = 2**46

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is i
 
 from engines.spark_in_process import lowered, queries
 from engines.targets import run_on
-from faults.mutants import Mutant, planted
+from faults.mutants import Rewritten, planted
 from fluvial.dsl import Pane, Pipeline, collect, count, dead_letter, skip, tumbling
 from fluvial.dsl.message import Message, Record
 from fluvial.planner import plan
@@ -148,7 +148,7 @@ def test_a_window_holds_messages_in_their_order_and_fires_in_its_batch() -> None
     ],
 )
 def test_what_a_bucket_forgets_is_seen(lost: str) -> None:
-    with planted(Mutant(stateful, "_inbox", lost, "pass")):
+    with planted(Rewritten("a bucket forgets", stateful, "_inbox", lost, "pass")):
         assert collected() != [[], WINDOWS[:1], WINDOWS]
 
 
