@@ -4,18 +4,15 @@ A loop over a batch, a local variable for each value, an `if` for each filter: 7
 closures. The text is kept where tracebacks find it, with the operator of each line, so that errors name operators.
 """
 
-import linecache
-import zlib
 from dataclasses import replace
 from types import CodeType
 
-from ...dsl import operators as ops
 from ...dsl.operators import Operator
 from .kinds import KERNEL_KINDS
 from .shape import Entry, Shape, ends_part
+from .source_time import write_source
 from .stamps import STAMP_SIZE
-from .text import FILE_PREFIX, Names, Part, Text, remember
-from .times import EARLIEST, LATEST
+from .text import Names, Part, Text, compiled
 
 
 class Compiler:
@@ -38,16 +35,7 @@ class Compiler:
                 define(self, id)
         for entry in self.shape.entries.values():
             self._read(entry)
-        return self._load()
-
-    def _load(self) -> CodeType:
-        source = "\n".join(self.text.lines) + "\n"
-        stage = next(iter(self.shape.entries))
-        file = f"{FILE_PREFIX}{stage} {zlib.crc32(source.encode()):08x}>"
-        # Tracebacks find the text where the standard library keeps that of interactive input.
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-        remember(file, self.text)
-        return compile(source, file, "exec")
+        return compiled(self.text, next(iter(self.shape.entries)))
 
     # Starting points.
 
@@ -90,17 +78,10 @@ class Compiler:
         text.add(3, "try:")
         if entry.clock == "stamps":
             self._stamp(part, number)
-        text.add(4, f"v0 = None if v is None else decode_{number}(v)", entry.writer)
-        if entry.source is not None:
-            self._check_key(entry.source, number)
-        if entry.source is not None and entry.source.timestamp is not None:
-            text.add(4, f"t = timestamp_{number}(v0)", entry.writer)
-            text.add(4, "if t.__class__ is not int:", entry.writer)
-            text.add(5, "raise wrong_time(t)", entry.writer)
-        if entry.clock == "source":
-            # One message from the end of time would end the input, in this run and all later ones.
-            text.add(4, f"if not {EARLIEST} <= t <= {LATEST}:", entry.writer)
-            text.add(5, "raise wrong_time(t)", entry.writer)
+        if entry.source is None:
+            text.add(4, f"v0 = None if v is None else decode_{number}(v)", entry.writer)
+        else:
+            write_source(text, 4, entry.source, number, checked=entry.clock != "source")
         text.add(3, "except Exception as error:")
         text.add(4, f"failed_{number}({index}, error, {entry.writer!r})")
         self._pass(part, 4)
@@ -130,14 +111,6 @@ class Compiler:
             if KERNEL_KINDS[operator].define is None:  # else what follows is counted in that function
                 rest.extend(self.shape.followers[id])
         return list(found)
-
-    def _check_key(self, source: ops.Source, number: int) -> None:
-        """Refuse a key that is none here: further on keys are bytes, and only decoded where a function sees them."""
-        if source.key is None or source.key is bytes:
-            return
-        quick = " and not k.isascii()" if source.key is str else ""
-        self.text.add(4, f"if k is not None{quick}:", source.id)
-        self.text.add(5, f"key_of_{number}(k)", source.id)
 
     def _pass(self, part: Part, depth: int) -> None:
         """Leave a message out; where messages land one by one, it has landed."""

@@ -3,6 +3,7 @@ where nothing comes from the clock."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from .idle_sources import newly_idle
 from .program import Position
 from .shape import Entry
 from .stamps import Control, read_control, unpack_stamp
@@ -205,17 +206,11 @@ class Inputs:
     def rest(self, active: Collection[str]) -> None:
         """It is later than it was: sources to which nothing has come for long enough are idle, and their time goes on
         with the clock. What waits to be processed is `active`."""
-        now = self._timeline.clock
-        for stream, patience in self._waits.items():
-            since = self._quiet_since.setdefault(stream, now)
-            if stream in active:
-                self._quiet_since[stream] = now
-            elif now - since >= patience and not self.ended(stream):
-                passed = now - since - (now - since) % patience
-                self._quiet_since[stream] = since + passed
-                watermark = self.gone_on(stream, 0, passed)
-                self._set_idle(stream, 0, watermark)
-                self._timeline.set_stream(stream, watermark, idle=True)
+        waits = {stream: patience for stream, patience in self._waits.items() if not self.ended(stream)}
+        for stream, passed in newly_idle(self._quiet_since, waits, active, self._timeline.clock):
+            watermark = self.gone_on(stream, 0, passed)
+            self._set_idle(stream, 0, watermark)
+            self._timeline.set_stream(stream, watermark, idle=True)
 
     def next_rest(self) -> int:
         """The time of the clock at which a source is next idle for long enough; END if there is none."""

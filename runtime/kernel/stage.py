@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -12,40 +11,25 @@ from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Record
 from .bindings import bind
-from .cells import Cell, Cells
+from .cells import Cells
 from .counting import taken_in
-from .failures import Failures, Where
+from .effects import MessageEffects
+from .environment import StageCounts, StageEnvironment
+from .failures import Failures
 from .inputs import Accepts, Inputs
 from .lateness import Lateness
+from .message_failures import FedBatch, MessageFailures
+from .output_buffer import HandOver, OutputBuffer
 from .pool import Gate, Pool, Sleep
 from .program import Position, Program
 from .rebuilding import JoinedTables
-from .stamps import unstamped
 from .state import Bytes, Change, CountedReads, Size, evict
 from .stateful import StatefulOperator
 from .timeline import Timeline
 from .times import START
 
-MUCH = 1000
-"""Results that are taken before more are made."""
-
 EIGHTH = 8
 """What part of the entries that may be in memory may be read before the oldest are looked for."""
-
-DEAD_LETTERS = "dead-letters"
-"""Stands for an operator where `take` gives dead letters."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What is being fed: `records[start:]` of a partition and a mark for each of them, 1 once it has landed."""
-
-    stream: str
-    partition: int
-    offsets: Sequence[int]
-    records: Sequence[Record]
-    start: int
-    marks: bytearray
 
 
 def _every(_: object) -> bool:
@@ -57,8 +41,8 @@ class StageTask:
 
     `empty` says that nothing is kept in `below`, which saves reading there.
 
-    `run` names the run, if one that is begun again goes on to the same end of input. `relief` is called when much is to
-    be taken, in the middle of a firing.
+    `run` names the run, if one that is begun again goes on to the same end of input. `hand_over` takes outputs in the
+    middle of a firing: see `OutputBuffer`.
 
     Feed it with `feed`, take what it made with `take`; `changes` and `position()` are what a commit must keep.
     """
@@ -75,42 +59,48 @@ class StageTask:
         accepts: Accepts = _every,
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
-        relief: Callable[[], None] | None = None,
+        hand_over: HandOver | None = None,
         run: str = "",
     ) -> None:
         position = position or Position()
-        self.program = program
-        self.failures = Failures(program.plan.pipeline)
-        self.error: BaseException | None = None
-        self.late: dict[str, int] = {}
-        self.keyless: dict[str, int] = {}
-        self.fed = dict.fromkeys(program.shape.entries, 0)
-        self.made = [0] * len(program.shape.operators)
-        self.outputs: dict[str, list[Any]] = {}
-        self.pools: dict[str, Pool] = {}
-        self.stateful: dict[str, StatefulOperator] = {}
-        self._fired: list[tuple[Any, ...]] | None = None
-        self._batch = _Batch("", 0, (), (), 0, bytearray())
-        self.cells = Cells(self._on_landed, self.fail_cell, self._follow, self)
         shape = program.shape
+        self.program = program
+        self.stateful: dict[str, StatefulOperator] = {}
+        self.pools: dict[str, Pool] = {}
+        self.counts = StageCounts(dict.fromkeys(shape.entries, 0), [0] * len(shape.operators))
+        failures = Failures(program.plan.pipeline)
+        self.failures = MessageFailures(failures, shape.entries, asynchronous=program.asynchronous)
+        self.outputs = OutputBuffer(failures.letters, hand_over)
+        effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
+        self.cells = Cells(self.failures.landed, self.failures.cell, self._follow, effects)
         self.timeline = Timeline(shape.lines, self.cells.floor, exact=shape.exact)
-        opened = self.cells.opened
-        self.inputs = Inputs(shape.entries, self.timeline, position, producers or {}, accepts, opened)
-        self._relief = relief
-        self.run = run
-        self.lateness = Lateness(position)
-        self.rung = dict(position.rung)
-        self.clock_users: list[str] = []
+        self.inputs = Inputs(shape.entries, self.timeline, position, producers or {}, accepts, self.cells.opened)
         self._below = CountedReads(below)
-        self._reads = bind(self, self._below, producer, empty, partial(Pool, sleep=sleep, gate=gate))
-        self.joined = JoinedTables(shape.operators.values(), self.stateful, position, self.fail_firing)
+        self._environment = StageEnvironment(
+            program=program,
+            timeline=self.timeline,
+            inputs=self.inputs,
+            cells=self.cells,
+            failures=self.failures,
+            effects=effects,
+            outputs=self.outputs,
+            counts=self.counts,
+            lateness=Lateness(position),
+            rung=dict(position.rung),
+            run=run,
+            producer=producer,
+            below=self._below,
+            empty=empty,
+            make_pool=partial(Pool, sleep=sleep, gate=gate),
+            stateful=self.stateful,
+            pools=self.pools,
+        )
+        self._reads = bind(self._environment)
+        self.joined = JoinedTables(shape.operators.values(), self.stateful, position, self.failures.firing)
 
     def _follow(self) -> None:
-        """Let time follow a message that has landed; what raises is kept for `check`: workers have no caller."""
-        try:
-            self.timeline.follow()
-        except Exception as raised:
-            self.error = self.error or raised
+        """Let time follow a message that has landed."""
+        self.failures.kept(self.timeline.follow)
 
     # Messages.
 
@@ -128,9 +118,10 @@ class StageTask:
 
         In an asynchronous stage a byte of `marks`, one for each of them, becomes 1 once the message has landed.
         """
-        self._batch = _Batch(stream, partition, offsets, records, start, marks or bytearray(len(records) - start))
+        marks = marks or bytearray(len(records) - start)
+        self.failures.batch = FedBatch(stream, partition, offsets, records, start, marks)
         part = records if start == 0 and stop is None else records[start:stop]
-        self.fed[stream] += len(part)
+        self.counts.fed[stream] += len(part)
         self.inputs.arrived(stream)
         source = self.inputs.entries[stream].clock == "source"
         high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
@@ -161,8 +152,7 @@ class StageTask:
 
     def check(self) -> None:
         """Raise what asynchronous work has failed with."""
-        if self.error is not None:
-            raise self.error
+        self.failures.check()
 
     @property
     def room(self) -> int:
@@ -177,7 +167,9 @@ class StageTask:
     @property
     def taken_in(self) -> dict[str, int]:
         """How many messages each operator was given, since the task was made."""
-        return taken_in(self.program.shape, self.fed, self.inputs.controls, self.made, self.failures.counts)
+        return taken_in(
+            self.program.shape, self.counts.fed, self.inputs.controls, self.counts.made, self.failures.counts
+        )
 
     @property
     def busy(self) -> bool:
@@ -208,21 +200,27 @@ class StageTask:
     # What was made, and what must be kept.
 
     def take(self) -> Iterator[tuple[str, list[Any]]]:
-        """The outputs made since the last call, by operator: records, messages for a sink, late records of a window;
-        and DEAD_LETTERS."""
-        for id, made in (*self.outputs.items(), (DEAD_LETTERS, self.failures.letters)):
-            if made:
-                taken = made.copy()
-                made.clear()
-                yield id, taken
+        """The outputs made since the last call, by operator: see `OutputBuffer`."""
+        return self.outputs.take()
+
+    @property
+    def late(self) -> dict[str, int]:
+        """Late messages by operator."""
+        return self.counts.late
+
+    @property
+    def keyless(self) -> dict[str, int]:
+        """Messages without key by table."""
+        return self.counts.keyless
 
     def position(self) -> Position:
         """How far time had come for the messages that have landed."""
         position = self.inputs.position(self.cells.floor, self.cells.landed)
-        self.lateness.tell(position, self.timeline.now, self.program.shape.line_out)
-        if self.timeline.clock > START:
-            self.rung.update(dict.fromkeys(self.clock_users, self.timeline.clock))
-        position.rung = self.rung
+        environment, clock = self._environment, self.timeline.clock
+        environment.lateness.tell(position, self.timeline.now, self.program.shape.line_out)
+        if clock > START:
+            environment.rung.update(dict.fromkeys(environment.clock_users, clock))
+        position.rung = environment.rung
         self.joined.tell(position)
         return position
 
@@ -264,109 +262,3 @@ class StageTask:
     def _evict(self, most: Size) -> None:
         self._below.begin()
         evict(chain.from_iterable(operator.layers() for operator in self.stateful.values()), most)
-
-    # Failures and landing; called from compiled code.
-
-    def fail_message(self, index: int, error: BaseException, operator: str | None = None) -> None:
-        self.failures.message(self._where(self._batch, index), error, operator)
-
-    def pass_message(self, index: int) -> None:
-        """A message that opened no cell, since it is a control message or could not be decoded, has landed."""
-        self._on_landed((self._batch, index))
-
-    def message_opener(self, stream: str) -> Callable[[int, int], Cell]:
-        """A function that opens a cell for a message of a stream, given its index and watermark."""
-        lane = self.cells.lane(stream)
-
-        def open_message(index: int, watermark: int) -> Cell:
-            cell = Cell(watermark, (self._batch, index), lane)
-            lane.append(cell)
-            lane.opened += 1
-            return cell
-
-        return open_message
-
-    def fail_cell(self, cell: Cell, error: BaseException, operator: str | None = None) -> None:
-        """A message in a cell failed. What `on_error=fail()` raises is kept for `check`: workers have no caller."""
-        cell.failed = True
-        try:
-            if len(cell.where) == 4:
-                self.failures.firing(*cell.where, error)
-            else:
-                self.failures.message(self._where(*cell.where), error, operator)
-        except Exception as raised:
-            self.error = self.error or raised
-
-    def fail_firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: Exception) -> None:
-        """A pane or a joined row has no value. Workers have no caller: see `fail_cell`."""
-        try:
-            self.failures.firing(operator, key, value, timestamp, error)
-        except Exception as raised:
-            if not self.program.asynchronous:
-                raise
-            self.error = self.error or raised
-
-    def firing(self, line: int, time: int) -> None:
-        """A stateful operator is about to fire what was due at a time."""
-        self.relieve()
-        self.timeline.firing(line, time)
-
-    def relieve(self) -> None:
-        """Much may have been made since the last message: let those who take it have their turn."""
-        if self._relief is not None and sum(map(len, self.outputs.values())) >= MUCH:
-            self._relief()
-
-    def emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """Hands on what a stateful operator emits, or its failure; what a message has let fire not before all that the
-        message does to state is done."""
-        if not self.program.takes_back:
-            return emit
-
-        def hand_on(*fired: Any) -> None:
-            if self._fired is None:
-                emit(*fired)
-            else:
-                self._fired.append((emit, fired))
-
-        return hand_on
-
-    def emit_fired(self) -> None:
-        """A message has done to state all that it was to do: hand on what waited for that."""
-        waiting, self._fired = self._fired, None
-        for emit, fired in waiting or ():
-            emit(*fired)
-
-    def drop_fired(self) -> None:
-        """It failed: nothing has fired."""
-        self._fired = None
-
-    def undo(self, operator: str, message: tuple[Any, ...]) -> Callable[[], None]:
-        """What takes back the effect that a message is about to have on a stateful operator, should one after it
-        fail."""
-        restore = self.stateful[operator].undo(message[0], message[2])
-        if self._fired is None:
-            self._fired = []
-        late, count, records = self.late, self.late.get(operator), self.outputs.get(operator, [])
-        length = len(records)
-
-        def take_back() -> None:
-            restore()
-            del records[length:]
-            if count is not None:
-                late[operator] = count
-            else:
-                late.pop(operator, None)
-
-        return take_back
-
-    def _on_landed(self, where: tuple[Any, ...]) -> None:
-        # Under on_error=fail() a message that failed never lands.
-        if len(where) == 2 and self.error is None:
-            batch, index = where
-            batch.marks[index - batch.start] = 1
-
-    def _where(self, batch: _Batch, index: int) -> Where:
-        record = batch.records[index]
-        if self.inputs.entries[batch.stream].clock == "stamps":
-            record = unstamped(record)
-        return Where(batch.stream, batch.partition, batch.offsets[index], record)

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...dsl import operators as ops
 from ...dsl.serde import value_serde
-from .state import Bytes
 from .tables import TableContext, TableOperator, joined_row
 
 if TYPE_CHECKING:
-    from .stage import StageTask
+    from .environment import StageEnvironment
 
 
 def make_table(
-    task: "StageTask", operator: ops.TableOf, emit: Callable[..., None] | None, below: Bytes, empty: bool
+    environment: "StageEnvironment", operator: ops.TableOf, emit: Callable[..., None] | None
 ) -> TableOperator:
     """A table of rows as they are sent to it."""
-    tell = None if emit is None else task.emitter(emit)
-    decode, keyless = value_serde(operator.value).decode, partial(_count, task.keyless, operator.id)
-    return TableOperator(TableContext(operator.id, below, empty, decode, tell, keyless=keyless))
+    tell = None if emit is None else environment.effects.emitter(emit)
+    decode, keyless = value_serde(operator.value).decode, partial(_count, environment.counts.keyless, operator.id)
+    return TableOperator(TableContext(operator.id, environment.below, environment.empty, decode, tell, keyless=keyless))
 
 
 def _count(counts: dict[str, int], id: str) -> None:
@@ -27,26 +26,30 @@ def _count(counts: dict[str, int], id: str) -> None:
 
 
 def make_joined_tables(
-    task: "StageTask", operator: ops.JoinTables, emit: Callable[..., None] | None, below: Bytes, empty: bool
+    environment: "StageEnvironment", operator: ops.JoinTables, emit: Callable[..., None] | None
 ) -> TableOperator:
     """A table of the rows that two others have together."""
-    serde = value_serde(task.program.flows[operator.id].value)
-    tell = None if emit is None else task.emitter(emit)
-    left, right = (_table(task, id).row for id in operator.inputs)
+    serde = value_serde(environment.program.flows[operator.id].value)
+    tell = None if emit is None else environment.effects.emitter(emit)
+    left, right = (_table(environment, id).row for id in operator.inputs)
     joined = joined_row(left, right, operator.fn, operator.how, serde.encode)
-    return TableOperator(TableContext(operator.id, below, empty, serde.decode, tell, joined))
+    return TableOperator(TableContext(operator.id, environment.below, environment.empty, serde.decode, tell, joined))
 
 
-def _table(task: "StageTask", id: str) -> TableOperator:
-    return cast("TableOperator", task.stateful[id])
+def _table(environment: "StageEnvironment", id: str) -> TableOperator:
+    return cast("TableOperator", environment.stateful[id])
 
 
-def attach_table_join(task: "StageTask", operator: ops.JoinTable, _: Any, __: Any) -> dict[str, Any]:
+def attach_table_join(environment: "StageEnvironment", operator: ops.JoinTable, _: Any) -> dict[str, Any]:
     """The rows that it looks up."""
-    return {"row": _table(task, operator.uses_table).row}
+    return {"row": _table(environment, operator.uses_table).row}
 
 
-def attach_put(task: "StageTask", operator: ops.PutTo, _: Any, __: Any) -> dict[str, Any]:
+def attach_put(environment: "StageEnvironment", operator: ops.PutTo, _: Any) -> dict[str, Any]:
     """The table that it fills, made before."""
-    encode = value_serde(task.program.flows[operator.table].value).encode
-    return {"add": _table(task, operator.table).add, "undo": partial(task.undo, operator.table), "encode": encode}
+    encode = value_serde(environment.program.flows[operator.table].value).encode
+    return {
+        "add": _table(environment, operator.table).add,
+        "undo": partial(environment.effects.undo, operator.table),
+        "encode": encode,
+    }

@@ -1,6 +1,9 @@
 """The text of compiled code while it is written, and the operator that each line of it stands for."""
 
+import linecache
+import zlib
 from dataclasses import dataclass, field
+from types import CodeType
 
 FILE_PREFIX = "<fluvial stage "
 _OPERATORS: dict[str, dict[int, str]] = {}
@@ -55,6 +58,11 @@ class Part:
     looped: bool = False
 
 
-def remember(file: str, text: Text) -> None:
-    """From now on `operator_at` knows the lines of this code."""
+def compiled(text: Text, stage: str) -> CodeType:
+    """The code of a text. From now on `operator_at` knows its lines, and tracebacks show them: they find them where the
+    standard library keeps those of interactive input."""
+    source = "\n".join(text.lines) + "\n"
+    file = f"{FILE_PREFIX}{stage} {zlib.crc32(source.encode()):08x}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     _OPERATORS[file] = text.operators
+    return compile(source, file, "exec")

@@ -282,8 +282,6 @@ def _begun_at_ends(plan: Plan, settings: Settings, kept: Checkpoints) -> frozens
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:
     """Open the sinks of a plan; `stack` closes them."""
-    for operator in plan.pipeline.operators:
-        sink = getattr(operator, "sink", None)
-        if sink is not None:
-            sink.open()
-            stack.callback(sink.close)
+    for operator in plan.pipeline.sinks:
+        operator.sink.open()
+        stack.callback(operator.sink.close)

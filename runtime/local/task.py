@@ -97,7 +97,7 @@ class LocalTask:
         return StageTask(
             self.program,
             setup.store,
-            relief=self._pass_on,
+            hand_over=self._route,
             run=run.id,
             empty=found.blank,
             position=found.position,
@@ -163,7 +163,10 @@ class LocalTask:
     def _pass_on(self) -> None:
         """Put what the stage has made into the transaction."""
         for id, outputs in self._work.take():
-            self._router.route(id, outputs, self._outbox)
+            self._route(id, outputs)
+
+    def _route(self, id: str, outputs: list[Any]) -> None:
+        self._router.route(id, outputs, self._outbox)
 
     def reach_end(self, ends: Mapping[StreamPartition, int]) -> bool:
         """End the inputs that were read, and have landed, as far as the run is to go; whether there were any."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from ...dsl.message import Record
 from ...dsl.sink import Sink
-from ...planner.names import dead_letters
-from ..kernel.stage import DEAD_LETTERS, StageTask
+from ..kernel.stage import StageTask
 from ..kernel.times import START
+from ..output_routes import OutputRoute, OutputRoutes
 from .outputs import Output
 from .rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, message_blocks, messages_of
 from .shipping import Cargo
@@ -28,48 +28,39 @@ class Emitter:
         self._bucket = bucket
         self._output = output
         self._position = 0
-        plan = cargo.plan
-        members = plan.stage(stage).operators
-        self._streams = {id: plan.operator(id).writes[0] for id in members if plan.operator(id).writes}
-        self._streams[DEAD_LETTERS] = dead_letters(plan.name)
-        borders = [border for border in plan.pipeline.borders if border.id in members]
-        self._borders = [border.id for border in borders]
-        self._to_all = {self._streams[border.id] for border in borders if border.to_all}
+        self._routes = OutputRoutes(cargo.plan, stage)
         self._stack = stack
         self._open: dict[str, Sink[Any]] = {}
-        self._sinks = {operator.id: operator for operator in plan.pipeline.sinks if operator.id in members}
-        self.written: dict[str, int] = {}
 
     def take(self, task: StageTask, rows: list[Row]) -> None:
         """Add what a task has made; messages for sinks go there now."""
-        for id, made in task.take():
-            name = self._streams.get(id, id)
-            self.written[name] = self.written.get(name, 0) + len(made)
-            if id in self._sinks:
-                self._sink(id, made)
+        for operator, outputs in task.take():
+            route = self._routes[operator]
+            self._routes.count(route, len(outputs))
+            if route.sink is not None:
+                self._sink(route.name, route.sink, outputs)
             else:
-                self._send(name, made, rows)
+                self._send(route, outputs, rows)
 
-    def _send(self, stream: str, made: list[Record], rows: list[Row]) -> None:
+    def _send(self, route: OutputRoute, records: list[Record], rows: list[Row]) -> None:
         cargo, first = self._cargo, self._position
-        self._position += len(made)
-        found = messages_of(stream, self._producer, range(first, self._position), made)
-        level = cargo.levels.of_stream.get(stream)
+        self._position += len(records)
+        messages = messages_of(route.name, self._producer, range(first, self._position), records)
+        level = cargo.levels.of_stream.get(route.name)
         if level is None:
-            rows.extend(self._output(found, self._bucket))
-        elif stream in self._to_all:
-            blocks = list(message_blocks(found))
+            rows.extend(self._output(messages, self._bucket))
+        elif route.to_all:
+            blocks = list(message_blocks(messages))
             rows.extend((level, bucket, block) for bucket in range(cargo.buckets) for block in blocks)
         else:
-            rows.extend(by_bucket(level, cargo.buckets, found))
+            rows.extend(by_bucket(level, cargo.buckets, messages))
 
-    def _sink(self, id: str, messages: list[Any]) -> None:
-        if id not in self._open:
-            sink = self._sinks[id].sink
+    def _sink(self, name: str, sink: Sink[Any], messages: list[Any]) -> None:
+        if name not in self._open:
             sink.open()
             self._stack.callback(sink.close)
-            self._open[id] = sink
-        self._open[id].write(messages)
+            self._open[name] = sink
+        sink.write(messages)
 
     def flush(self) -> None:
         """Return once all that sinks were given is safe."""
@@ -78,8 +69,8 @@ class Emitter:
 
     def tell(self, task: StageTask, rows: list[Row]) -> None:
         """Tell every bucket behind a border how far time has come here."""
-        for id in self._borders:
-            told = Watermark(self._streams[id], self._producer, task.told_watermark_of(id), task.is_idle(id))
+        for id, route in self._routes.borders.items():
+            told = Watermark(route.name, self._producer, task.told_watermark_of(id), task.is_idle(id))
             rows.extend(watermarks(self._cargo, told))
 
     def count(
@@ -89,7 +80,7 @@ class Emitter:
         given = {id: number for id, number in task.taken_in.items() if number}
         counts = {
             "read": read,
-            "written": self.written,
+            "written": self._routes.written,
             "given": given,
             "late": task.late,
             "failed": task.failures.counts,

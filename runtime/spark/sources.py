@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from ...dsl.message import Record
-from ...dsl.serde import source_key_serde, value_serde
 from ...planner.names import dead_letters
 from ..kernel.failures import Failures, Where
 from ..kernel.program import Position
+from ..kernel.source_time import times_reader
 from ..kernel.stage import StageTask
-from ..kernel.times import EARLIEST, LATEST, START, wrong_time
+from ..kernel.times import START
 from ..state.memory import MemoryStore
 from ..systems.contract import Batch
 from .emitting import Emitter, watermarks
@@ -124,8 +124,7 @@ class _Forward:
         self._cargo, self._stream, self._partition, self._output = cargo, stream, partition, output
         pipeline = cargo.plan.pipeline
         self._source = next(source for source in pipeline.sources if source.stream == stream)
-        self._decode = value_serde(self._source.value).decode
-        self._decode_key = source_key_serde(self._source.key).decode if self._source.key is not None else None
+        self._read_times = times_reader(self._source)
         self._failures = Failures(pipeline)
         self._high = START
         self._read = 0
@@ -157,20 +156,9 @@ class _Forward:
                 self._failures.message(where, error, self._source.id)
         return (found.taken(kept) if kept else None), times
 
-    def _times(self, found: Messages) -> list[int]:
-        """The time of each message. Raises what a message fails with, where it is decoded too: one that fails must not
-        move time here, as it does not where the kernel tells time itself."""
-        decode, decode_key, timestamp = self._decode, self._decode_key, self._source.timestamp
-        decoded = [None if value is None else decode(value) for value in found.values]
-        if decode_key is not None:
-            for key in found.keys:
-                if key is not None:
-                    decode_key(key)
-        times = list(found.times) if timestamp is None else [timestamp(value) for value in decoded]
-        for time in times:
-            if type(time) is not int or not EARLIEST <= time <= LATEST:
-                raise wrong_time(time)
-        return times
+    def _times(self, messages: Messages) -> list[int]:
+        """The time of each message. Raises what a message fails with."""
+        return self._read_times(messages.keys, messages.values, messages.times)
 
     def finish(self, rows: list[Row]) -> None:
         cargo, failures = self._cargo, self._failures

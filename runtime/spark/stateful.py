@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from ..kernel.idle_sources import newly_idle
 from ..kernel.inputs import Report
 from ..kernel.program import Position
 from ..kernel.stage import StageTask
@@ -196,20 +197,15 @@ class _StageAtWork:
     def _rest(self, heard: Set[tuple[str, int]]) -> Iterator[Report]:
         """Sources that were not heard of for long enough are idle, and their time goes on with the clock."""
         now, inputs = self._clock, self.task.inputs
-        kept = self._pages.index.heard.setdefault(self._stage.id, {})
+        heard_of = self._pages.index.heard.setdefault(self._stage.id, {})
         for stream in self._stage.inputs:
-            since = kept.setdefault(stream, {})
-            for producer, patience in enumerate(self._levels.patience[stream]):
-                if patience is None:
-                    continue
+            since = heard_of.setdefault(stream, {})
+            waits = {one: wait for one, wait in enumerate(self._levels.patience[stream]) if wait is not None}
+            for producer in waits:  # while nothing ran, nothing was quiet
                 since[producer] = max(since.get(producer, now), self._since)
-                quiet = now - since[producer]
-                if (stream, producer) in heard:
-                    since[producer] = now
-                elif quiet >= patience:
-                    passed = quiet - quiet % patience
-                    since[producer] += passed
-                    yield stream, producer, inputs.gone_on(stream, producer, passed), True
+            active = {producer for of, producer in heard if of == stream}
+            for producer, passed in newly_idle(since, waits, active, now):
+                yield stream, producer, inputs.gone_on(stream, producer, passed), True
 
     def _end(self) -> None:
         for stream in self._stage.inputs:

@@ -1,6 +1,6 @@
 """What fires, or is forgotten, as a whole: nobody holds all of it at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from fluvial.dsl import KeyedStream, Pipeline, count, hopping, tumbling
 from fluvial.dsl.windows import Assigner
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.kernel import stage, windows
+from fluvial.runtime.kernel import output_buffer, windows
+from fluvial.runtime.kernel.output_buffer import OutputBuffer
 from fluvial.runtime.kernel.state import Change
 from fluvial.runtime.local import changelog
 from fluvial.runtime.local.changelog import logged
-from fluvial.runtime.local.task import LocalTask
 from fluvial.runtime.state import MemoryStore, RocksStore, rocks
 from fluvial.runtime.systems import MemorySystem
 
@@ -93,18 +93,18 @@ def result(pipeline: Pipeline) -> list[Any]:
 )
 def test_a_window_fires_in_pieces(by: Assigner, late: int, accumulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = result(counted(by, late, accumulate))
-    most, pass_on = 0, LocalTask._pass_on
+    most, take = 0, OutputBuffer.take
 
-    def looking(task: LocalTask) -> None:
+    def looking(outputs: OutputBuffer) -> Iterator[tuple[str, list[Any]]]:
         nonlocal most
-        most = max(most, sum(map(len, task._work.outputs.values())))
-        pass_on(task)
+        most = max(most, len(outputs))
+        return take(outputs)
 
-    monkeypatch.setattr(LocalTask, "_pass_on", looking)
+    monkeypatch.setattr(OutputBuffer, "take", looking)
     assert result(counted(by, late, accumulate)) == wanted
     assert most >= 90
     monkeypatch.setattr(windows, "PIECE", 3)
-    monkeypatch.setattr(stage, "MUCH", 3)
+    monkeypatch.setattr(output_buffer, "MUCH", 3)
     most = 0
     assert result(counted(by, late, accumulate)) == wanted
     assert 3 <= most < 9

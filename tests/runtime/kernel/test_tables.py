@@ -9,7 +9,8 @@ import pytest
 from engines.stages import feed, program_of, task_of
 from fluvial.dsl import Pipeline, collect, count, dead_letter, skip, tumbling
 from fluvial.dsl.message import Record
-from fluvial.runtime.kernel.stage import DEAD_LETTERS, StageTask
+from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
+from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
 

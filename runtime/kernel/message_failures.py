@@ -1,0 +1,105 @@
+"""Which message has failed, or landed: what compiled code and calls tell of the messages that are being fed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...dsl.message import Record
+from .cells import Cell, Cells
+from .failures import Failures, Where
+from .shape import Entry
+from .stamps import unstamped
+
+
+@dataclass(slots=True)
+class FedBatch:
+    """What is being fed: `records[start:]` of a partition and a mark for each of them, 1 once it has landed."""
+
+    stream: str
+    partition: int
+    offsets: Sequence[int]
+    records: Sequence[Record]
+    start: int
+    marks: bytearray
+
+
+NO_BATCH = FedBatch("", 0, (), (), 0, bytearray())
+
+
+class MessageFailures:
+    """Failures of a task's messages and firings. `batch` is what is being fed; `counts` are failures by operator.
+
+    Under `on_error=fail()` a failure is raised where the messages are fed. What fails later, in a call, has no caller:
+    it is kept, and `check` raises it.
+    """
+
+    def __init__(self, failures: Failures, entries: Mapping[str, Entry], *, asynchronous: bool) -> None:
+        self.batch = NO_BATCH
+        self.counts = failures.counts
+        self.letters = failures.letters
+        self.raise_firing = failures.firing
+        self._failures = failures
+        self._entries = entries
+        self._asynchronous = asynchronous
+        self._error: BaseException | None = None
+
+    def check(self) -> None:
+        """Raise what asynchronous work has failed with."""
+        if self._error is not None:
+            raise self._error
+
+    def kept(self, act: Callable[[], None]) -> None:
+        """Do something that has no caller: what it raises is for `check`."""
+        try:
+            act()
+        except Exception as raised:
+            self._error = self._error or raised
+
+    def message(self, index: int, error: BaseException, operator: str | None = None) -> None:
+        """A message of the batch failed."""
+        self._failures.message(self._where(self.batch, index), error, operator)
+
+    def cell(self, cell: Cell, error: BaseException, operator: str | None = None) -> None:
+        """A message or firing that was under way failed."""
+        cell.failed = True
+        if len(cell.where) == 4:
+            self.kept(partial(self._failures.firing, *cell.where, error))
+        else:
+            self.kept(partial(self._failures.message, self._where(*cell.where), error, operator))
+
+    def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: Exception) -> None:
+        """A pane or a joined row has no value."""
+        if self._asynchronous:
+            self.kept(partial(self._failures.firing, operator, key, value, timestamp, error))
+        else:
+            self._failures.firing(operator, key, value, timestamp, error)
+
+    def passed(self, index: int) -> None:
+        """A message that opened no cell, since it is a control message or could not be decoded, has landed."""
+        self.landed((self.batch, index))
+
+    def landed(self, where: tuple[Any, ...]) -> None:
+        """A message or firing has landed; under `on_error=fail()` one that failed never does."""
+        if len(where) == 2 and self._error is None:
+            batch, index = where
+            batch.marks[index - batch.start] = 1
+
+    def _where(self, batch: FedBatch, index: int) -> Where:
+        record = batch.records[index]
+        if self._entries[batch.stream].clock == "stamps":
+            record = unstamped(record)
+        return Where(batch.stream, batch.partition, batch.offsets[index], record)
+
+
+def message_opener(cells: Cells, failures: MessageFailures, stream: str) -> Callable[[int, int], Cell]:
+    """A function that opens a cell for a message of a stream that is being fed, given its index and watermark."""
+    lane = cells.lane(stream)
+
+    def open_message(index: int, watermark: int) -> Cell:
+        cell = Cell(watermark, (failures.batch, index), lane)
+        lane.append(cell)
+        lane.opened += 1
+        return cell
+
+    return open_message

@@ -1,0 +1,46 @@
+"""What a task has made, until somebody takes it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+DEAD_LETTERS = "dead-letters"
+"""Stands for an operator where dead letters are taken."""
+MUCH = 1000
+"""Outputs that are handed over before a firing makes more."""
+
+HandOver = Callable[[str, list[Any]], None]
+"""Takes the outputs of an operator."""
+
+
+class OutputBuffer:
+    """Outputs by operator: records, messages for a sink, late records of a window; and DEAD_LETTERS.
+
+    They wait for `take`. A firing may make more of them than a batch of messages does: where there is a `hand_over`, it
+    is given them in between, as often as there are MUCH.
+    """
+
+    def __init__(self, letters: list[Any], hand_over: HandOver | None = None) -> None:
+        self._by_operator: dict[str, list[Any]] = {}
+        self._letters = letters
+        self._hand_over = hand_over
+
+    def of(self, operator: str) -> list[Any]:
+        """The list that an operator adds its outputs to."""
+        return self._by_operator.setdefault(operator, [])
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_operator.values()))
+
+    def take(self) -> Iterator[tuple[str, list[Any]]]:
+        """The outputs made since the last call, by operator."""
+        for operator, outputs in (*self._by_operator.items(), (DEAD_LETTERS, self._letters)):
+            if outputs:
+                taken = outputs.copy()
+                outputs.clear()
+                yield operator, taken
+
+    def relieve(self) -> None:
+        """Hand over what there is, if that is much."""
+        if self._hand_over is not None and len(self) >= MUCH:
+            for operator, outputs in self.take():
+                self._hand_over(operator, outputs)

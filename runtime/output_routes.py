@@ -1,0 +1,65 @@
+"""Where the outputs of a stage go: to streams, to intermediate streams that all tasks read, or to sinks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..dsl.sink import Sink
+from ..planner.plan import Plan
+from .kernel.output_buffer import DEAD_LETTERS
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRoute:
+    """Where what one operator makes goes: to a `sink`, else to a stream of so many partitions. `name` is that of the
+    stream or the sink; what goes `to_all` is for each task behind it."""
+
+    name: str
+    partitions: int = 1
+    to_all: bool = False
+    is_border: bool = False
+    sink: Sink[Any] | None = None
+
+    def keyless_partition(self, task: int) -> int:
+        """The partition of a task's messages without key: they keep the order of the task that writes them, and a
+        border takes them all to its first partition."""
+        return 0 if self.is_border else task % self.partitions
+
+
+class OutputRoutes:
+    """The routes of a stage by operator, that of DEAD_LETTERS among them, and how many messages have gone each way:
+    `written` counts them by stream or sink."""
+
+    def __init__(self, plan: Plan, stage: str) -> None:
+        operators = frozenset(plan.stage(stage).operators)
+        borders = {border.id: border.to_all for border in plan.pipeline.borders}
+        self._routes: dict[str, OutputRoute] = {}
+        for operator in plan.operators:
+            if operator.id in operators and operator.writes:
+                stream = plan.stream(operator.writes[0])
+                is_border = operator.id in borders
+                to_all = is_border and borders[operator.id]
+                self._routes[operator.id] = OutputRoute(stream.name, stream.partitions, to_all, is_border)
+        for stream in plan.streams:
+            if stream.kind == "dead-letters":
+                self._routes[DEAD_LETTERS] = OutputRoute(stream.name, stream.partitions)
+        for sink in plan.pipeline.sinks:
+            if sink.id in operators:
+                self._routes[sink.id] = OutputRoute(sink.id, sink=sink.sink)
+        self.written: dict[str, int] = {}
+
+    def __getitem__(self, operator: str) -> OutputRoute:
+        return self._routes[operator]
+
+    @property
+    def borders(self) -> dict[str, OutputRoute]:
+        """The routes that lead to other stages, by operator."""
+        return {operator: route for operator, route in self._routes.items() if route.is_border}
+
+    @property
+    def sinks(self) -> list[Sink[Any]]:
+        """The sinks of the stage."""
+        return [route.sink for route in self._routes.values() if route.sink is not None]
+
+    def count(self, route: OutputRoute, messages: int) -> None:
+        """So many messages take this route."""
+        self.written[route.name] = self.written.get(route.name, 0) + messages
