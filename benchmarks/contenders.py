@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.job import Job
-from fluvial.runtime.needs import missing
+from fluvial.runtime.preflight.requirements import missing
 from kafka.broker_jars import CONNECTOR, ROOT
 
 Group = Literal["own", "peer"]

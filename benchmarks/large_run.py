@@ -14,7 +14,7 @@ import msgspec
 from benchmarks.large_pipelines import PIPELINES
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
-from fluvial.runtime.display import Rate, one_line
+from fluvial.runtime.cli.display import Rate, one_line
 
 
 def main(kind: str, address: str, source: str, output: str, folder: str, megabytes: int, messages: int) -> None:

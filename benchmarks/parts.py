@@ -29,9 +29,9 @@ from benchmarks.topics import Tell, Topics
 from benchmarks.workloads import Workload
 from fluvial.runtime import KafkaSystem, run
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.local.commit.changelog_commit import SentCommits
 from fluvial.runtime.local.container import Container
-from fluvial.runtime.local.routing import Router
-from fluvial.runtime.local.sent import SentCommits
+from fluvial.runtime.local.output_router import Router
 from fluvial.runtime.systems.kafka import KafkaConsumer, KafkaSender
 
 WHOLE = "all together"

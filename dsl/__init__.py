@@ -1,6 +1,7 @@
 """What a pipeline says: streams of messages and the operators between them."""
 
 from .aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
+from .error_policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .errors import (
     ContainerFailed,
     FluvialError,
@@ -14,16 +15,15 @@ from .errors import (
     UnsupportedError,
     UsageError,
 )
-from .keyed import KeyedStream
+from .keyed_state import ClockTimers, ListState, MapState, ValueState
+from .keyed_stream import KeyedStream
 from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
-from .policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .processed import ProcessedStream
-from .processing import Context, KeyedProcessor, Tag, Tagged, Timer
-from .remote import Batch, Cache, RemoteTable
+from .processor import Context, KeyedProcessor, Tag, Tagged, Timer
+from .remote_table import Batch, Cache, RemoteTable
 from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
-from .states import ClockTimers, ListState, MapState, ValueState
 from .stream import MessageStream
 from .table import Table
 from .triggers import Trigger, after, after_count, any_of, repeat

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from .annotations import UNKNOWN, returned
-from .checks import a_type, explain
 from .errors import PipelineError
 from .functions import function
 from .origin import Origin, here
+from .validation import a_type, explain
 
 V = TypeVar("V")
 A = TypeVar("A")

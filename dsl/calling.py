@@ -3,11 +3,11 @@
 from datetime import timedelta
 from typing import Any, get_args
 
-from .checks import at_least_one, millis, one_of, require
+from .error_policy import Retry
 from .errors import PipelineError
 from .functions import asynchronous
 from .operators import Order
-from .policy import Retry
+from .validation import at_least_one, millis, one_of, require
 
 MOST_IN_FLIGHT = 100
 """Calls of a task at once, if nothing else is said."""

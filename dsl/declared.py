@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from .checks import explain
 from .errors import PipelineError
 from .serde import key_serde, type_name, value_serde
+from .validation import explain
 
 
 def checked_value(what: str, value: Any) -> Any:

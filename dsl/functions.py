@@ -8,8 +8,8 @@ from types import FunctionType, MethodType
 from typing import Any, get_origin
 
 from .annotations import UNKNOWN, returned
-from .checks import explain, require
 from .errors import PipelineError
+from .validation import explain, require
 
 _NOT_A_RESULT = "pass a function or a lambda, not its result"
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, get_args
 
-from .checks import millis, one_of, require
 from .errors import PipelineError
 from .functions import function
 from .operators import How, Lookup, Retain, Time
+from .validation import millis, one_of, require
 
 
 def check_sides(what: str, *, keyed: bool, same: bool) -> None:

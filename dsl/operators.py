@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from .aggregates import Aggregate
+from .error_policy import Retry
 from .labels import call_text, function_name, line_of
 from .message import Message
 from .origin import Origin
-from .policy import Retry
-from .processing import KeyedProcessor, Tag, clock_of
-from .remote import RemoteTable
+from .processor import KeyedProcessor, Tag, clock_of
+from .remote_table import RemoteTable
 from .sink import Sink
 from .triggers import Trigger
 from .windows import Assigner

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import operators as ops
 from .calling import MOST_IN_FLIGHT, TIMEOUT
-from .checks import explain, flag, millis, operator_id, require, stream_name
 from .declared import checked_key, checked_value
+from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import function
-from .keyed import KeyedStream
+from .keyed_stream import KeyedStream
 from .origin import here
-from .policy import ErrorPolicy, Retry, fail
 from .processed import ProcessedStream
-from .remote import Batch, Cache, RemoteTable, checked_remote
+from .remote_table import Batch, Cache, RemoteTable, checked_remote
 from .serde import Serde
 from .stream import MessageStream
 from .table import Table
 from .type_form import TypeForm
+from .validation import explain, flag, millis, operator_id, require, stream_name
 
 if TYPE_CHECKING:
     import networkx as nx

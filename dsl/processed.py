@@ -3,10 +3,10 @@
 from typing import Any, Generic, TypeVar
 
 from . import operators as ops
-from .checks import explain, require
 from .errors import PipelineError
-from .keyed import KeyedStream
-from .processing import Tag, tags_of
+from .keyed_stream import KeyedStream
+from .processor import Tag, tags_of
+from .validation import explain, require
 
 K = TypeVar("K")
 V = TypeVar("V")

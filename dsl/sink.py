@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from .checks import require
 from .errors import PipelineError
 from .message import Message
+from .validation import require
 
 V_contra = TypeVar("V_contra", contravariant=True)
 

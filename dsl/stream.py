@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overloa
 from . import operators as ops
 from .annotations import UNKNOWN, returned
 from .calling import checked_call
-from .checks import explain, require, stream_name
 from .declared import checked_key, checked_value
+from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, predicate
 from .message import Message
-from .policy import Retry
-from .remote import RemoteTable, check_write, remote_call
+from .remote_table import RemoteTable, check_write, remote_call
 from .serde import Serde
 from .sink import Sink, check_sink
 from .table import Table, check_put
 from .type_form import TypeForm
+from .validation import explain, require, stream_name
 
 if TYPE_CHECKING:
-    from .keyed import KeyedStream
+    from .keyed_stream import KeyedStream
     from .pipeline import Pipeline
 
 K = TypeVar("K")

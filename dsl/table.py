@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
-from .checks import require
 from .errors import PipelineError
 from .joining import checked_tables
+from .validation import require
 
 if TYPE_CHECKING:
-    from .keyed import KeyedStream
+    from .keyed_stream import KeyedStream
     from .pipeline import Pipeline
 
 K = TypeVar("K")

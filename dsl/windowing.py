@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from .aggregates import Aggregate
-from .checks import flag, millis, one_of, require, stream_name
 from .errors import PipelineError
 from .operators import Time
 from .triggers import Trigger
+from .validation import flag, millis, one_of, require, stream_name
 from .windows import Assigner, Session, Unbounded
 
 ASSIGNERS = "tumbling(...), hopping(...), session(...) or unbounded()"

@@ -22,7 +22,7 @@ from examples import traffic
 from examples.visitor_sessions import Session, pipeline
 from fluvial.planner import draw, plan
 from fluvial.runtime import Report, open_system, run
-from fluvial.runtime.needs import missing
+from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.systems import System
 
 EngineName = Literal["local", "spark"]

@@ -5,11 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 from ..dsl import operators as ops
+from ..dsl.keyed_state import ListState, MapState, State
 from ..dsl.labels import function_name
-from ..dsl.processing import clock_of, states_of, tags_of
-from ..dsl.remote import RemoteTable
+from ..dsl.processor import clock_of, states_of, tags_of
+from ..dsl.remote_table import RemoteTable
 from ..dsl.serde import Serde, type_name
-from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN, element, message_value, returned
 from ..dsl.message import Pane
-from ..dsl.processing import KeyedProcessor, Tagged
+from ..dsl.processor import KeyedProcessor, Tagged
 from ..dsl.serde import Serde, type_name
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from ..dsl import operators as ops
 from ..dsl.annotations import UNKNOWN
-from ..dsl.checks import explain
 from ..dsl.errors import PlanError
+from ..dsl.validation import explain
 from .flow import Flow, plain, shown, without_none
 
 Flows = Mapping[str, Flow]

@@ -11,8 +11,8 @@ from . import descriptions as text
 from . import flow, state_facts
 from . import kind_checks as checks
 from .flow import Flow
-from .names import intermediate
 from .state_facts import Meaning
+from .stream_names import intermediate
 
 
 def _writes_nothing(_: str, __: ops.Operator) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
 """Checks of the names of streams that a plan makes of its own accord: nobody else has them, and a topic may."""
 
 from ..dsl import operators as ops
-from ..dsl.checks import LONGEST_NAME, explain
 from ..dsl.errors import PlanError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
-from .names import changelog, checkpoints, coordinator, dead_letters
+from ..dsl.validation import LONGEST_NAME, explain
+from .stream_names import changelog, checkpoints, coordinator, dead_letters
 from .validation import written_by
 
 

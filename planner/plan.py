@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import structs
 
-from ..dsl.checks import require
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
+from ..dsl.validation import require
 from .state_schema import StateSchema
 
 if TYPE_CHECKING:

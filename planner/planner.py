@@ -7,13 +7,13 @@ from ..dsl.pipeline import Pipeline
 from . import validation
 from .flow import Flow, shown
 from .kinds import PLANNER_KINDS, Kept
-from .names import changelog, dead_letters
 from .own_streams import check_own_streams
-from .partitions import counts
+from .partition_counts import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
 from .settings import Settings
 from .stages import cut, inputs_of, name_of
 from .state_schema import PARTITIONS, StateSchema
+from .stream_names import changelog, dead_letters
 from .type_inference import flows, written_flow
 from .type_schema import type_schema
 from .validation import written_by

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
-from ..dsl.checks import require
 from ..dsl.errors import UsageError
+from ..dsl.validation import require
 
 Guarantee = Literal["at_least_once", "exactly_once"]
 """What a crash may do to what readers see."""

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
-from .names import intermediate
+from .stream_names import intermediate
 
 
 def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:

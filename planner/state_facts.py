@@ -4,10 +4,10 @@ from typing import Any
 
 from ..dsl import operators as ops
 from ..dsl.annotations import returned
+from ..dsl.keyed_state import ListState, MapState, State
 from ..dsl.pipeline import Pipeline
-from ..dsl.processing import states_of
+from ..dsl.processor import states_of
 from ..dsl.serde import Serde, key_serde
-from ..dsl.states import ListState, MapState, State
 from ..dsl.triggers import Trigger
 from .descriptions import assigner_text, duration, state_text
 from .flow import Flow, plain, shown, without_none

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from ..dsl import operators as ops
-from ..dsl.checks import explain, require
 from ..dsl.errors import PlanError, UsageError
 from ..dsl.pipeline import Pipeline
+from ..dsl.validation import explain, require
 from .flow import Flow
 from .kinds import PLANNER_KINDS
 from .settings import Settings

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..planner.settings import Settings
-    from .metrics.serving import Metrics
+    from .launch import run
+    from .metrics.http import Metrics
     from .report import Progress, Report
     from .reset_step import ResetStep
-    from .running import run
     from .state_reset import reset
     from .systems import KafkaSystem, open_system
 
@@ -18,14 +18,14 @@ __all__ = ["KafkaSystem", "Metrics", "Progress", "Report", "ResetStep", "Setting
 # No module may have one of these names: it would take the name's place once it is imported.
 _HOMES = {
     "KafkaSystem": ".systems",
-    "Metrics": ".metrics.serving",
+    "Metrics": ".metrics.http",
     "Progress": ".report",
     "Report": ".report",
     "ResetStep": ".reset_step",
     "Settings": "..planner.settings",
     "open_system": ".systems",
     "reset": ".state_reset",
-    "run": ".running",
+    "run": ".launch",
 }
 
 if not TYPE_CHECKING:  # type checkers would take any name for known

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from ..dsl.checks import explain
+from ..dsl.validation import explain
 from ..planner.plan import Plan
 
 _log = logging.getLogger(__name__)

@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import cast
 
-from ..dsl.checks import explain, flag
 from ..dsl.errors import UnsupportedError, UsageError
 from ..dsl.pipeline import Pipeline
+from ..dsl.validation import explain, flag
 from ..planner.plan import Plan
 from ..planner.planner import plan
 from ..planner.settings import Settings
-from .needs import require
+from .launch import EngineName
+from .preflight.requirements import require
 from .reset_step import ResetStep
-from .running import EngineName
 from .systems import LogSystem, open_system
 from .systems.contract import System
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from ..dsl import operators as ops
-from ..dsl.checks import explain
 from ..dsl.pipeline import Pipeline
+from ..dsl.validation import explain
 from ..planner.plan import Plan
 from .clock import wall_clock
-from .streams import table_streams
+from .systems.provisioning import table_streams
 
 LOGGER = "fluvial.times"
 """Where the warnings are logged."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fluvial.runtime.needs import missing
+from fluvial.runtime.preflight.requirements import missing
 from generators.how_many import AT_LENGTH
 from kafka.broker import Broker
 from kafka.broker_jars import connector_jars, lacking

@@ -26,7 +26,7 @@ from fluvial.dsl import (
     count,
     tumbling,
 )
-from fluvial.dsl.keyed import KeyedStream as Keyed
+from fluvial.dsl.keyed_stream import KeyedStream as Keyed
 from fluvial.runtime.testing import PipelineDriver
 
 MINUTE = timedelta(minutes=1)

@@ -33,6 +33,6 @@ def test_words_load_neither_plan_nor_runtime() -> None:
 
 
 def test_run_is_a_function_whoever_is_loaded_first() -> None:
-    code = "import fluvial.runtime.cli; from fluvial.runtime import run; print(callable(run))"
+    code = "import fluvial.runtime.cli.app; from fluvial.runtime import run; print(callable(run))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "True\n"

@@ -12,8 +12,8 @@ from fluvial.planner import plan
 from fluvial.planner.descriptions import no_options
 from fluvial.planner.flow import as_given
 from fluvial.planner.kinds import PLANNER_KINDS, PlannerKind
+from fluvial.runtime.kernel.compiler.program import compile_stage
 from fluvial.runtime.kernel.kinds import KERNEL_KINDS
-from fluvial.runtime.kernel.program import compile_stage
 
 TABLES: tuple[KindTable[Any], ...] = (PLANNER_KINDS, KERNEL_KINDS)
 

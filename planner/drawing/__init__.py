@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Literal
 
-from ...dsl.checks import require
 from ...dsl.errors import UsageError
+from ...dsl.validation import require
 from ..plan import Plan
 
 __all__ = ["draw"]

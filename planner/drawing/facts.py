@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from ..assignment import task_name
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from ..shown_operators import in_sight
+from ..task_assignment import task_name
 from .characters import clean
 from .written import place, text_at
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ...dsl.checks import explain
 from ...dsl.errors import UsageError
+from ...dsl.validation import explain
 from .access_log import parse_access_log
 from .lines import Lines
 

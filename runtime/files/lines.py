@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem, UsageError
+from ...dsl.validation import explain
 from ..data_files import check_owner, umask
-from ..exhausted import remedy_for
+from ..process.resource_limits import remedy_for
 
 STANDARD = "-"
 """The name that stands for standard input or output."""

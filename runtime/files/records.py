@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ...dsl.checks import explain
 from ...dsl.errors import UsageError
 from ...dsl.message import Record
 from ...dsl.serde import encode_key
-from ..kernel.times import EARLIEST, LATEST, wrong_time
+from ...dsl.validation import explain
+from ..kernel.time.bounds import EARLIEST, LATEST, wrong_time
 from .access_log import Request
 from .formats import FORMATS, Columns, Entry, FormatName, Malformed, misnamed
 from .lines import MAX_LINE, Lines, open_lines

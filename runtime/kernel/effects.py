@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .output_buffer import OutputBuffer
-from .stateful import StatefulOperator
+from .stateful_operator import StatefulOperator
 
 
 class MessageEffects:

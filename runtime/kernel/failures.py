@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from ...dsl.checks import explain
 from ...dsl.errors import MessageError, SystemProblem
 from ...dsl.message import Headers, Pane, Record
 from ...dsl.operators import Operator
 from ...dsl.origin import Origin
 from ...dsl.pipeline import Pipeline
-from ...dsl.processing import Timer
-from ..exhausted import exhausted, remedy_for
-from ..interruptions import interruption
-from .hints import hint
-from .returned_values import Told
-from .text import FILE_PREFIX, operator_at
+from ...dsl.processor import Timer
+from ...dsl.validation import explain
+from ..process.interruptions import interruption
+from ..process.resource_limits import exhausted, remedy_for
+from .compiler.returned_values import Told
+from .compiler.source_text import FILE_PREFIX, operator_at
+from .error_hints import hint
 
 ERROR_HEADER = "fluvial-error"
 

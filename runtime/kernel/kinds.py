@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from ...dsl import operators as ops
 from ...dsl.kind_table import KindTable
-from . import kind_bindings as bind
-from . import own_functions as own
-from . import table_bindings as tables
-from . import writers
-from .stateful import StatefulOperator
+from .compiler import operator_bindings as bind
+from .compiler import operator_code as writers
+from .compiler import operator_functions as own
+from .compiler import table_bindings as tables
+from .stateful_operator import StatefulOperator
 
 if TYPE_CHECKING:
-    from .code import Compiler
-    from .shape import Shape
+    from .compiler.compiler import Compiler
+    from .compiler.stage_graph import Shape
 
 
 def _binds_nothing(*_: Any) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from ...dsl.message import Record
-from .cells import Cell, Cells
+from .calls.in_flight import Cell, Cells
+from .compiler.stage_graph import Entry
 from .failures import Failures, Where
-from .shape import Entry
-from .stamps import unstamped
+from .time.border_watermarks import unstamped
 
 
 @dataclass(slots=True)

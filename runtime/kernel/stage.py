@@ -7,26 +7,26 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from ...dsl.checks import explain
 from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Record
-from .bindings import bind
-from .cells import Cells
-from .counting import taken_in
+from ...dsl.validation import explain
+from .calls.async_calls import Gate, Pool, Sleep
+from .calls.in_flight import Cells
+from .compiler.bindings import bind
+from .compiler.environment import StageCounts, StageEnvironment
+from .compiler.program import Position, Program
 from .effects import MessageEffects
-from .environment import StageCounts, StageEnvironment
 from .failures import Failures
-from .inputs import Accepts, Inputs
-from .lateness import Lateness
+from .message_counts import taken_in
 from .message_failures import FedBatch, MessageFailures
+from .operators.joined_tables import JoinedTables
 from .output_buffer import HandOver, OutputBuffer
-from .pool import Gate, Pool, Sleep
-from .program import Position, Program
-from .rebuilding import JoinedTables
-from .state import Bytes, Change, CountedReads, Size, evict
-from .stateful import StatefulOperator
-from .timeline import Timeline
-from .times import START
+from .state_cache import Bytes, Change, CountedReads, Size, evict
+from .stateful_operator import StatefulOperator
+from .time.bounds import START
+from .time.input_progress import Accepts, Inputs
+from .time.watermarks import Timeline
+from .windows.grown_lateness import Lateness
 
 EIGHTH = 8
 """What part of the entries that may be in memory may be read before the oldest are looked for."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...planner.plan import Plan, PlannedStage
-from ..kernel.stamps import Control, control_record
-from ..kernel.times import END, START
-from .commits import Outbox
+from ..kernel.time.border_watermarks import Control, control_record
+from ..kernel.time.bounds import END, START
+from .commit.contract import Outbox
 
 _Reported = tuple[int, bool, bool]
 """A watermark in ms since epoch, whether the border has ended, and whether it is idle."""

@@ -9,18 +9,18 @@ from ...dsl.errors import NoProgressError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..clock import wall_clock
-from ..input_streams import InputWatch
+from ..containers.merged_reports import sums
+from ..preflight.input_streams import InputWatch
+from ..process.signals import DRAIN_SECONDS
 from ..report import Report
-from ..signals import DRAIN_SECONDS
 from ..systems.contract import Batch, Consumer, StreamPartition
-from .apart import Steps, apart, at_once
-from .commits import Commits
-from .membership import Place
-from .merging import sums
+from .background_work import Steps, apart, at_once
+from .commit.contract import Commits
+from .coordination.membership import Place
+from .coordination.wait_messages import WaitReporter
+from .observe.progress import Telling
 from .slices import SLICE_SECONDS, Slice
 from .task import LocalTask
-from .telling import Telling
-from .waiting import WaitReporter
 
 IDLE_SECONDS = 0.005
 """Rest of a container that has nothing to do, unless something comes to read."""

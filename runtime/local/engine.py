@@ -10,40 +10,40 @@ from functools import cache
 from itertools import chain
 from typing import Any, cast
 
-from ...dsl.checks import explain
+from ...dsl.error_policy import Retry
 from ...dsl.errors import PlanError
-from ...dsl.policy import Retry
-from ...planner.assignment import task_name
+from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..exhausted import exhaustion_explained
-from ..input_streams import InputWatch, inputs_of
-from ..interruptions import interruptions_raised
-from ..kernel.calls import run_loop
-from ..kernel.program import Remotes, compile_stage
-from ..kernel.shape import Clock
+from ...planner.task_assignment import task_name
+from ..kernel.calls.cancellation import run_loop
+from ..kernel.compiler.program import Remotes, compile_stage
+from ..kernel.compiler.stage_graph import Clock
+from ..preflight.input_streams import InputWatch, inputs_of
+from ..preflight.state_compatibility import refuse_changed, reset_command
+from ..process.interruptions import interruptions_raised
+from ..process.resource_limits import exhaustion_explained
+from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
-from ..signals import Stopped, stop_signals
 from ..state import MemoryStore, TaskStore
-from ..state_compatibility import refuse_changed, reset_command
-from ..streams import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
-from .adopting import adopt, kept_states, read_before, refuse_recreated
-from .alignment import CommittedLog
-from .checkpoint import Checkpoint, Checkpoints, checkpoints_in
-from .collecting import collecting_seldom
-from .commits import Commits, TaskSetup
+from ..systems.provisioning import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
+from .commit.changelog_commit import Restoring, SentCommits, nobody
+from .commit.checkpoint import Checkpoint, Checkpoints, checkpoints_in
+from .commit.checkpoint_migration import adopt, kept_states, read_before, refuse_recreated
+from .commit.contract import Commits, TaskSetup
+from .commit.two_phase_commit import PublishedCommits
 from .container import Container
+from .coordination.membership import Place, Seat, join
+from .gc_tuning import collecting_seldom
 from .input_queue import InputQueue, InputQueues
-from .membership import Place, Seat, join
-from .published import PublishedCommits
-from .sent import Restoring, SentCommits, nobody
-from .store_survey import missing_stores
-from .stores import store_for
-from .stream_ends import Ends
+from .observe.end_offsets import Ends
+from .observe.progress import Telling
+from .stores.alignment import CommittedLog
+from .stores.survey import missing_stores
+from .stores.task_stores import store_for
 from .task import LocalTask, Run
-from .telling import Telling
 
 _log = logging.getLogger(__name__)
 

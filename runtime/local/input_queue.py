@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..systems.contract import Batch, StreamPartition
-from .landing import Landing
+from .offset_tracker import Landing
 
 MOST_BATCHES = 2
 """Batches of an input that wait to be processed: with as many no more is read."""

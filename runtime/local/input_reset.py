@@ -6,15 +6,15 @@ from functools import partial
 
 from msgspec import structs
 
-from ...dsl.checks import explain
 from ...dsl.errors import UnsupportedError, UsageError
 from ...dsl.operators import table_id
+from ...dsl.validation import explain
 from ...planner.plan import Plan
-from ..input_streams import inputs_of
+from ..preflight.input_streams import inputs_of
 from ..reset_step import ResetStep
 from ..systems.contract import SendingSystem, System
-from .checkpoint import Checkpoint, checkpoints_in
-from .exclusion import no_containers
+from .commit.checkpoint import Checkpoint, checkpoints_in
+from .coordination.exclusion import no_containers
 from .state_reset import write
 
 

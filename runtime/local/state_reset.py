@@ -12,22 +12,22 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem, UnsupportedError, UsageError
-from ...planner.names import changelog
+from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ...planner.stream_names import changelog
+from ..preflight.state_compatibility import reset_command
 from ..reset_step import RemovedKind, ResetStep
 from ..state import RocksStore
-from ..state_compatibility import reset_command
 from ..systems.contract import PublishingSystem, SendingSystem, System
-from . import checkpoint as checkpoints
-from .adopting import without
-from .alignment import CommittedLog, publish_pending
-from .checkpoint import Checkpoints, checkpoints_in
-from .commits import prefix_of
-from .exclusion import no_containers
-from .stores import pipeline_folders, state_folder, task_folders
+from .commit import checkpoint as checkpoints
+from .commit.checkpoint import Checkpoints, checkpoints_in
+from .commit.checkpoint_migration import without
+from .commit.contract import prefix_of
+from .coordination.exclusion import no_containers
+from .stores.alignment import CommittedLog, publish_pending
+from .stores.task_stores import pipeline_folders, state_folder, task_folders
 
 
 @contextmanager

@@ -11,21 +11,21 @@ from msgspec import structs
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
-from ..kernel.pool import Gate, Sleep
-from ..kernel.program import Position, Program
+from ..kernel.calls.async_calls import Gate, Sleep
+from ..kernel.compiler.program import Position, Program
+from ..kernel.operators.tables import TableOperator
 from ..kernel.stage import StageTask
-from ..kernel.stamps import Control
-from ..kernel.state import Size
-from ..kernel.tables import TableOperator
-from ..kernel.times import END
-from ..streams import tables_by_stream
+from ..kernel.state_cache import Size
+from ..kernel.time.border_watermarks import Control
+from ..kernel.time.bounds import END
 from ..systems.contract import StreamPartition
+from ..systems.provisioning import tables_by_stream
 from .border_progress import BorderProgress
-from .checkpoint import Checkpoint
-from .commits import Commits, Committed, TaskCommit, TaskSetup
-from .facts import InputMetrics, TaskMetrics
+from .commit.checkpoint import Checkpoint
+from .commit.contract import Commits, Committed, TaskCommit, TaskSetup
 from .input_queue import InputQueue, InputQueues
-from .routing import Router
+from .observe.task_metrics import InputMetrics, TaskMetrics
+from .output_router import Router
 from .slices import SLICE
 
 

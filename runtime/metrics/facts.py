@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ...planner.plan import Plan
-from ..kernel.times import END, START
+from ..kernel.time.bounds import END, START
 from ..report import Fact
 
 Place = tuple[str, str, str, str]

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 
 from ..report import Spread
-from .measures import SECONDS
+from .definitions import SECONDS
 
 
 class Timing:

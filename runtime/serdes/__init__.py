@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...dsl.checks import explain
 from ...dsl.errors import MissingExtraError
+from ...dsl.validation import explain
 
 if TYPE_CHECKING:
     from .avro_values import avro

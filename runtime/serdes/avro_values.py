@@ -14,15 +14,15 @@ import msgspec
 from fastavro.read import LOGICAL_READERS
 from fastavro.schema import parse_schema
 
-from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde, converter, type_name
 from ...dsl.type_form import TypeForm
+from ...dsl.validation import explain
 from .avro_canonical import canonical_text
 from .avro_documents import document_value
 from .avro_reader import compiled_reader
 from .avro_writer import compiled_writer
-from .registered import IN_REGISTRY, Keep, Read, registered
+from .registry_serdes import IN_REGISTRY, Keep, Read, registered
 from .schemas import Kind, Schema
 
 if TYPE_CHECKING:

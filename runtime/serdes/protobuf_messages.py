@@ -10,12 +10,12 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from ...dsl.checks import explain
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde
+from ...dsl.validation import explain
 from .framing import path_bytes, split_path
 from .protobuf_layout import message_layout
-from .registered import IN_REGISTRY, Keep, Read, registered
+from .registry_serdes import IN_REGISTRY, Keep, Read, registered
 from .schemas import Kind, Reference, Schema
 
 if TYPE_CHECKING:

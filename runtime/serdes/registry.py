@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from confluent_kafka import schema_registry as client
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
-from ...dsl.checks import explain
 from ...dsl.errors import SystemProblem, UsageError
+from ...dsl.validation import explain
 from .schemas import Reference, Registered, Schema
 
 T = TypeVar("T")

@@ -7,33 +7,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...dsl.checks import explain
 from ...dsl.errors import UnsupportedError
+from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..exhausted import exhaustion_explained
-from ..gaps import gaps
-from ..input_streams import InputWatch
-from ..interruptions import interruptions_raised
-from ..kept_folders import queries_folder
+from ..preflight.input_streams import InputWatch
+from ..preflight.state_compatibility import reset_command
+from ..preflight.unsupported import gaps
+from ..process.interruptions import interruptions_raised
+from ..process.resource_limits import exhaustion_explained
+from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
-from ..signals import Stopped, stop_signals
-from ..state_compatibility import reset_command
-from ..streams import make_streams
+from ..state.pipeline_folder import queries_folder
 from ..systems.contract import System
 from ..systems.kafka import KafkaSystem
 from ..systems.log import LogSystem
-from .connection import Connection
-from .java_process import outlived
-from .kafka_connection import KafkaConnection
-from .kept_query import check_query, wanted_record
-from .log_connection import LogConnection
-from .lowering import components, has_loop, levels
-from .query import prepare, start
-from .removing import finish_removals
-from .running import run_queries
-from .session import session_for
-from .watch import Watch
+from ..systems.provisioning import make_streams
+from .connectors.kafka import KafkaConnection
+from .connectors.log import LogConnection
+from .lowering.lowering import components, has_loop, levels
+from .query.checkpoint_record import check_query, wanted_record
+from .query.checkpoint_removal import finish_removals
+from .query.connection import Connection
+from .query.java_process import outlived
+from .query.progress import Watch
+from .query.query import prepare, start
+from .query.session import session_for
+from .query.supervision import run_queries
 
 
 def run(

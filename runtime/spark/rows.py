@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from ...dsl.message import Headers, Record
-from .tally import Tally
+from .counts import Tally
 
 OUTPUT = 1000
 """The level of rows that leave the query."""

@@ -6,16 +6,16 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from ...dsl.checks import explain
 from ...dsl.errors import UnsupportedError, UsageError
+from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ..preflight.state_compatibility import reset_command
 from ..reset_step import ResetStep
-from ..state_compatibility import reset_command
 from ..systems.contract import System
 from .engine import connect, folder_of
-from .kept_query import KeptQuery, follows_a_stream, kept_queries
-from .removing import removals
+from .query.checkpoint_record import KeptQuery, follows_a_stream, kept_queries
+from .query.checkpoint_removal import removals
 
 
 @contextmanager

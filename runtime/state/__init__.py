@@ -2,6 +2,6 @@
 
 from .contract import TaskStore
 from .memory import MemoryStore
-from .rocks import RocksStore, StoreLocked
+from .rocksdb import RocksStore, StoreLocked
 
 __all__ = ["MemoryStore", "RocksStore", "StoreLocked", "TaskStore"]

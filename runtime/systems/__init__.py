@@ -1,7 +1,7 @@
 """Where streams live: Kafka, the embedded log and the memory, behind one contract."""
 
-from ...dsl.checks import explain, require
 from ...dsl.errors import UsageError
+from ...dsl.validation import explain, require
 from .contract import System
 from .kafka import KafkaSystem
 from .log import LogSystem

@@ -9,16 +9,7 @@ from threading import Condition
 
 from ...dsl.message import Record
 from .contract import Batch, OtherWriters, StreamPartition, StreamUse, no_others
-from .problems import (
-    check_stream,
-    claimed,
-    ended,
-    other_count,
-    outside,
-    unknown_partition,
-    unknown_stream,
-    unknown_token,
-)
+from .errors import check_stream, claimed, ended, other_count, outside, unknown_partition, unknown_stream, unknown_token
 
 _WHERE = "memory:"
 

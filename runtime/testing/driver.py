@@ -10,32 +10,32 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from ...dsl import operators as ops
-from ...dsl.checks import explain, millis, require
 from ...dsl.errors import UsageError
 from ...dsl.message import Headers, Message, Record
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import Serde, key_serde, type_name, value_serde
-from ...planner.names import dead_letters
+from ...dsl.validation import explain, millis, require
 from ...planner.planner import plan
 from ...planner.settings import Settings
+from ...planner.stream_names import dead_letters
 from ...planner.validation import check_arguments
-from ..kernel.bindings import are_headers
-from ..kernel.times import END, START
-from ..local.alignment import CommittedLog
+from ..kernel.compiler.bindings import are_headers
+from ..kernel.time.bounds import END, START
+from ..local.commit.two_phase_commit import PublishedCommits
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
-from ..local.published import PublishedCommits
-from ..local.stream_ends import Ends
+from ..local.observe.end_offsets import Ends
+from ..local.observe.progress import Telling
+from ..local.stores.alignment import CommittedLog
 from ..local.task import LocalTask, Run
-from ..local.telling import Telling
+from ..preflight.state_compatibility import reset_command
 from ..report import Report
-from ..state_compatibility import reset_command
-from ..streams import frozen_ends, make_streams
 from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
-from .clock import VirtualLoop
-from .decoding import Decoder, rows_of
-from .gates import AsyncResults, Gates, chooser
+from ..systems.provisioning import frozen_ends, make_streams
+from .completion_order import AsyncResults, Gates, chooser
+from .decoded_outputs import Decoder, rows_of
+from .virtual_clock import VirtualLoop
 
 
 class PipelineDriver:

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from ...dsl import operators as ops
-from ...dsl.checks import millis
 from ...dsl.message import Headers, Message, Record
+from ...dsl.validation import millis
 from ...planner.plan import Plan, StreamKind
 from .driver import PipelineDriver
-from .noting import readers
+from .stream_messages import readers
 
 StepKind = Literal["send", "advance", "commit", "end"]
 _SECOND = timedelta(seconds=1)

@@ -5,8 +5,8 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from ...dsl.checks import explain, millis
 from ...dsl.errors import MissingExtraError
+from ...dsl.validation import explain, millis
 
 try:
     from hypothesis import strategies as st

@@ -13,7 +13,7 @@ from benchmarks.sources import PARTITIONS, Source
 from benchmarks.workloads import WORKLOADS, Workload
 from fluvial.dsl.message import Record
 from fluvial.runtime import open_system, run
-from fluvial.runtime.commands.reading import read_to_ends
+from fluvial.runtime.cli.commands.read import read_to_ends
 from fluvial.runtime.systems.contract import System
 from fluvial.runtime.systems.partitioner import partition_for
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engines.command_line import Ended, Fluvial, forget_modules_of
-from fluvial.runtime.cli import main
+from fluvial.runtime.cli.app import main
 
 VISITS = '''"""Counts of words by their first letter."""
 

@@ -163,7 +163,7 @@ def test_an_empty_source_has_no_first_record(fluvial: Fluvial, folder: Path) -> 
 
 
 def test_spark_without_pyspark(fluvial: Fluvial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fluvial.runtime.needs.find_spec", lambda _: None)
+    monkeypatch.setattr("fluvial.runtime.preflight.requirements.find_spec", lambda _: None)
     ended = fluvial("check", "letters.py", "--engine", "spark")
     assert ended.code == 3
     assert ended.out.endswith(

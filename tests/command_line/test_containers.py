@@ -9,9 +9,9 @@ from engines.command_line import Ended, Fluvial
 from explained import assert_explains, error_of
 from fluvial.dsl import UnsupportedError, UsageError
 from fluvial.runtime import Report, run
-from fluvial.runtime.commands.run import RunOptions, run_pipeline
+from fluvial.runtime.cli.commands.run import RunOptions, run_pipeline
+from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.systems import MemorySystem, open_system
-from fluvial.runtime.target import load_pipeline
 
 WORDS = ("--input", "words=words.jsonl", "--partitions", "3")
 COUNTS = ("--output", "counts=counts.jsonl")

@@ -9,7 +9,7 @@ import pytest
 from engines.command_line import Fluvial
 from fluvial.planner import Plan, plan
 from fluvial.planner.drawing import Format, draw
-from fluvial.runtime.target import load_pipeline
+from fluvial.runtime.pipeline_loader import load_pipeline
 
 TABLES = """\
 letters: 2 stages, 3 streams

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engines.command_line import Fluvial
-from fluvial.runtime.local import exclusion
+from fluvial.runtime.local.coordination import exclusion
 from kafka.broker import Broker
 
 COUNTS = """

@@ -11,13 +11,13 @@ from rocksdict import Options, Rdict
 
 from engines.command_line import Fluvial
 from fluvial.planner import Settings, plan
-from fluvial.runtime.local.checkpoint import Checkpoint, encode
-from fluvial.runtime.local.commits import CHECKPOINT, META
-from fluvial.runtime.local.store_survey import latest_folders
-from fluvial.runtime.local.stores import store_folders
+from fluvial.runtime.local.commit.checkpoint import Checkpoint, encode
+from fluvial.runtime.local.commit.contract import CHECKPOINT, META
+from fluvial.runtime.local.stores.survey import latest_folders
+from fluvial.runtime.local.stores.task_stores import store_folders
+from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import KafkaSystem, LogSystem
-from fluvial.runtime.target import load_pipeline
 
 ORDERS = """
 from dataclasses import dataclass

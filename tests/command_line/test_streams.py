@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engines.command_line import Fluvial
 from engines.targets import write
-from fluvial.runtime.commands.streams import line_of
+from fluvial.runtime.cli.commands.streams import line_of
 from fluvial.runtime.files import json_of_bytes, unobeyed
 from fluvial.runtime.systems import LogSystem
 

@@ -16,7 +16,7 @@ from engines.command_line import Ended, Fluvial
 from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.runtime import Metrics, Progress, run
-from fluvial.runtime.commands import top
+from fluvial.runtime.cli.commands import top
 from fluvial.runtime.systems import MemorySystem
 
 
@@ -156,7 +156,7 @@ def test_the_last_look_stays_on_the_terminal(metrics: Metrics, capsys: pytest.Ca
 @pytest.mark.parametrize("containers", [1, 2])
 def test_processes_that_go_on_are_found_and_shown_together(fluvial: Fluvial, folder: Path, containers: int) -> None:
     fluvial("produce", "words", "words.jsonl")
-    code = "import sys; from fluvial.runtime.cli import main; sys.exit(main())"
+    code = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
     words = ["run", "letters.py", "--metrics-port", "0", "--containers", str(containers)]
     with subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=folder, stderr=subprocess.PIPE, text=True

@@ -12,7 +12,7 @@ import pytest
 
 from engines.command_line import Fluvial
 
-COMMAND = [sys.executable, "-c", "import sys; from fluvial.runtime.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"]
 
 
 def test_help_lists_the_verbs_and_the_exit_codes(fluvial: Fluvial) -> None:
@@ -138,5 +138,5 @@ def until_read(fluvial: Fluvial) -> None:
 
 
 def test_nothing_of_spark_is_loaded() -> None:
-    code = "import sys, fluvial.runtime.cli; print([name for name in sys.modules if name.startswith('pyspark')])"
+    code = "import sys, fluvial.runtime.cli.app; print([name for name in sys.modules if name.startswith('pyspark')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -12,14 +12,14 @@ from faults.commit_deaths import Killed, dying_after
 from fluvial.dsl import Context, KeyedProcessor, Message, MessageError, Pipeline, Timer, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
-from fluvial.runtime.kernel.inputs import Inputs
-from fluvial.runtime.kernel.program import Position
-from fluvial.runtime.kernel.shape import Entry
-from fluvial.runtime.kernel.stamps import STAMP, Control, control_record, pack_stamp
-from fluvial.runtime.kernel.timeline import Line, Timeline
-from fluvial.runtime.kernel.times import START
-from fluvial.runtime.local.checkpoint import decode
-from fluvial.runtime.local.landing import Landing
+from fluvial.runtime.kernel.compiler.program import Position
+from fluvial.runtime.kernel.compiler.stage_graph import Entry
+from fluvial.runtime.kernel.time.border_watermarks import STAMP, Control, control_record, pack_stamp
+from fluvial.runtime.kernel.time.bounds import START
+from fluvial.runtime.kernel.time.input_progress import Inputs
+from fluvial.runtime.kernel.time.watermarks import Line, Timeline
+from fluvial.runtime.local.commit.checkpoint import decode
+from fluvial.runtime.local.offset_tracker import Landing
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import Batch, Cache, MessageError, Pipeline, PipelineError, Retry
-from fluvial.runtime.kernel.remote import Remote
+from fluvial.runtime.kernel.operators.remote_tables import Remote
 from fluvial.runtime.testing import PipelineDriver
-from fluvial.runtime.testing.clock import VirtualLoop
+from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
 
 class Table:

@@ -1,6 +1,6 @@
 """The table of metrics as the page of the guide has it; run it to print the table after a wanted change."""
 
-from fluvial.runtime.metrics.measures import MEASURES, Measure
+from fluvial.runtime.metrics.definitions import MEASURES, Measure
 
 HEAD = "| metric | kind | labels | engine | meaning |\n|---|---|---|---|---|\n"
 

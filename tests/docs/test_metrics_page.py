@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fluvial.runtime.metrics.measures import MEASURES
+from fluvial.runtime.metrics.definitions import MEASURES
 from tests.docs.metrics_table import table
 from tests.docs.pages import ROOT
 

@@ -12,8 +12,8 @@ import pytest
 from engines.command_line import forget_modules_of
 from examples import traffic
 from fluvial.planner import draw, plan
-from fluvial.runtime.cli import main
-from fluvial.runtime.target import load_pipeline
+from fluvial.runtime.cli.app import main
+from fluvial.runtime.pipeline_loader import load_pipeline
 from tests.docs.pages import PAGES, ROOT, Block, blocks
 
 FIRST = ROOT / "docs" / "guide" / "first-pipeline.md"

@@ -5,15 +5,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import (
-    KeyedStream,
-    Message,
-    Pipeline,
-    PipelineError,
-    Retry,
-    count,
-    tumbling,
-)
+from fluvial.dsl import KeyedStream, Message, Pipeline, PipelineError, Retry, count, tumbling
 from fluvial.runtime.testing import PipelineDriver
 from generators.rules import HEADERS, SECOND, Build, at_once, itself, one_way, shown, sleepy
 

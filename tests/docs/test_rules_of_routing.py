@@ -5,16 +5,7 @@ from typing import Any
 
 import pytest
 
-from fluvial.dsl import (
-    KeyedStream,
-    Message,
-    MessageStream,
-    Pipeline,
-    PlanError,
-    count,
-    skip,
-    tumbling,
-)
+from fluvial.dsl import KeyedStream, Message, MessageStream, Pipeline, PlanError, count, skip, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime.testing import PipelineDriver
 from generators.rules import HEADERS, SECOND, itself, one_way, shown

@@ -22,6 +22,6 @@ def test_what_ours_open_names_the_line_that_asked_for_it() -> None:
 
 
 def test_the_command_line_has_no_lines() -> None:
-    ours: dict[str, Any] = {"__name__": "fluvial.runtime.cli", "here": here}
+    ours: dict[str, Any] = {"__name__": "fluvial.runtime.cli.app", "here": here}
     exec("at = here()", ours)
     assert str(ours["at"]) == "the command line"

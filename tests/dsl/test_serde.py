@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from explained import assert_explains, error_of
 from fluvial.dsl import FLOAT64, INT64, Pipeline, PipelineError, Serde, msgpack
 from fluvial.dsl.finite import may_hold_floats, spelled
-from fluvial.dsl.serde import (
-    WrongKey,
-    encode_key,
-    key_serde,
-    source_key_serde,
-    untyped_serde,
-    value_serde,
-)
+from fluvial.dsl.serde import WrongKey, encode_key, key_serde, source_key_serde, untyped_serde, value_serde
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from fluvial.planner import Settings
-from fluvial.runtime.cli import main
-from fluvial.runtime.needs import missing
+from fluvial.runtime.cli.app import main
+from fluvial.runtime.preflight.requirements import missing
 
 ROOT = Path(__file__).parents[2]
-CLI = "import sys; from fluvial.runtime.cli import main; sys.exit(main())"
+CLI = "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"
 
 Run = Callable[..., str]
 """Runs an example with words of the command line and variables of the environment; gives what it printed."""
@@ -67,7 +67,7 @@ def spark_engine() -> Any:
 
 
 def session_for(session: Any, settings: Settings) -> Any:
-    return import_module("fluvial.runtime.spark.session").session_for(session, settings)
+    return import_module("fluvial.runtime.spark.query.session").session_for(session, settings)
 
 
 def on_spark(example: str, *more: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from examples import traffic
-from fluvial.runtime.cli import main
+from fluvial.runtime.cli.app import main
 from oracle.visits import DATA, in_order, sessions
 
 Values = Callable[[Path], list[dict[str, Any]]]

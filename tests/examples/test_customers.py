@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fluvial.runtime.cli import main
+from fluvial.runtime.cli.app import main
 
 CUSTOMERS, ORDERS = 50, 200
 

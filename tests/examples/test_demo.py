@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fluvial.planner import draw, plan
-from fluvial.runtime.needs import missing
-from fluvial.runtime.target import load_pipeline
+from fluvial.runtime.pipeline_loader import load_pipeline
+from fluvial.runtime.preflight.requirements import missing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOLDEN = Path(__file__).with_name("golden")

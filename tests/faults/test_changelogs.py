@@ -16,14 +16,14 @@ from engines.several import Death, dying_in
 from engines.targets import contents, namespace, write
 from fluvial.dsl import Pipeline, TakenOver, count, tumbling
 from fluvial.planner import Settings
-from fluvial.planner.assignment import stages_of, tasks_of
+from fluvial.planner.task_assignment import stages_of, tasks_of
+from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.container import Container
+from fluvial.runtime.local.coordination.membership import Membership, Place
 from fluvial.runtime.local.engine import make_tasks, open_commits
-from fluvial.runtime.local.membership import Membership, Place
-from fluvial.runtime.local.stream_ends import Ends
+from fluvial.runtime.local.observe.end_offsets import Ends
+from fluvial.runtime.local.observe.progress import Telling
 from fluvial.runtime.local.task import LocalTask, Run
-from fluvial.runtime.local.telling import Telling
-from fluvial.runtime.running import checked_plan
 from fluvial.runtime.systems.kafka import KafkaSender
 from kafka.broker import Broker
 

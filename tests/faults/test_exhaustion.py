@@ -21,11 +21,11 @@ from faults.small_disks import SmallDisk, small_disk
 from fluvial.dsl import Pipeline, SystemProblem, aggregate, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.planner.planner import plan
-from fluvial.runtime.commands.containers import run_containers
-from fluvial.runtime.local.stores import store_folders, store_for
+from fluvial.runtime.containers.start import run_containers
+from fluvial.runtime.local.stores.task_stores import store_folders, store_for
+from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import KafkaSystem, LogSystem
-from fluvial.runtime.target import load_pipeline
 from fluvial.runtime.testing import PipelineDriver
 from kafka.broker import Broker
 from kafka.container_runs import PATIENCE, kill, make_yard
@@ -140,7 +140,7 @@ import resource, sys
 from fluvial.dsl import FluvialError
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.target import load_pipeline
+from fluvial.runtime.pipeline_loader import load_pipeline
 
 pipeline = load_pipeline(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[3]), int(sys.argv[3])))
@@ -317,9 +317,9 @@ SUPERVISED = """
 import os, resource, sys
 from pathlib import Path
 from fluvial.planner import Settings
-from fluvial.runtime.commands.containers import run_containers
+from fluvial.runtime.containers.start import run_containers
 from fluvial.runtime.systems import open_system
-from fluvial.runtime.target import load_pipeline
+from fluvial.runtime.pipeline_loader import load_pipeline
 
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
@@ -331,14 +331,14 @@ def say(line):
 
 
 target, system = sys.argv[1:]
-from fluvial.runtime.commands import containers
-begun = containers.supervise
+from fluvial.runtime.containers import start
+begun = start.supervise
 
 def limited(*arguments, **named):
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, hard))
     return begun(*arguments, **named)
 
-containers.supervise = limited
+start.supervise = limited
 run_containers(
     load_pipeline(target), target, open_system(system), Settings(), "end", 2,
     most_restarts=10, metrics=None, progress=None, say=say,

@@ -14,7 +14,8 @@ from faults.deaths import Stage, stage, whole
 from faults.mortal import Order, obey
 from fluvial.dsl import SystemProblem
 from fluvial.planner.settings import Guarantee
-from fluvial.runtime.local import changelog, sent
+from fluvial.runtime.local.commit import changelog
+from fluvial.runtime.local.commit import changelog_commit as sent
 from fluvial.runtime.systems.contract import Consumer
 from kafka.broker import Broker
 

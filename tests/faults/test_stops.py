@@ -16,8 +16,8 @@ from engines.targets import contents, write
 from faults import stoppable
 from faults.deaths import Stage, stage, wait_until_stopped
 from faults.mortal import points
-from fluvial.runtime.signals import ENDED
-from fluvial.runtime.standard_streams import is_read
+from fluvial.runtime.process.signals import ENDED
+from fluvial.runtime.process.standard_streams import is_read
 from fluvial.runtime.systems import LogSystem
 from kafka.broker import Broker
 from kafka.broker_jars import lacking

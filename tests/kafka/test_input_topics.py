@@ -9,8 +9,9 @@ import pytest
 from engines.targets import contents
 from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import Settings
-from fluvial.runtime import KafkaSystem, input_streams, reset, run
-from fluvial.runtime.commands.checking import check
+from fluvial.runtime import KafkaSystem, reset, run
+from fluvial.runtime.cli.commands.check import check
+from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.report import Progress
 from kafka.broker import Broker
 

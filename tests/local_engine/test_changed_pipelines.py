@@ -9,18 +9,13 @@ import pytest
 from engines.sending import SendingSystem, stores_of
 from engines.spark_in_process import queries
 from engines.targets import contents, write
-from fluvial.dsl import (
-    Pipeline,
-    collect,
-    count,
-    tumbling,
-)
+from fluvial.dsl import Pipeline, collect, count, tumbling
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
-from fluvial.runtime.kernel.program import Position
-from fluvial.runtime.local.adopting import adopt
-from fluvial.runtime.local.checkpoint import Checkpoint
-from fluvial.runtime.local.commits import TaskSetup
+from fluvial.runtime.kernel.compiler.program import Position
+from fluvial.runtime.local.commit.checkpoint import Checkpoint
+from fluvial.runtime.local.commit.checkpoint_migration import adopt
+from fluvial.runtime.local.commit.contract import TaskSetup
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.contract import Batch

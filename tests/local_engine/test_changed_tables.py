@@ -11,7 +11,7 @@ from engines.targets import contents, write
 from fluvial.dsl import Pipeline, PlanError, Table
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
-from fluvial.runtime.local.checkpoint import checkpoints_in
+from fluvial.runtime.local.commit.checkpoint import checkpoints_in
 from fluvial.runtime.local.state_reset import write as write_checkpoints
 from fluvial.runtime.systems import LogSystem, System
 from generators.counters import Counter

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl.errors import SystemProblem
-from fluvial.runtime.local import checkpoint
-from fluvial.runtime.local.assignments import read_record
+from fluvial.runtime.local.commit import checkpoint
+from fluvial.runtime.local.coordination.assignments import read_record
 
 KEYS = (b"assignment", b"container-", b"inquiry")
 FOREIGN = st.binary(max_size=30).filter(lambda data: not data.lstrip().startswith(b"{"))

@@ -12,12 +12,14 @@ from fluvial.dsl import KeyedStream, Pipeline, count, hopping, tumbling
 from fluvial.dsl.windows import Assigner
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.kernel import output_buffer, windows
+from fluvial.runtime.kernel import output_buffer
 from fluvial.runtime.kernel.output_buffer import OutputBuffer
-from fluvial.runtime.kernel.state import Change
-from fluvial.runtime.local import changelog
-from fluvial.runtime.local.changelog import logged
-from fluvial.runtime.state import MemoryStore, RocksStore, rocks
+from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.kernel.windows import context as windows
+from fluvial.runtime.local.commit import changelog
+from fluvial.runtime.local.commit.changelog import logged
+from fluvial.runtime.state import MemoryStore, RocksStore
+from fluvial.runtime.state import rocksdb as rocks
 from fluvial.runtime.systems import MemorySystem
 
 ENTRIES: list[Change] = [

@@ -11,20 +11,14 @@ from msgspec.structs import replace
 from engines.sending import SendingAdmin, SendingSystem, stores_of
 from engines.targets import contents, write
 from explained import assert_explains, error_of
-from fluvial.dsl import (
-    Pipeline,
-    SystemProblem,
-    UnsupportedError,
-    UsageError,
-    count,
-    tumbling,
-)
+from fluvial.dsl import Pipeline, SystemProblem, UnsupportedError, UsageError, count, tumbling
 from fluvial.planner import Settings, plan
-from fluvial.runtime import input_streams, reset, run
-from fluvial.runtime.input_streams import InputWatch
-from fluvial.runtime.local import exclusion
-from fluvial.runtime.local.checkpoint import decode, encode
-from fluvial.runtime.running import checked_plan
+from fluvial.runtime import reset, run
+from fluvial.runtime.launch import checked_plan
+from fluvial.runtime.local.commit.checkpoint import decode, encode
+from fluvial.runtime.local.coordination import exclusion
+from fluvial.runtime.preflight import input_streams
+from fluvial.runtime.preflight.input_streams import InputWatch
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import StreamFacts
 from generators.counters import Counter

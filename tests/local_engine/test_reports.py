@@ -3,7 +3,7 @@
 from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.runtime import run
-from fluvial.runtime.display import summary
+from fluvial.runtime.cli.display import summary
 from fluvial.runtime.systems import MemorySystem
 
 

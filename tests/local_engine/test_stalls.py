@@ -15,9 +15,9 @@ from fluvial.dsl import NoProgressError, Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report, run
-from fluvial.runtime.kernel.stamps import read_control
-from fluvial.runtime.local.assignments import Known
-from fluvial.runtime.local.coordinator import Coordinator, Watch
+from fluvial.runtime.kernel.time.border_watermarks import read_control
+from fluvial.runtime.local.coordination.assignments import Known
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator, Watch
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.log.consumer import LogConsumer

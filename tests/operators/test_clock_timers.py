@@ -24,7 +24,7 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.planner import plan
-from fluvial.runtime.gaps import notes
+from fluvial.runtime.preflight.unsupported import notes
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver
 

@@ -10,7 +10,7 @@ from engines.stages import feed, program_of, task_of
 from fluvial.dsl import Context, Message, MessageError, Pipeline, Timer, tumbling
 from fluvial.dsl import count as counted
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.kernel.times import START
+from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
 from generators.everything import Everything, driver, one, sent, values

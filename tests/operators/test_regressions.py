@@ -22,10 +22,10 @@ from fluvial.dsl import (
 )
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.kernel.program import compile_stage
+from fluvial.runtime.kernel.compiler.program import compile_stage
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.kernel.stamps import STAMP_SIZE, unpack_stamp
-from fluvial.runtime.kernel.times import START
+from fluvial.runtime.kernel.time.border_watermarks import STAMP_SIZE, unpack_stamp
+from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
 

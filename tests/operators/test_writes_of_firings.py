@@ -10,11 +10,11 @@ from engines.eviction import settle
 from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl.triggers import Trigger
 from fluvial.dsl.windows import Hopping, Tumbling
-from fluvial.runtime.kernel.state import Change
-from fluvial.runtime.kernel.triggers import AT_ONCE, NEVER
-from fluvial.runtime.kernel.tumbling import TumblingOperator
-from fluvial.runtime.kernel.watched import WatchedOperator
-from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
+from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.kernel.windows.triggered import WatchedOperator
+from fluvial.runtime.kernel.windows.triggered_sessions import WatchedSessionOperator
+from fluvial.runtime.kernel.windows.triggers import AT_ONCE, NEVER
+from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
 from fluvial.runtime.state import MemoryStore
 
 

@@ -25,7 +25,7 @@ from fluvial.dsl import (
     total,
     tumbling,
 )
-from fluvial.dsl.keyed import KeyedStream
+from fluvial.dsl.keyed_stream import KeyedStream
 from fluvial.dsl.message import Record
 from oracle.interpreter import OracleFailure, OutputMessage, Outputs, run_oracle
 

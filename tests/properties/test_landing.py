@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fluvial.dsl import Pipeline, skip
-from fluvial.runtime.local.checkpoint import decode
-from fluvial.runtime.local.landing import Landing
+from fluvial.runtime.local.commit.checkpoint import decode
+from fluvial.runtime.local.offset_tracker import Landing
 from fluvial.runtime.testing import Ended, PipelineDriver
 
 

@@ -13,31 +13,31 @@ from hypothesis import strategies as st
 from engines.comparing import difference
 from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
 from faults.mutants import Mutant, Replaced, Rewritten, planted
-from fluvial.runtime.kernel import table_bindings
-from fluvial.runtime.kernel.alarms import Alarms
-from fluvial.runtime.kernel.cells import Cells
-from fluvial.runtime.kernel.code import Compiler
-from fluvial.runtime.kernel.entries import Ageing
+from fluvial.runtime.kernel.calls.async_calls import Pool
+from fluvial.runtime.kernel.calls.in_flight import Cells
+from fluvial.runtime.kernel.compiler import table_bindings
+from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.failures import Failures
-from fluvial.runtime.kernel.inputs import Inputs
-from fluvial.runtime.kernel.joins import JoinContext, JoinOperator, LatestJoinOperator
-from fluvial.runtime.kernel.kept import ListAtWork, MapAtWork
-from fluvial.runtime.kernel.pool import Pool
-from fluvial.runtime.kernel.processing import ProcessOperator, TimersAtWork
-from fluvial.runtime.kernel.remote import Batches, Cache
-from fluvial.runtime.kernel.sessions import SessionOperator
+from fluvial.runtime.kernel.operators.interval_join import JoinContext, JoinOperator, LatestJoinOperator
+from fluvial.runtime.kernel.operators.processor import ProcessOperator, TimersAtWork
+from fluvial.runtime.kernel.operators.processor_state import ListAtWork, MapAtWork
+from fluvial.runtime.kernel.operators.remote_tables import Batches, Cache
+from fluvial.runtime.kernel.operators.state_entries import Ageing
+from fluvial.runtime.kernel.operators.tables import TableOperator
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.kernel.state import Layer, TimedState
-from fluvial.runtime.kernel.tables import TableOperator
-from fluvial.runtime.kernel.timeline import Timeline
-from fluvial.runtime.kernel.timers import Timers
-from fluvial.runtime.kernel.times import END
-from fluvial.runtime.kernel.tumbling import TumblingOperator
-from fluvial.runtime.kernel.watched import WatchedOperator
-from fluvial.runtime.kernel.watched_sessions import WatchedSessionOperator
+from fluvial.runtime.kernel.state_cache import Layer, TimedState
+from fluvial.runtime.kernel.time.bounds import END
+from fluvial.runtime.kernel.time.far_timers import Alarms
+from fluvial.runtime.kernel.time.input_progress import Inputs
+from fluvial.runtime.kernel.time.timers import Timers
+from fluvial.runtime.kernel.time.watermarks import Timeline
+from fluvial.runtime.kernel.windows.sessions import SessionOperator
+from fluvial.runtime.kernel.windows.triggered import WatchedOperator
+from fluvial.runtime.kernel.windows.triggered_sessions import WatchedSessionOperator
+from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
 from fluvial.runtime.local.border_progress import BorderProgress
-from fluvial.runtime.local.landing import Landing
-from fluvial.runtime.local.routing import Router
+from fluvial.runtime.local.offset_tracker import Landing
+from fluvial.runtime.local.output_router import Router
 from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from generators.described_steps import (
     Broadcast,

@@ -9,10 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engines.eviction import settle
 from fluvial.dsl import ListState, MapState, ValueState
-from fluvial.runtime.kernel import kept
-from fluvial.runtime.kernel.entries import Shelf, Turn
-from fluvial.runtime.kernel.kept import at_work
-from fluvial.runtime.kernel.times import START
+from fluvial.runtime.kernel.operators import processor_state as kept
+from fluvial.runtime.kernel.operators.processor_state import at_work
+from fluvial.runtime.kernel.operators.state_entries import Shelf, Turn
+from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.state import MemoryStore
 from generators.how_many import examples
 

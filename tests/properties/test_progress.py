@@ -11,9 +11,9 @@ from engines.targets import PATIENT, driver_outputs, feed_whole
 from faults.mutants import Mutant, Rewritten, planted
 from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key
-from fluvial.runtime.kernel.code import Compiler
-from fluvial.runtime.kernel.inputs import Inputs
-from fluvial.runtime.kernel.timeline import Timeline
+from fluvial.runtime.kernel.compiler.compiler import Compiler
+from fluvial.runtime.kernel.time.input_progress import Inputs
+from fluvial.runtime.kernel.time.watermarks import Timeline
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import build
 from generators.case_events import Event

@@ -19,10 +19,10 @@ from engines.targets import PATIENT, contents, write
 from fluvial.dsl import NoProgressError, Pipeline, SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import Progress
-from fluvial.runtime.local.assignments import Presence
-from fluvial.runtime.local.coordinator import Coordinator
-from fluvial.runtime.local.membership import Place, Seat
-from fluvial.runtime.running import start
+from fluvial.runtime.launch import start
+from fluvial.runtime.local.coordination.assignments import Presence
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.local.coordination.membership import Place, Seat
 from fluvial.runtime.systems import LogSystem
 from generators.how_many import examples
 

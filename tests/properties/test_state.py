@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engines.spark_in_process import Blobs
 from fluvial.dsl.message import Record
-from fluvial.runtime.kernel.state import KeyedState, Size, TimedState, evict
-from fluvial.runtime.local.changelog import logged
-from fluvial.runtime.spark import pages
+from fluvial.runtime.kernel.state_cache import KeyedState, Size, TimedState, evict
+from fluvial.runtime.local.commit.changelog import logged
+from fluvial.runtime.spark.worker import state_pages as pages
 from fluvial.runtime.state import MemoryStore
 from generators.how_many import examples
 

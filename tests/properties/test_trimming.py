@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fluvial.dsl.message import Record
-from fluvial.planner.assignment import assign
-from fluvial.runtime.local.assignments import Assignment, Known, Presence, State
+from fluvial.planner.task_assignment import assign
+from fluvial.runtime.local.coordination.assignments import Assignment, Known, Presence, State
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
 from generators.how_many import examples
 

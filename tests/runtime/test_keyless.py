@@ -10,7 +10,7 @@ from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.planner import plan
 from fluvial.runtime import Progress, Report, run
-from fluvial.runtime.display import summary
+from fluvial.runtime.cli.display import summary
 from fluvial.runtime.keyless import KeylessWarning
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.testing import PipelineDriver

@@ -20,7 +20,7 @@ from fluvial.dsl import (
     ValueState,
 )
 from fluvial.runtime import reset, run
-from fluvial.runtime.local import exclusion
+from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 
 

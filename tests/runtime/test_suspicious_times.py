@@ -11,7 +11,7 @@ import pytest
 from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.planner import Plan, plan
 from fluvial.runtime import Settings, run
-from fluvial.runtime.display import summary
+from fluvial.runtime.cli.display import summary
 from fluvial.runtime.report import Report
 from fluvial.runtime.suspicious_times import LOGGER, SuspiciousTimes
 from fluvial.runtime.systems.log import LogSystem

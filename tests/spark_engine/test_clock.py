@@ -16,8 +16,8 @@ from engines.targets import contents, write
 from fluvial.dsl import Pipeline, SystemProblem, collect, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Progress, run
-from fluvial.runtime.gaps import notes
-from fluvial.runtime.spark.log_sink import LogSink
+from fluvial.runtime.preflight.unsupported import notes
+from fluvial.runtime.spark.connectors.log_sink import LogSink
 from fluvial.runtime.systems import LogSystem
 
 if TYPE_CHECKING:

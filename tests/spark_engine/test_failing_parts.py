@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from fluvial.dsl import FluvialError, MessageError, Pipeline, PipelineError, SystemProblem
 from fluvial.planner import Settings, plan
 from fluvial.runtime.spark import engine
-from fluvial.runtime.spark.running import run_queries
+from fluvial.runtime.spark.query.supervision import run_queries
 from fluvial.runtime.systems import LogSystem
 
 

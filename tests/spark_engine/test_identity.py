@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
-from fluvial.runtime.spark import files, query
+from fluvial.runtime.spark.query import atomic_file as files
+from fluvial.runtime.spark.query import query
 
 
 def test_a_crash_while_a_checkpoint_is_named_leaves_none_without_name(

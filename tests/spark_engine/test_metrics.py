@@ -10,10 +10,10 @@ from engines.targets import write
 from fluvial.dsl import Pipeline, count, skip, tumbling
 from fluvial.planner import Settings
 from fluvial.runtime import Metrics, Progress, run
-from fluvial.runtime.metrics.collecting import families
-from fluvial.runtime.metrics.measures import BY_NAME, MEASURES
+from fluvial.runtime.launch import EngineName
+from fluvial.runtime.metrics.collector import families
+from fluvial.runtime.metrics.definitions import BY_NAME, MEASURES
 from fluvial.runtime.report import Fact, Spread
-from fluvial.runtime.running import EngineName
 from fluvial.runtime.systems import LogSystem
 
 if TYPE_CHECKING:

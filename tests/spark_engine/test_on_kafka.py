@@ -24,21 +24,14 @@ from engines.comparing import assert_same
 from engines.targets import contents, write
 from engines.visits_on_spark import small, visits
 from explained import assert_explains
-from fluvial.dsl import (
-    Message,
-    MessageError,
-    Pipeline,
-    SystemProblem,
-    count,
-    dead_letter,
-    tumbling,
-)
+from fluvial.dsl import Message, MessageError, Pipeline, SystemProblem, count, dead_letter, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
-from fluvial.runtime import Progress, input_streams, run
-from fluvial.runtime.commands.reading import read_to_ends
-from fluvial.runtime.spark.kafka_connection import KafkaConnection
-from fluvial.runtime.spark.session import session_for
+from fluvial.runtime import Progress, run
+from fluvial.runtime.cli.commands.read import read_to_ends
+from fluvial.runtime.preflight import input_streams
+from fluvial.runtime.spark.connectors.kafka import KafkaConnection
+from fluvial.runtime.spark.query.session import session_for
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.log.claim import claim
 from fluvial.runtime.systems.partitioner import partition_for

@@ -15,11 +15,13 @@ from engines.spark_in_process import queries
 from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.spark import control, end_source, log_source
-from fluvial.runtime.spark.control import Clock, EndOfInput, PassingTime
-from fluvial.runtime.spark.end_source import EndOptions, EndStreamReader
-from fluvial.runtime.spark.log_source import LogOptions, LogRange, LogStreamReader
-from fluvial.runtime.spark.shipping import Shipment
+from fluvial.runtime.spark.connectors import end_of_input as end_source
+from fluvial.runtime.spark.connectors import log_source
+from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader
+from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
+from fluvial.runtime.spark.lowering.packaging import Shipment
+from fluvial.runtime.spark.worker import control_rows as control
+from fluvial.runtime.spark.worker.control_rows import Clock, EndOfInput, PassingTime
 from fluvial.runtime.systems.contract import Batch
 from generators.changing import changed
 

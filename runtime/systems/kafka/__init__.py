@@ -3,8 +3,8 @@
 from .admin import KafkaAdmin
 from .cluster import Cluster
 from .consumer import KafkaConsumer
-from .producer import KafkaProducer
-from .sender import KafkaSender
+from .record_producer import KafkaSender
+from .staged_writer import KafkaProducer
 from .system import KafkaSystem
 
 __all__ = ["Cluster", "KafkaAdmin", "KafkaConsumer", "KafkaProducer", "KafkaSender", "KafkaSystem"]

@@ -6,13 +6,13 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ....planner import names
+from ....planner import stream_names as names
 from ..contract import StreamFacts, StreamPartition, StreamUse, Warned
-from ..problems import check_stream, other_count
-from .asking import NEVER, answer
+from ..errors import check_stream, other_count
 from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
 from .group_offsets import GroupOffsets
+from .requests import NEVER, answer
 from .topics import check_settings, settings_for, warnings_of
 
 _BROKERS_CHOICE = "-1"

@@ -10,8 +10,8 @@ import confluent_kafka.admin
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from ....dsl.checks import explain
 from ....dsl.errors import UsageError
+from ....dsl.validation import explain
 from .settings import KafkaSettings
 
 T = TypeVar("T")

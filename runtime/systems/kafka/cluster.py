@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient
 
 from ....dsl.errors import SystemProblem
 from ..contract import StreamPartition
-from ..problems import unknown_partition, unknown_stream
-from .asking import NEVER, Asking, answer
+from ..errors import unknown_partition, unknown_stream
 from .clients import LOG, Watch, admin_api, seeing_all, seeing_committed
-from .problems import GONE
+from .errors import GONE
+from .requests import NEVER, Asking, answer
 from .settings import KafkaSettings
 from .topics import most_ahead
 

@@ -7,11 +7,11 @@ from itertools import groupby
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..contract import Batch, StreamPartition
-from ..problems import outside
+from ..errors import outside
 from .clients import Watch, consumer_client, seeing_committed
 from .cluster import Cluster
-from .lanes import MOST_HELD, Lane
-from .problems import GONE, TRANSIENT, out_of_reach, refused
+from .errors import GONE, TRANSIENT, out_of_reach, refused
+from .prefetch import MOST_HELD, Lane
 
 MOST_AT_ONCE = 1000
 """Messages taken from the client at a time: with more of them each costs more."""

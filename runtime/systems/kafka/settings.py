@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....dsl.checks import explain
 from ....dsl.errors import UsageError
+from ....dsl.validation import explain
 
 Setting = str | int | float | bool | Callable[..., Any]
 """A value of a setting; a function only for `oauth_cb`."""

@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
-from ....dsl.checks import explain, require
 from ....dsl.errors import UsageError
+from ....dsl.validation import explain, require
 from .admin import KafkaAdmin
 from .clients import Watch, admin_client
 from .cluster import Cluster
 from .consumer import KafkaConsumer
-from .producer import KafkaProducer
-from .sender import KafkaSender
+from .record_producer import KafkaSender
 from .settings import KafkaSettings, Setting, check_conf, servers_of
+from .staged_writer import KafkaProducer
 
 
 class KafkaSystem:

@@ -1,6 +1,6 @@
 """The embedded log: durable, partitioned streams in a directory, written in transactions, without a server."""
 
-from .accepting import accept_loss
+from .loss_acceptance import accept_loss
 from .producer import LogProducer
 from .reader import LogReader
 from .system import LogSystem

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ...data_files import make_folder
 from ..contract import StreamUse
-from ..problems import check_stream, other_count
+from ..errors import check_stream, other_count
 from .disk import explained, sync_directory
 from .index import Created, Extents
 from .journal import Journal

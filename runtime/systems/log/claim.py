@@ -8,7 +8,7 @@ from pathlib import Path
 from socket import gethostname
 
 from ...data_files import make_folder
-from ..problems import claimed
+from ..errors import claimed
 from .disk import Descriptor, explained, read_all, write_all
 
 _HOLDER_BYTES = 400

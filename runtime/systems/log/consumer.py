@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ..contract import Batch, StreamPartition
-from ..problems import outside
+from ..errors import outside
 from .journal import Journal
 from .lookup import extents_of
-from .reading import PartitionReader, segment_files
+from .partition_reader import PartitionReader, segment_files
 
 _FIRST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.01

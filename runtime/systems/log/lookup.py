@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..problems import unknown_partition, unknown_stream
+from ..errors import unknown_partition, unknown_stream
 from .index import Extents, Index
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from ....dsl.errors import UsageError
 from ..contract import OtherWriters, StreamPartition, no_others
 from .journal import COMPACT_BYTES, Journal
-from .publishing import Unless, from_token, publish
+from .publication import Unless, from_token, publish
+from .retention import Trimming, trim
 from .segments import SEGMENT_BYTES, Segments
 from .transaction import LogTransaction
-from .trimming import Trimming, trim
 
 
 class LogProducer:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..contract import Batch
-from ..problems import outside
+from ..errors import outside
 from .index import Extents
 from .journal import Journal
 from .lookup import extents_of, partitions_of
-from .reading import PartitionReader, segment_files
+from .partition_reader import PartitionReader, segment_files
 
 
 class LogReader:

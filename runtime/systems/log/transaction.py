@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ....dsl.message import Record
 from ..contract import StreamPartition
-from ..problems import ended
+from ..errors import ended
 from . import records as codec
 from .index import EXTENT_BYTES, Extent
 from .journal import Journal
 from .lookup import extents_of
-from .publishing import Prepared, publish, to_token
+from .publication import Prepared, publish, to_token
 from .segments import Segments
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
-from ....dsl.checks import require
 from ....dsl.errors import UsageError
+from ....dsl.validation import require
 from ..recording import Recording
 from .figure import Figure
 from .frame import Across, Options, Reaches

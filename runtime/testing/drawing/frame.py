@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ....dsl.message import Message, Pane
-from ...kernel.aligned import EVERYTHING
+from ...kernel.windows.aligned import EVERYTHING
 from ..recording import Noted, Recording, Step
 from .axis import Axis, axis_of
 from .figure import Bar, Entry, Figure, Look, Mark, Reach, Row

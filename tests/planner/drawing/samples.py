@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from fluvial.dsl import Pipeline, count, session, tumbling
-from fluvial.dsl.policy import dead_letter
+from fluvial.dsl.error_policy import dead_letter
 from fluvial.dsl.stream import MessageStream
 from fluvial.planner import Plan, plan
 

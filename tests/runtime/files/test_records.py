@@ -14,7 +14,7 @@ from fluvial.dsl import UsageError
 from fluvial.dsl.message import Record
 from fluvial.runtime.files import Reading, RecordFile, open_records
 from fluvial.runtime.files.lines import Lines
-from fluvial.runtime.kernel.times import EARLIEST, LATEST
+from fluvial.runtime.kernel.time.bounds import EARLIEST, LATEST
 
 LINE = b'::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 -'
 

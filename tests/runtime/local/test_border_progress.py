@@ -7,8 +7,8 @@ from functools import partial
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.kernel.stamps import Control, read_control
-from fluvial.runtime.kernel.times import END, START
+from fluvial.runtime.kernel.time.border_watermarks import Control, read_control
+from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.local.border_progress import BorderProgress
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fluvial.runtime.metrics.definitions import BY_NAME
 from fluvial.runtime.metrics.health import MOVES, WAITS, Health
-from fluvial.runtime.metrics.measures import BY_NAME
 from fluvial.runtime.report import Fact, Progress
 
 

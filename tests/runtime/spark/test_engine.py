@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fluvial.dsl import (
-    MessageError,
-    Pipeline,
-    PlanError,
-    SystemProblem,
-    UnsupportedError,
-    UsageError,
-    count,
-    session,
-)
+from fluvial.dsl import MessageError, Pipeline, PlanError, SystemProblem, UnsupportedError, UsageError, count, session
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report, reset, run
 from fluvial.runtime.systems import LogSystem

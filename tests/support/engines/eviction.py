@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from fluvial.runtime.kernel.state import Layer, Size, evict
+from fluvial.runtime.kernel.state_cache import Layer, Size, evict
 
 
 class Cached(Protocol):

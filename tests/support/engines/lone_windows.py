@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from engines.eviction import settle
 from fluvial.dsl import aggregate
 from fluvial.dsl.message import Headers, Pane, PaneKind
-from fluvial.runtime.kernel.aligned import EVERYTHING
-from fluvial.runtime.kernel.stateful import StatefulOperator
-from fluvial.runtime.kernel.times import START
-from fluvial.runtime.kernel.windows import Context
+from fluvial.runtime.kernel.stateful_operator import StatefulOperator
+from fluvial.runtime.kernel.time.bounds import START
+from fluvial.runtime.kernel.windows.aligned import EVERYTHING
+from fluvial.runtime.kernel.windows.context import Context
 from fluvial.runtime.state import MemoryStore
 
 

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
-from fluvial.planner.names import checkpoints as checkpoints_of
-from fluvial.runtime.kernel.state import Change
+from fluvial.planner.stream_names import checkpoints as checkpoints_of
+from fluvial.runtime.kernel.state_cache import Change
 from fluvial.runtime.local import engine
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems.contract import StreamFacts, StreamPartition, StreamUse, System, Warned

@@ -18,7 +18,7 @@ from engines.targets import write
 from fluvial.dsl import FluvialError, Pipeline, UsageError
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.spark.session import session_for
+from fluvial.runtime.spark.query.session import session_for
 from fluvial.runtime.systems import LogSystem
 
 

@@ -11,9 +11,10 @@ from unittest.mock import patch
 from fluvial.dsl import Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import Progress
-from fluvial.runtime.local import container, telling
-from fluvial.runtime.local.membership import Seat, begin_run
-from fluvial.runtime.running import checked_plan, start
+from fluvial.runtime.launch import checked_plan, start
+from fluvial.runtime.local import container
+from fluvial.runtime.local.coordination.membership import Seat, begin_run
+from fluvial.runtime.local.observe import progress as telling
 from fluvial.runtime.systems import System
 
 

@@ -13,20 +13,13 @@ from pyspark.cloudpickle import cloudpickle
 from engines.targets import with_remote_rows
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, plan
-from fluvial.runtime.kernel.state import Size
-from fluvial.runtime.spark.lowering import components, has_loop, levels
-from fluvial.runtime.spark.rows import (
-    OUTPUT,
-    Counts,
-    Messages,
-    Row,
-    Tick,
-    decode,
-)
-from fluvial.runtime.spark.shipping import Cargo, Shipment, pack
-from fluvial.runtime.spark.sources import end_of_input, level_zero, passing_time
-from fluvial.runtime.spark.stateful import process_bucket
-from fluvial.runtime.spark.tally import Tally
+from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.spark.counts import Tally
+from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels
+from fluvial.runtime.spark.lowering.packaging import Cargo, Shipment, pack
+from fluvial.runtime.spark.rows import OUTPUT, Counts, Messages, Row, Tick, decode
+from fluvial.runtime.spark.worker.keyed_level import process_bucket
+from fluvial.runtime.spark.worker.source_level import end_of_input, level_zero, passing_time
 from fluvial.runtime.systems.contract import Batch
 from generators.building import build
 from generators.cases import Case

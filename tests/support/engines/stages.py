@@ -6,8 +6,8 @@ from typing import Any
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.kernel.program import Program, compile_stage
-from fluvial.runtime.kernel.shape import Clock
+from fluvial.runtime.kernel.compiler.program import Program, compile_stage
+from fluvial.runtime.kernel.compiler.stage_graph import Clock
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.state import MemoryStore
 

@@ -17,8 +17,8 @@ from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key, untyped_serde
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.commands.reading import read_to_ends
-from fluvial.runtime.running import EngineName
+from fluvial.runtime.cli.commands.read import read_to_ends
+from fluvial.runtime.launch import EngineName
 from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem, System
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import build

@@ -24,7 +24,7 @@ from faults.mortal import PIPELINES, Order
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner.settings import Guarantee
-from fluvial.runtime.running import Until
+from fluvial.runtime.launch import Until
 from kafka.broker import Broker
 from oracle.interpreter import Outputs, run_oracle
 

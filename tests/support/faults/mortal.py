@@ -25,12 +25,12 @@ from fluvial.dsl import count as count_
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
-from fluvial.runtime.local import sent
+from fluvial.runtime.launch import Until
+from fluvial.runtime.local.commit import changelog_commit as sent
+from fluvial.runtime.local.commit.changelog_commit import SentCommits
 from fluvial.runtime.local.container import Container
-from fluvial.runtime.local.coordinator import Coordinator
-from fluvial.runtime.local.sent import SentCommits
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.task import LocalTask
-from fluvial.runtime.running import Until
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.kafka import KafkaSender

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from fluvial.dsl import Message, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.local import coordinator
+from fluvial.runtime.local.coordination import coordinator_stream as coordinator
 from fluvial.runtime.systems import LogSystem, System
 
 STUCK = "stuck"

@@ -6,9 +6,9 @@ from engines.spark_in_process import Query, queries
 from fluvial.dsl import Pipeline
 from fluvial.dsl import operators as ops
 from fluvial.planner import plan
-from fluvial.runtime.streams import make_streams
+from fluvial.runtime.systems.provisioning import make_streams
 from fluvial.runtime.testing import PipelineDriver
-from fluvial.runtime.testing.decoding import Decoder
+from fluvial.runtime.testing.decoded_outputs import Decoder
 
 
 def restart_with(driver: PipelineDriver, pipeline: Pipeline, partitions: int = 1) -> None:

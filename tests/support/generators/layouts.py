@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from engines.sending import Fate
 from engines.targets import contents, write
 from fluvial.dsl import Context, KeyedProcessor, KeyedStream, Message, Pipeline, ValueState
-from fluvial.runtime.local import published, state_moves
+from fluvial.runtime.local.commit import two_phase_commit as published
+from fluvial.runtime.local.stores import state_moves
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import System
 from fluvial.runtime.systems.log.producer import LogProducer

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from fluvial.dsl import Pane, Pipeline, Serde, count, fail, msgpack, tumbling
-from fluvial.dsl.policy import ErrorPolicy
+from fluvial.dsl.error_policy import ErrorPolicy
 from fluvial.runtime.serdes import Registry, avro, protobuf
 from fluvial.runtime.systems.contract import System
 from generators.shop import CLICK, MESSAGES, REFERRED_CLICK, Click, ReferredClick

@@ -15,10 +15,10 @@ from uuid import uuid4
 from engines.targets import contents, write
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
-from fluvial.runtime.local.assignments import Presence
-from fluvial.runtime.local.coordinator import Coordinator
+from fluvial.runtime.local.coordination.assignments import Presence
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
+from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.systems import System
-from fluvial.runtime.target import load_pipeline
 from oracle.interpreter import OutputMessage, run_oracle
 
 PROGRAM = '''"""Pipelines slow enough to be killed in the middle of."""

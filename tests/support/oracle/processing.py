@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fluvial.dsl import ListState, MapState, Message, Tagged, Timer, ValueState
+from fluvial.dsl.keyed_state import State, put_to_work
 from fluvial.dsl.message import Headers
 from fluvial.dsl.operators import Process
-from fluvial.dsl.processing import states_of
-from fluvial.dsl.states import State, put_to_work
+from fluvial.dsl.processor import states_of
 
 
 @dataclass(frozen=True)

@@ -4,34 +4,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import fluvial.runtime
-from fluvial.dsl import (
-    Batch,
-    Cache,
-    Context,
-    KeyedProcessor,
-    Message,
-    Pipeline,
-    Retry,
-    Serde,
-    Tag,
-    Trigger,
-    ValueState,
-    after,
-    after_count,
-    aggregate,
-    any_of,
-    collect,
-    count,
-    hopping,
-    reduce,
-    repeat,
-    session,
-    skip,
-    total,
-    tumbling,
-)
+from fluvial.dsl import (Batch, Cache, Context, KeyedProcessor, Message, Pipeline, Retry, Serde, Tag, Trigger, ValueState, after, after_count, aggregate, any_of, collect, count, hopping, reduce, repeat, session, skip, total, tumbling)
 from fluvial.dsl import tumblin  # BAD attr-defined reportAttributeAccessIssue: no such name
-from fluvial.planner import Settings, draw, plan
+from fluvial.planner import (Settings, draw, plan)
 from fluvial.runtime import rnu  # BAD attr-defined reportAttributeAccessIssue: no such name
 from fluvial.runtime import run
 from fluvial.runtime.serdes import arvo  # BAD attr-defined reportAttributeAccessIssue: no such name

@@ -1,0 +1,114 @@
+"""What to do with a message that fails: stop, leave it out, set it aside, or try again first."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from .errors import PipelineError
+from .validation import at_least_one, millis, number, one_of, require
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What happens to a message that cannot be decoded or that an operator fails on.
+
+    >>> Pipeline("careful", on_error=dead_letter()).on_error
+    ErrorPolicy(action='dead_letter')
+    """
+
+    action: Literal["fail", "skip", "dead_letter"]
+
+    def __post_init__(self) -> None:
+        one_of("ErrorPolicy: action", self.action, ("fail", "skip", "dead_letter"))
+
+
+def fail() -> ErrorPolicy:
+    """Stop the run with exit code 5 and commit nothing past the message: the default.
+
+    >>> Pipeline("strict").on_error == fail()
+    True
+    """
+    return ErrorPolicy("fail")
+
+
+def skip() -> ErrorPolicy:
+    """Count the message and go on without it.
+
+    >>> pipeline = Pipeline("shares", on_error=skip())
+    >>> pipeline.stream("numbers", value=int).map(lambda number: 12 // number).send_to("shares")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("numbers", 0)
+    ...     driver.report().failed
+    {'map-2': 1}
+    """
+    return ErrorPolicy("skip")
+
+
+def dead_letter() -> ErrorPolicy:
+    """Write the message and its error to the stream `{pipeline}-dead-letters`, count it, and go on.
+
+    >>> pipeline = Pipeline("shares", on_error=dead_letter())
+    >>> pipeline.stream("numbers", value=int).map(lambda number: 12 // number).send_to("shares")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     driver.send("numbers", 0)
+    ...     [dict(letter.headers)["fluvial-error"] for letter in driver.dead_letters]
+    [b'ZeroDivisionError: integer division or modulo by zero']
+    """
+    return ErrorPolicy("dead_letter")
+
+
+GRACE_MS = 1000
+"""How long a function may take to clean up once it is cancelled at its timeout. Then its call is abandoned: it runs on
+for itself, and what comes of it is ignored."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Retry:
+    """How often and how soon a failed asynchronous call is made again.
+
+    `attempts` counts all calls, the first included. The pause before the n-th repeat is
+    `delay * factor ** (n - 1)`, at most `max_delay`. Only errors that are instances of `on` are tried again.
+    A call that timed out counts as `TimeoutError`. One that was cancelled otherwise, such as by a client that closes
+    its connections, counts as `concurrent.futures.CancelledError`, which is an `Exception`; `asyncio.CancelledError` in
+    `on` means the same.
+
+    >>> Retry(attempts=4, delay=timedelta(milliseconds=50)).pause_ms(3)
+    200
+    """
+
+    attempts: int
+    delay_ms: int
+    factor: float
+    max_delay_ms: int
+    on: tuple[type[BaseException], ...]
+
+    def __init__(
+        self,
+        *,
+        attempts: int = 3,
+        delay: timedelta = timedelta(milliseconds=100),
+        factor: float = 2.0,
+        max_delay: timedelta = timedelta(seconds=10),
+        on: tuple[type[BaseException], ...] = (Exception,),
+    ) -> None:
+        number("Retry: factor", factor, "a number, 1.0 or more", lambda factor: factor >= 1.0)
+        good = isinstance(on, tuple) and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in on)
+        require(good, PipelineError, f"Retry: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
+        object.__setattr__(self, "attempts", at_least_one("Retry: attempts", attempts, "attempts"))
+        object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))
+        object.__setattr__(self, "factor", float(factor))
+        object.__setattr__(self, "max_delay_ms", millis("Retry: max_delay", max_delay))
+        object.__setattr__(self, "on", on)
+
+    def longest_ms(self, timeout: int) -> int:
+        """How long all attempts and the pauses between them may take, in ms; `timeout` is that of one call, which may
+        take a second more if it does not heed it.
+
+        >>> Retry(attempts=2, delay=timedelta(milliseconds=50)).longest_ms(1000)
+        4050
+        """
+        return self.attempts * (timeout + GRACE_MS) + sum(map(self.pause_ms, range(1, self.attempts)))
+
+    def pause_ms(self, repeat: int) -> int:
+        """The pause before the given repeat, counted from 1, in ms."""
+        return int(min(self.delay_ms * self.factor ** (repeat - 1), self.max_delay_ms))

@@ -1,0 +1,286 @@
+"""What a processor keeps for each key: states, declared in its class, at work while it handles a message or timer."""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from datetime import timedelta
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+import msgspec
+
+from .declared import checked_key
+from .errors import PipelineError, UsageError
+from .serde import Serde, type_name
+from .type_form import TypeForm
+from .validation import explain, millis
+
+T = TypeVar("T")
+S = TypeVar("S")
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MISSING: Any = object()
+
+
+class KeptValue(Protocol[T]):
+    """A value of the key at hand. What is read is the reader's own: only setting it counts."""
+
+    @property
+    def value(self) -> T: ...
+
+    @value.setter
+    def value(self, value: T, /) -> None: ...
+
+    def clear(self) -> None:
+        """Forget the value: from then on it is the default."""
+        ...
+
+
+class KeptList(Protocol[T]):
+    """A list of the key at hand. What is read is the reader's own: only the methods here change the list."""
+
+    def append(self, item: T, /) -> None: ...
+
+    def extend(self, items: Iterable[T], /) -> None: ...
+
+    def assign(self, items: Iterable[T], /) -> None:
+        """Let the list hold these items and no others."""
+        ...
+
+    def clear(self) -> None: ...
+
+    def __iter__(self) -> Iterator[T]: ...
+
+    def __len__(self) -> int: ...
+
+
+class State:
+    """A state as it is declared: `name` is that of the attribute, `kind` a type or Serde, `ttl` in ms or None."""
+
+    def __init__(self, kind: Any, ttl: timedelta | None) -> None:
+        self.name = ""
+        self.kind = _checked(type(self).__name__, kind)
+        self.ttl = None if ttl is None else millis(f"{type(self).__name__}: ttl", ttl, least=1)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self.name or name
+
+    def declared(self, owner: object) -> Any:
+        """The declaration itself, of a class. A processor that runs has its states as attributes of its own, which come
+        before this; elsewhere there is no key at hand."""
+        if owner is not None:
+            raise outside(self.name)
+        return self
+
+
+class ValueState(State, Generic[T]):
+    """A value per key: `self.name.value`, which is `default` until it is set. Setting None forgets it.
+
+    `kind` is a type that msgspec can decode, or a Serde. With `ttl` it is forgotten that long after it was set, in
+    event time: see `KeyedProcessor`.
+
+    >>> class Count(KeyedProcessor[str, str, int]):
+    ...     seen = ValueState(int, 0)
+    ...     def on_message(self, message: Message[str], context: Context[str]) -> Iterable[int]:
+    ...         self.seen.value += 1
+    ...         yield self.seen.value
+    >>> pipeline = Pipeline("counts")
+    >>> pipeline.stream("words", key=str, value=str).process(Count(), id="count").send_to("counts")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     for word in ("tea", "milk", "tea"):
+    ...         driver.send("words", word, key=word)
+    ...     [message.value for message in driver.read("counts")]
+    [1, 1, 2]
+    """
+
+    @overload
+    def __init__(self: "ValueState[S | None]", kind: type[S] | Serde[S], *, ttl: timedelta | None = None) -> None: ...
+    @overload
+    def __init__(
+        self: "ValueState[S]", kind: type[S] | Serde[S], default: S, *, ttl: timedelta | None = None
+    ) -> None: ...
+    @overload
+    def __init__(self: "ValueState[S | None]", kind: TypeForm[S], *, ttl: timedelta | None = None) -> None: ...
+    @overload
+    def __init__(self: "ValueState[S]", kind: TypeForm[S], default: S, *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, kind: Any, default: Any = _MISSING, *, ttl: timedelta | None = None) -> None:
+        super().__init__(kind, ttl)
+        self.default = None if default is _MISSING else _checked_default(kind, default)
+
+    @overload
+    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    @overload
+    def __get__(self, owner: object, kind: type, /) -> KeptValue[T]: ...
+    def __get__(self, owner: object, kind: type, /) -> Any:
+        return self.declared(owner)
+
+
+class ListState(State, Generic[T]):
+    """A list per key: append, extend, iterate, `len`, `assign`, `clear`. With `ttl` all of it is forgotten that long
+    after its last change.
+
+    It is kept in pieces, so that appending writes little however long it is; iterating reads all of it.
+
+    >>> class Last(KeyedProcessor[str, int, list[int]]):
+    ...     seen = ListState(int)
+    ...     def on_message(self, message: Message[int], context: Context[str]) -> Iterable[list[int]]:
+    ...         self.seen.append(message.value)
+    ...         self.seen.assign(list(self.seen)[-2:])
+    ...         yield list(self.seen)
+    >>> pipeline = Pipeline("last")
+    >>> pipeline.stream("numbers", key=str, value=int).process(Last(), id="last").send_to("last")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     for number in (1, 2, 3):
+    ...         driver.send("numbers", number, key="a")
+    ...     driver.read("last")[-1].value
+    [2, 3]
+    """
+
+    @overload
+    def __init__(self, kind: type[T] | Serde[T], *, ttl: timedelta | None = None) -> None: ...
+    @overload
+    def __init__(self, kind: TypeForm[T], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, kind: TypeForm[T] | Serde[T], *, ttl: timedelta | None = None) -> None:
+        super().__init__(kind, ttl)
+
+    @overload
+    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    @overload
+    def __get__(self, owner: object, kind: type, /) -> KeptList[T]: ...
+    def __get__(self, owner: object, kind: type, /) -> Any:
+        return self.declared(owner)
+
+
+class MapState(State, Generic[K, V]):
+    """A mapping per key, with the methods of a `MutableMapping`; it goes in the order of its keys. With `ttl` each
+    entry is forgotten that long after it was set.
+
+    `key` is str, bytes, int, a tuple of them, or a Serde; `kind` is as in `ValueState`. Looking up and setting an entry
+    reads and writes that one; iterating and `len` read the names of all.
+
+    >>> class Visits(KeyedProcessor[str, str, int]):
+    ...     pages = MapState(str, int)
+    ...     def on_message(self, message: Message[str], context: Context[str]) -> Iterable[int]:
+    ...         self.pages[message.value] = self.pages.get(message.value, 0) + 1
+    ...         yield max(self.pages.values())
+    >>> pipeline = Pipeline("most")
+    >>> pipeline.stream("clicks", key=str, value=str).process(Visits(), id="visits").send_to("most")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     for page in ("/a", "/b", "/a"):
+    ...         driver.send("clicks", page, key="ann")
+    ...     [message.value for message in driver.read("most")]
+    [1, 1, 2]
+    """
+
+    @overload
+    def __init__(self, key: type[K] | Serde[K], kind: type[V] | Serde[V], *, ttl: timedelta | None = None) -> None: ...
+    @overload
+    def __init__(self, key: type[K] | Serde[K], kind: TypeForm[V], *, ttl: timedelta | None = None) -> None: ...
+    def __init__(self, key: type[K] | Serde[K], kind: TypeForm[V] | Serde[V], *, ttl: timedelta | None = None) -> None:
+        super().__init__(kind, ttl)
+        self.key: Any = checked_key("MapState", key)
+
+    @overload
+    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    @overload
+    def __get__(self, owner: object, kind: type, /) -> MutableMapping[K, V]: ...
+    def __get__(self, owner: object, kind: type, /) -> Any:
+        return self.declared(owner)
+
+
+class ClockTimers:
+    """Timers of a key by the clock: `self.name.set("flush", self.name.now + 5000)`, in ms since epoch. `on_timer` is
+    called at that time, whether messages come or not, with a `Timer` whose `time_is` is "processing".
+
+    A class has one attribute of it at most; those that have none need no clock, which on Spark saves a batch a second.
+
+    >>> class Batch(KeyedProcessor[str, str, list[str]]):
+    ...     words = ListState(str)
+    ...     clock = ClockTimers()
+    ...     def on_message(self, message: Message[str], context: Context[str]) -> None:
+    ...         self.words.append(message.value)
+    ...         self.clock.set("send", self.clock.now + 5_000)
+    ...     def on_timer(self, timer: Timer, context: Context[str]) -> Iterable[list[str]]:
+    ...         found = list(self.words)
+    ...         self.words.clear()
+    ...         yield found
+    >>> pipeline = Pipeline("batches")
+    >>> pipeline.stream("words", key=str, value=str).process(Batch(), id="batch").send_to("batches")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     for word in ("tea", "milk"):
+    ...         driver.send("words", word, key="a")
+    ...     driver.advance(timedelta(seconds=5))
+    ...     [message.value for message in driver.read("batches")]
+    [['tea', 'milk']]
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self.name or name
+
+    @overload
+    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    @overload
+    def __get__(self, owner: object, kind: type, /) -> "KeptTimers": ...
+    def __get__(self, owner: object, kind: type, /) -> Any:
+        if owner is not None:
+            raise outside(self.name)
+        return self
+
+
+class KeptTimers(Protocol):
+    """The timers of the key at hand by the clock."""
+
+    @property
+    def now(self) -> int:
+        """The time, in ms since epoch."""
+        ...
+
+    def set(self, name: str, time: int) -> None:
+        """Let `on_timer` be called at `time`, in ms since epoch; a timer by the clock of the key and name that was set
+        before is no more. One that is set to a time that has passed is due at once after this call."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Take a timer back, if it is set."""
+        ...
+
+
+def put_to_work(processor: object, states: Mapping[str, Any]) -> None:
+    """From now on a processor's states are these, by name."""
+    vars(processor).update(states)
+
+
+def assigned(owner: object, name: str, value: object) -> UsageError:
+    """The error of a state that is assigned to, in place of its value."""
+    wrong = f"{type(owner).__name__}.{name} is a state, and was assigned {value!r}"
+    return UsageError(explain(wrong, "a call of its methods", f"write self.{name}.value = ... or the like"))
+
+
+def outside(name: str) -> UsageError:
+    """The error of a state that is used while no key is at hand."""
+    wrong = f"state {name!r} is used outside of on_message and on_timer"
+    return UsageError(explain(wrong, "a use while a message or timer is handled", "read what you need of it there"))
+
+
+def _checked(what: str, kind: Any) -> Any:
+    try:
+        if not isinstance(kind, Serde):
+            msgspec.msgpack.Decoder(kind)
+    except (TypeError, NotImplementedError) as error:
+        wrong = f"{what}({type_name(kind)}): it cannot be kept: {error}"
+        raise PipelineError(explain(wrong, "a type that msgspec can decode, or a Serde")) from None
+    return kind
+
+
+def _checked_default(kind: Any, default: Any) -> Any:
+    """A default as given, refused unless it can be kept like any other value."""
+    try:
+        if isinstance(kind, Serde):
+            kind.decode(kind.encode(default))
+        else:
+            msgspec.msgpack.decode(msgspec.msgpack.encode(default), type=kind)
+    except Exception as error:
+        wrong = f"ValueState({type_name(getattr(kind, 'type', kind))}): default {default!r}: {error}"
+        raise PipelineError(explain(wrong, "a value of that type")) from None
+    return default

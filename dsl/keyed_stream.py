@@ -1,0 +1,235 @@
+"""Streams whose messages have a key: what keeps state by key begins here."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+
+from . import operators as ops
+from .aggregates import Aggregate
+from .error_policy import Retry
+from .errors import PipelineError
+from .joining import check_sides, checked_join, checked_lookup
+from .message import Pane
+from .processor import KeyedProcessor, checked_processor
+from .remote_table import RemoteTable, remote_call
+from .serde import Serde
+from .stream import MessageStream
+from .table import Table
+from .triggers import Trigger
+from .type_form import TypeForm
+from .validation import require
+from .windowing import WindowRules, checked_window
+from .windows import Assigner
+
+if TYPE_CHECKING:
+    from .processed import ProcessedStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+U = TypeVar("U")
+W = TypeVar("W")
+A = TypeVar("A")
+
+
+class KeyedStream(MessageStream[V], Generic[K, V]):
+    """A stream whose messages have a key and are partitioned by it, so that state can be kept per key.
+
+    >>> clicks = Pipeline("p").stream("clicks", key=str, value=str)
+    >>> clicks.map(len).window(tumbling(timedelta(minutes=1)), count(), id="per-minute")
+    KeyedStream(window per-minute)
+    """
+
+    __slots__ = ()
+    _is_keyed: ClassVar[bool] = True
+
+    def map(self, fn: Callable[[V], U]) -> "KeyedStream[K, U]":
+        """Turn each value into `fn(value)`; the key stays."""
+        return KeyedStream(self._pipeline, super().map(fn)._tail)
+
+    def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "KeyedStream[K, U]":
+        """Turn each value into the values that `fn(value)` gives; the key stays."""
+        return KeyedStream(self._pipeline, super().flat_map(fn)._tail)
+
+    def async_flat_map(
+        self,
+        fn: Callable[[V], Awaitable[Iterable[U]]],
+        *,
+        id: str,
+        max_in_flight: int | None = None,
+        order: ops.Order = "key",
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
+    ) -> "KeyedStream[K, U]":
+        """As on a `MessageStream`; the key stays."""
+        return KeyedStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
+
+    @overload
+    def send_to(
+        self, name: str, *, key: Callable[[V], Any] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> None: ...
+    @overload
+    def send_to(self, name: str, *, key: Callable[[V], Any] | None = None, value: TypeForm[V]) -> None: ...
+    @overload
+    def send_to(self, name: Table[K, Any] | RemoteTable[K, Any]) -> None: ...
+    def send_to(self, name: Any, *, key: Callable[[V], Any] | None = None, value: Any = None) -> None:
+        """As `MessageStream.send_to`; to a table with keys of the same type, too."""
+        super().send_to(name, key=key, value=value)
+
+    @overload
+    def merge(self, *others: "KeyedStream[K, V]") -> "KeyedStream[K, V]": ...
+    @overload
+    def merge(self, *others: MessageStream[V]) -> MessageStream[V]: ...
+    def merge(self, *others: MessageStream[V]) -> MessageStream[V]:
+        """The messages of this stream and the others; keyed if all of them are, with equal partition counts."""
+        tail = self._merge(others)
+        keyed = all(isinstance(other, KeyedStream) for other in others)
+        return KeyedStream[K, V](self._pipeline, tail) if keyed else MessageStream(self._pipeline, tail)
+
+    def window(
+        self,
+        assigner: Assigner,
+        aggregate: Aggregate[V, A],
+        *,
+        id: str,
+        trigger: Trigger | None = None,
+        late_trigger: Trigger | None = None,
+        accumulate: bool = True,
+        lateness: timedelta = timedelta(0),
+        late_to: str | None = None,
+        time: ops.Time = "event",
+    ) -> "KeyedStream[K, Pane[K, A]]":
+        """Aggregate the messages of each key and window; emit a pane when the watermark passes the window's end.
+
+        Before that, `trigger` emits panes of kind "early". Within `lateness` after it, `late_trigger` emits panes of
+        kind "late", and what it leaves is emitted when that time is over; without it each late message emits one. A
+        pane holds all messages of the window, or, with `accumulate=False`, those since its last pane. A message that
+        is later still goes to the stream `late_to`, else it is dropped and counted. A pane's timestamp is
+        `window.end - 1`, or under `unbounded()` that of its latest message; it has no headers. With `time="processing"`
+        a message's time is when it comes, and windows close by the clock: nothing is late.
+
+        >>> pipeline = Pipeline("busy")
+        >>> clicks = pipeline.stream("clicks", key=str, value=str)
+        >>> clicks.window(tumbling(timedelta(seconds=1)), count(), id="per-second").send_to("busy")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for at in (0, 999, 1000):
+        ...         driver.send("clicks", "/home", key="ann", timestamp=at)
+        ...     [(pane.value.window.start, pane.value.value) for pane in driver.read("busy")]
+        [(0, 2)]
+
+        Source: Akidau et al., The Dataflow Model (VLDB 2015).
+        """
+        late = (late_trigger, lateness, late_to)
+        rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, *late, accumulate, time)
+        return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, **checked_window(rules)))
+
+    @overload
+    def join(
+        self,
+        other: "KeyedStream[K, W]",
+        fn: Callable[[V, W], U],
+        *,
+        id: str,
+        within: timedelta,
+        how: Literal["inner"] = "inner",
+        retain: ops.Retain = "all",
+        time: ops.Time = "event",
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self,
+        other: "KeyedStream[K, W]",
+        fn: Callable[[V, W | None], U],
+        *,
+        id: str,
+        within: timedelta,
+        how: Literal["left"],
+        retain: ops.Retain = "all",
+        time: ops.Time = "event",
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self,
+        other: "KeyedStream[K, W]",
+        fn: Callable[[V | None, W | None], U],
+        *,
+        id: str,
+        within: timedelta,
+        how: Literal["outer"],
+        retain: ops.Retain = "all",
+        time: ops.Time = "event",
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self,
+        other: Table[K, W] | RemoteTable[K, W],
+        fn: Callable[[V, W], U],
+        *,
+        id: str,
+        how: Literal["inner"] = "inner",
+    ) -> "KeyedStream[K, U]": ...
+    @overload
+    def join(
+        self, other: Table[K, W] | RemoteTable[K, W], fn: Callable[[V, W | None], U], *, id: str, how: Literal["left"]
+    ) -> "KeyedStream[K, U]": ...
+    def join(
+        self,
+        other: "KeyedStream[K, W] | Table[K, W] | RemoteTable[K, W]",
+        fn: Callable[[Any, Any], U],
+        *,
+        id: str,
+        within: timedelta | None = None,
+        how: ops.How = "inner",
+        retain: ops.Retain = "all",
+        time: ops.Time = "event",
+    ) -> "KeyedStream[K, U]":
+        """Bring rows of this stream, the left one, and another together: `fn(left, right)` for each two of one key.
+
+        With `retain="all"` they join if their times are at most `within` apart; with "latest" each joins the row of the
+        other side that came last, if their times are less than `within` apart. `how="left"` also gives
+        `fn(left, None)` for each left row that has joined none when its time is over, "outer" `fn(None, right)` too;
+        behind those, time is `within` behind. The result has the later of both times and the left row's headers.
+        Rows behind the watermark of both sides are dropped and counted. With `time="processing"` a row's time is when
+        it comes.
+
+        With a table: `fn(value, row)` for the row that the table has for the message's key when it is processed. A
+        message without row is left out, or with `how="left"` `fn` gets None. Key, timestamp and headers stay. A remote
+        table is read with many calls under way; results of one key leave in order.
+
+        >>> pipeline = Pipeline("paid")
+        >>> orders = pipeline.stream("orders", key=str, value=str)
+        >>> payments = pipeline.stream("payments", key=str, value=int)
+        >>> def paid(order: str, amount: int) -> str:
+        ...     return f"{order} for {amount}"
+        >>> orders.join(payments, paid, id="paid", within=timedelta(minutes=10)).send_to("paid")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     driver.send("orders", "tea", key="ann", timestamp=0)
+        ...     driver.send("payments", 3, key="ann", timestamp=60_000)
+        ...     [message.value for message in driver.read("paid")]
+        ['tea for 3']
+
+        Source: Apache Samza's joins for `retain="latest"`; Flink's interval joins for "all".
+        """
+        what = f"join {id!r}"
+        if isinstance(other, RemoteTable):
+            found = checked_lookup(what, fn, within, how, retain, time)
+            call = {**remote_call(other, other.read), "joined": fn, "how": found["how"]}
+            return KeyedStream(self._pipeline, self._add(ops.JoinRemote, id=id, **call))
+        good = isinstance(other, MessageStream | Table) and other._pipeline is self._pipeline
+        require(good, PipelineError, f"{what} got {other!r}", "a stream or table of the same pipeline")
+        inputs = self._tail, other._tail
+        if isinstance(other, Table):
+            found = checked_lookup(what, fn, within, how, retain, time)
+            return KeyedStream(self._pipeline, self._pipeline._add(ops.JoinTable, id=id, inputs=inputs, **found))
+        check_sides(what, keyed=isinstance(other, KeyedStream), same=other._tail == self._tail)
+        fields = checked_join(what, fn, within, how, retain, time)
+        tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=inputs, **fields)
+        return KeyedStream(self._pipeline, tail)
+
+    def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
+        """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""
+        found = checked_processor(f"process {id!r}", processor)
+        return self._pipeline._processed(self._add(ops.Process, id=id, processor=found))
+
+    # Samza's spellings.
+    asyncFlatMap = async_flat_map
+    flatMap = flat_map

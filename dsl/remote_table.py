@@ -1,0 +1,145 @@
+"""Remote tables: rows that somebody else keeps, read and written by asynchronous functions of the user's."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from .error_policy import Retry
+from .errors import PipelineError
+from .functions import asynchronous
+from .validation import at_least_one, explain, millis, number, require
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Batch:
+    """Lets a remote table read and write many keys with one call: `size` of them, or those that have come `delay` after
+    the first.
+
+    >>> Batch(size=50, delay=timedelta(milliseconds=5)).delay_ms
+    5
+    """
+
+    size: int
+    delay_ms: int
+
+    def __init__(self, *, size: int = 100, delay: timedelta = timedelta(milliseconds=10)) -> None:
+        object.__setattr__(self, "size", at_least_one("Batch: size", size, "keys"))
+        object.__setattr__(self, "delay_ms", millis("Batch: delay", delay))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Cache:
+    """Lets a remote table keep rows in memory: the `size` that were used last, each for `ttl` at most.
+
+    A row that somebody else changes is seen again when its time is over; without `ttl`, not before it is dropped.
+
+    >>> Cache(size=10_000, ttl=timedelta(minutes=5)).ttl_ms
+    300000
+    """
+
+    size: int
+    ttl_ms: int | None
+
+    def __init__(self, *, size: int = 10_000, ttl: timedelta | None = None) -> None:
+        object.__setattr__(self, "size", at_least_one("Cache: size", size, "rows"))
+        object.__setattr__(self, "ttl_ms", None if ttl is None else millis("Cache: ttl", ttl, least=1))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTable(Generic[K, R]):
+    """A table that is kept elsewhere. Made by `Pipeline.remote_table`, which says what its fields mean.
+
+    >>> async def fetch(user: str) -> dict[str, str] | None:
+    ...     return {"name": user.title()}
+    >>> Pipeline("p").remote_table("users", read=fetch)
+    RemoteTable('users')
+    """
+
+    name: str
+    read: Callable[[Any], Awaitable[Any]]
+    write: Callable[..., Awaitable[Any]] | None
+    max_in_flight: int
+    timeout_ms: int
+    retry: Retry
+    reads_per_second: float | None
+    writes_per_second: float | None
+    cache: Cache | None
+    batch: Batch | None
+
+    @property
+    def longest_ms(self) -> int:
+        """How long an answer may take, in ms: all attempts and pauses, and the wait for a batch."""
+        return self.retry.longest_ms(self.timeout_ms) + (self.batch.delay_ms if self.batch else 0)
+
+    def __repr__(self) -> str:
+        return f"RemoteTable({self.name!r})"
+
+
+def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]]) -> dict[str, Any]:
+    """What a remote table asks of the operator that calls its function."""
+    return {
+        "table": table,
+        "fn": fn,
+        "max_in_flight": table.max_in_flight,
+        "order": "key",
+        "timeout": table.longest_ms,
+        "retry": None,
+    }
+
+
+def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: Any) -> Callable[..., Awaitable[Any]]:
+    """The function that writes to a table; refuses what cannot be sent to it."""
+    what = f"send_to {table!r}"
+    remedy = "call .partition_by(fn, id=..., key_type=str) before it, or give the stream key="
+    require(keyed, PipelineError, f"{what} of a stream without a key", "a keyed stream", remedy)
+    for name, given in (("key", key), ("value", value)):
+        remedy = "call .partition_by(...) or .map(...) before it"
+        require(given is None, PipelineError, f"{what} with {name}=", "messages as they are to be rows", remedy)
+    if table.write is None:
+        wrong, remedy = f"{what}, which has no write=", "pass write= to remote_table(...)"
+        raise PipelineError(explain(wrong, "a table that can be written", remedy))
+    return table.write
+
+
+def checked_remote(
+    name: str,
+    read: Callable[[Any], Awaitable[Any]],
+    write: Callable[..., Awaitable[Any]] | None,
+    *,
+    max_in_flight: int,
+    timeout: timedelta,
+    retry: Retry,
+    rates: Mapping[str, float | None],
+    cache: Cache | None,
+    batch: Batch | None,
+) -> RemoteTable[Any, Any]:
+    """A remote table; raises PipelineError for arguments that make none."""
+    what = f"remote_table {name!r}"
+    asynchronous(f"{what}: read", read)
+    if write is not None:
+        asynchronous(f"{what}: write", write)
+    at_least_one(f"{what}: max_in_flight", max_in_flight, "calls")
+    require(isinstance(retry, Retry), PipelineError, f"{what}: retry={retry!r}", "a Retry", "write Retry(attempts=3)")
+    for rate, found in rates.items():
+        if found is not None:
+            number(f"{what}: {rate}", found, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
+    good = cache is None or isinstance(cache, Cache)
+    require(good, PipelineError, f"{what}: cache={cache!r}", "a Cache", "write cache=Cache(size=10_000)")
+    good = batch is None or isinstance(batch, Batch)
+    require(good, PipelineError, f"{what}: batch={batch!r}", "a Batch", "write batch=Batch(size=100)")
+    return RemoteTable(
+        name,
+        read,
+        write,
+        max_in_flight,
+        millis(f"{what}: timeout", timeout, least=1),
+        retry,
+        rates["reads_per_second"],
+        rates["writes_per_second"],
+        cache,
+        batch,
+    )

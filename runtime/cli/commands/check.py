@@ -1,0 +1,308 @@
+"""The verb `check`: all that can be found out about a pipeline before it runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ....dsl import operators as ops
+from ....dsl.annotations import UNKNOWN
+from ....dsl.errors import FluvialError, SystemProblem
+from ....dsl.pipeline import Pipeline
+from ....dsl.serde import Serde, source_key_serde, type_name, value_serde
+from ....planner.plan import Plan
+from ....planner.planner import plan
+from ....planner.settings import Settings
+from ....planner.stream_names import checkpoints
+from ....planner.type_inference import flows, written_flow
+from ....planner.validation import written_by
+from ...launch import EngineName
+from ...local.commit.checkpoint import checkpoints_in
+from ...local.commit.checkpoint_migration import kept_states, refuse_recreated
+from ...local.stores.survey import missing_stores
+from ...preflight.other_engine import read_by_other
+from ...preflight.requirements import has_pyspark, missing
+from ...preflight.state_compatibility import refuse_changed, reset_command
+from ...preflight.unsupported import gaps, notes
+from ...systems.contract import SendingSystem, StreamUse, System
+from ..display import plural
+from .type_check import foreign
+
+WRONG = 3
+OUT_OF_REACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `code` is the exit code it asks for, 0 where all is well; `remedy` what to do. One
+    with a remedy and without a code is a warning."""
+
+    text: str
+    code: int = 0
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        text = self.text.replace("\n", "\n  ")
+        lines = [f"{'✗' if self.code else '!' if self.remedy else '✓'} {text}"]
+        return "\n".join([*lines, f"  to do: {self.remedy}"] if self.remedy else lines)
+
+
+def check(
+    pipeline: Pipeline, engine: EngineName, system: System | None, settings: Settings | None = None
+) -> Iterator[Finding]:
+    """Look at the plan, the system, the streams, the kept state, the types and the functions; what depends on a failure
+    is left out."""
+    settings = Settings() if settings is None else settings
+    streams: System | None = None
+    existing: dict[str, int] = {}
+    try:
+        streams = system
+        existing = {} if streams is None else streams.admin().streams()
+        if streams is not None:
+            yield Finding(f"system: {streams.url} is in reach, with {plural(len(existing), 'stream')}")
+    except (SystemProblem, OSError) as error:
+        streams = None
+        yield Finding(f"system: {error}", OUT_OF_REACH)
+    try:
+        made = plan(pipeline, partitions=existing)
+    except FluvialError as error:
+        yield Finding(f"plan: {error}", error.exit_code)
+        return
+    yield Finding(f"plan: {plural(len(made.stages), 'stage')}, {plural(len(made.streams), 'stream')}")
+    if streams is not None:
+        yield from _sources(made, streams, existing)
+        yield from _outputs(made, existing)
+        yield from _settings(made, engine, streams, existing)
+        yield from _kept_state(made, engine, streams, settings)
+        yield from _inputs(made, engine, streams, settings)
+    yield from _types(pipeline)
+    yield from _serdes(pipeline)
+    yield from _engine(made, engine, system.url if system else "")
+    if engine == "spark":
+        yield from _functions(pipeline)
+
+
+def _sources(made: Plan, system: System, existing: dict[str, int]) -> Iterator[Finding]:
+    for source in made.pipeline.sources:
+        if source.stream not in existing:
+            remedy = f"fluvial produce {source.stream} FILE --system {system.url}"
+            yield Finding(f"source: there is no stream {source.stream!r} in {system.url}", WRONG, remedy)
+            continue
+        yield Finding(f"source: {source.stream} has {plural(existing[source.stream], 'partition')}")
+        yield from _first_record(source, system)
+
+
+def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
+    """Whether the first record of a stream is of the types that the pipeline declares; nothing where it is empty."""
+    key, value = _first(source.stream, system)
+    if key is not None and source.key is not None:
+        yield _key(source, key)
+    if value is None:
+        return
+    serde = value_serde(source.value)
+    try:
+        first = serde.decode(value)
+        same = serde.check is not None or _comes_back(first, serde)
+    except SystemProblem as error:
+        yield Finding(f"value: {error}", OUT_OF_REACH)
+        return
+    except Exception as error:  # a Serde may be the user's, and raise anything
+        remedy = f"correct value= at {source.origin}, or see what is there: fluvial consume {source.stream} --limit 1"
+        yield Finding(f"value: the first record of {source.stream} is no {_name(source.value)}: {error}", WRONG, remedy)
+        return
+    if same:
+        yield Finding(f"value: the first record of {source.stream} is a {_name(source.value)}")
+    else:
+        remedy = f"correct the Serde at {source.origin}"
+        yield Finding(
+            f"value: the first record of {source.stream} is another after encoding and decoding", WRONG, remedy
+        )
+
+
+def _key(source: ops.Source, key: bytes) -> Finding:
+    try:
+        source_key_serde(source.key).decode(key)
+    except SystemProblem as error:
+        return Finding(f"key: {error}", OUT_OF_REACH)
+    except Exception as error:  # a Serde may be the user's, and raise anything
+        remedy = f"correct key= at {source.origin}, or see what is there: fluvial consume {source.stream} --limit 1"
+        return Finding(f"key: the first of {source.stream} is no {_name(source.key)}: {error}", WRONG, remedy)
+    return Finding(f"key: the first of {source.stream} is a {_name(source.key)}")
+
+
+def _comes_back(value: Any, serde: Serde[Any]) -> bool:
+    data = serde.encode(value)
+    again = serde.decode(data)
+    return bool(again == value) or serde.encode(again) == data
+
+
+def _first(stream: str, system: System) -> tuple[bytes | None, bytes | None]:
+    """Key and value of the first record, if there is one."""
+    admin = system.admin()
+    consumer = system.consumer(max_records=1)
+    try:
+        for partition, (start, end) in enumerate(zip(admin.starts(stream), admin.ends(stream), strict=True)):
+            if start < end:
+                consumer.assign({(stream, partition): start})
+            while start < end:
+                for batch in consumer.poll(1.0):
+                    if batch.records:
+                        return batch.records[0][:2]
+                    start = batch.next_offset
+        return None, None
+    finally:
+        consumer.close()
+
+
+def _outputs(made: Plan, existing: dict[str, int]) -> Iterator[Finding]:
+    for stream in made.streams:
+        if stream.kind != "source":
+            state = "has" if stream.name in existing else "will be made with"
+            yield Finding(f"{stream.kind}: {stream.name} {state} {plural(stream.partitions, 'partition')}")
+
+
+def _settings(made: Plan, engine: EngineName, system: System, existing: dict[str, int]) -> Iterator[Finding]:
+    """Whether streams that exist are kept as a run needs it, and what they do to messages that are written to them."""
+    if not isinstance(system, SendingSystem):
+        return
+    admin, uses = system.admin(), _uses(made, engine)
+    try:
+        for stream, (kind, use) in uses.items():
+            if stream not in existing:
+                continue
+            try:
+                admin.check(stream, use)
+            except SystemProblem as problem:
+                yield Finding(f"{kind}: {problem}", problem.exit_code)
+            for found in admin.warnings(stream) if use == "messages" else ():
+                yield Finding(f"{kind}: {found.text}", remedy=found.remedy)
+    except SystemProblem as problem:
+        yield Finding(f"settings: {problem}", problem.exit_code)
+
+
+def _uses(made: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
+    """What the streams are for that a run writes: for the user, and for the system."""
+    uses: dict[str, tuple[str, StreamUse]] = {
+        stream.name: (stream.kind, "intermediate" if stream.kind == "intermediate" else "messages")
+        for stream in made.streams
+        if stream.kind != "source"
+    }
+    if engine == "local":
+        uses |= {store.changelog: ("changelog", "changelog") for store in made.stores}
+        uses[checkpoints(made.name)] = ("checkpoints", "checkpoints")
+    return uses
+
+
+def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
+    """Whether a run can go on with the state that runs before it have left."""
+    # What Spark keeps of a query without state is more than its offsets: which stages are behind shuffles.
+    if missing(engine) is not None or gaps(made, engine, system.url) if engine == "spark" else not made.stores:
+        return
+    try:
+        if engine == "spark":
+            import_module("fluvial.runtime.spark.engine").check_kept(made, system, settings)
+        else:
+            records = kept_states(made, checkpoints_in(system, made.name))
+            refuse_changed(made, records, reset_command(made, system, settings))
+            for problem in missing_stores(made, system, settings):
+                raise problem
+    except FluvialError as error:
+        yield Finding(f"state: {error}", error.exit_code)
+    else:
+        operators = ", ".join(store.operator for store in made.stores) or "queries"
+        yield Finding(f"state: what is kept of {operators}, if anything, can be gone on with")
+
+
+def _inputs(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
+    """Whether the streams are those that the engine has read before; Spark keeps that with its checkpoints."""
+    try:
+        if other := read_by_other(made, system, settings, engine):
+            yield Finding(f"engine: {other.wrong}", remedy=other.remedy)
+        if engine == "local":
+            kept = checkpoints_in(system, made.name)
+            refuse_recreated(made, system, kept, reset_command(made, system, settings))
+    except SystemProblem as problem:
+        yield Finding(f"input: {problem}", problem.exit_code)
+
+
+def _at_streams(pipeline: Pipeline) -> list[ops.Operator]:
+    """The operators that read a stream, or pass messages on to one."""
+    writing = (one for one in pipeline.operators if one.role == "terminal" and written_by(pipeline, one))
+    return [*pipeline.sources, *writing]
+
+
+def _types(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether what comes in, crosses a border or leaves can be read back by its type."""
+    known = flows(pipeline)
+    for operator in _at_streams(pipeline):
+        does = "writes" if operator.reads is None else "reads"
+        kind = written_flow(operator, known).value
+        if kind is UNKNOWN:
+            yield Finding(f"type: {operator.label} {does} JSON of whatever comes; no type is known")
+        elif classes := foreign(kind):
+            remedy = f"at {operator.origin}: pass a Serde as value=, or use a dataclass, Struct or TypedDict"
+            yield Finding(
+                f"type: {operator.label} {does} {_name(kind)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
+            )
+        else:
+            yield Finding(f"type: {operator.label} {does} {_name(kind)}")
+
+
+def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether what serdes need, such as a registry, is there, and takes what is to be written."""
+    for serde, writes in _checkable(pipeline):
+        assert serde.check is not None
+        try:
+            yield Finding(f"serde: {serde.name}: {serde.check(writes)}")
+        except FluvialError as error:
+            yield Finding(f"serde: {serde.name}: {error}", error.exit_code)
+
+
+def _checkable(pipeline: Pipeline) -> list[tuple[Serde[Any], bool]]:
+    """The serdes that can be checked, each once for reading and once for writing, as far as it does so."""
+    known = flows(pipeline)
+    found: list[tuple[Serde[Any], bool]] = []
+    for operator in _at_streams(pipeline):
+        flow, writes = written_flow(operator, known), operator.reads is None
+        # Outputs take keys as they come, encoded by then.
+        kinds = (flow.value, flow.key) if operator.is_border or not writes else (flow.value,)
+        found += [(kind, writes) for kind in kinds if isinstance(kind, Serde) and kind.check is not None]
+    return [one for number, one in enumerate(found) if one not in found[:number]]
+
+
+def _name(kind: Any) -> str:
+    return kind.name if isinstance(kind, Serde) else type_name(kind)
+
+
+def _engine(made: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
+    found = gaps(made, engine, system)
+    for gap in found:
+        yield Finding(
+            f"engine: {engine} cannot run {gap.subject}; {gap.reason}", WRONG, "choose another engine or system"
+        )
+    need = missing(engine)
+    if need is not None:
+        yield Finding(f"engine: {engine} cannot start here: {need.missing}", WRONG, need.remedy)
+    elif not found:
+        yield Finding(f"engine: {engine} runs all of it")
+    for note in notes(made, engine, system):
+        yield Finding(f"guarantee: {note.subject} is {note.reason}")
+
+
+def _functions(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether Spark's workers can be sent every operator."""
+    if not has_pyspark():
+        return
+    # By name, for only the Spark engine may depend on pyspark; this asks its pickler and starts nothing.
+    shipping = import_module("fluvial.runtime.spark.lowering.packaging")
+    failed = 0
+    with shipping.by_value(pipeline):
+        for operator in pipeline.operators:
+            try:
+                shipping.structs.dumps(operator)
+            except Exception as error:  # pickling runs the users' own methods
+                failed += 1
+                remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"
+                yield Finding(f"functions: {operator.label} cannot be sent to Spark's workers: {error}", WRONG, remedy)
+    if not failed:
+        yield Finding("functions: all can be sent to Spark's workers")

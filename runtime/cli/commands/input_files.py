@@ -1,0 +1,69 @@
+"""How files feed the streams of a pipeline, whose types say what their records are."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ....dsl import operators as ops
+from ....dsl.errors import FluvialError
+from ....dsl.pipeline import Pipeline
+from ....dsl.serde import Serde, converter, encode_key, key_serde, type_name, value_serde
+from ...files import Encoding, Reading
+
+EVERY_STREAM = ""
+"""Stands for a stream where a field is that of all."""
+
+
+def reading_of(pipeline: Pipeline, stream: str, reading: Reading, key_fields: Mapping[str, str]) -> Reading:
+    """How the file for a stream is read: `key_fields` are by stream. Where no format is told, one whose documents the
+    stream's serde takes, or whose fields have the key."""
+    key_field = key_fields.get(stream, key_fields.get(EVERY_STREAM))
+    value = _source(pipeline, stream).value
+    wants_json = key_field is not None or (isinstance(value, Serde) and value.from_json is not None)
+    return replace(reading, key_field=key_field, format=reading.format or ("json" if wants_json else "lines"))
+
+
+def encoding_of(pipeline: Pipeline, stream: str, reading: Reading) -> Encoding:
+    """How keys and values become the bytes that the pipeline decodes."""
+    source = _source(pipeline, stream)
+    key = encode_key if source.key is None else _key_encoder(source.key)
+    if not isinstance(source.value, Serde):
+        # Of text and bytes, a line without anything in it is a value.
+        return Encoding(key=key, skips_blank=value_serde(source.value).name not in ("str", "bytes"))
+    make = source.value.from_json
+    if make is None or reading.format == "lines":
+        return Encoding(key=key)
+    return Encoding(_encoder("value", make, source.value.encode), key)
+
+
+def _source(pipeline: Pipeline, stream: str) -> ops.Source:
+    return next(source for source in pipeline.sources if source.stream == stream)
+
+
+def _key_encoder(kind: Any) -> Callable[[Any], bytes | None]:
+    serde = key_serde(kind)
+    made = _bytes if kind is bytes else serde.from_json or converter(serde.type)
+    encode = _encoder(f"key of type {type_name(serde.type)}", made, serde.encode)
+    return lambda field: None if field is None else encode(field)
+
+
+def _bytes(field: Any) -> bytes:
+    if not isinstance(field, str):
+        raise ValueError(f"expected text, got {field!r}")
+    return field.encode()
+
+
+def _encoder(what: str, make: Callable[[Any], Any], encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    def encoded(document: Any) -> bytes:
+        try:
+            # Requests of access logs are no dicts.
+            plain = msgspec.to_builtins(document) if isinstance(document, msgspec.Struct) else document
+            return encode(make(plain))
+        except FluvialError:  # the registry is out of reach
+            raise
+        except Exception as error:  # a Serde may be the user's, and raise anything
+            raise ValueError(f"it gives no {what}: {error}") from error
+
+    return encoded

@@ -1,0 +1,120 @@
+"""The verbs `plan` and `draw`: what a pipeline means, as tables and as a drawing."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ....dsl.origin import Origin
+from ....dsl.pipeline import Pipeline
+from ....planner.drawing import Format, View, draw
+from ....planner.plan import Plan, PlannedStage
+from ....planner.planner import plan
+from ....planner.shown_operators import in_sight
+from ....planner.task_assignment import task_name
+from ...files import STANDARD, open_output
+from ...preflight.unsupported import gaps, notes
+from ...systems import System
+from ..arguments import refused
+from ..display import plural
+
+ENGINES = ("local", "spark")
+ENDINGS: Mapping[str, Format] = {
+    "svg": "svg",
+    "html": "html",
+    "mmd": "mermaid",
+    "dot": "dot",
+    "txt": "text",
+    "json": "json",
+}
+"""Formats of drawings by the endings of files."""
+_NAMES: Mapping[str, Format] = {**ENDINGS, **{format: format for format in ENDINGS.values()}}
+
+
+def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, int]) -> Plan:
+    """The plan, for the partition counts that a system holds, unless they are given."""
+    existing = {} if system is None else system.admin().streams()
+    made = plan(pipeline, partitions={**existing, **partitions})
+    known = [stream.name for stream in made.streams]
+    for name, count in partitions.items():
+        if name not in known:
+            raise refused("--partitions", f"{name}={count}", f"a stream of {made.name}: {', '.join(known)}")
+    return made
+
+
+def tables(made: Plan, system: str) -> RenderableType:
+    """A plan as people read it: its stages with their operators, its streams, its stores, and who can run it."""
+    sizes = f"{plural(len(made.stages), 'stage')}, {plural(len(made.streams), 'stream')}"
+    parts: list[RenderableType] = [Text(f"{made.name}: {sizes}", style="bold")]
+    for number, stage in enumerate(made.stages, 1):
+        parts += [
+            Text(f"\nstage {number}: {_stage_name(stage)}, {plural(stage.tasks, 'task')}"),
+            _operators(made, stage),
+        ]
+    parts += [Text("\nstreams"), _streams(made)]
+    if made.stores:
+        parts += [Text("\nstores"), _stores(made)]
+    return Group(*parts, Text("\nengines"), _engines(made, system))
+
+
+def _stage_name(stage: PlannedStage) -> str:
+    """Its name, and what its tasks go by where that is another."""
+    return stage.name if stage.name == stage.id else f"{stage.name} (tasks {task_name(stage.id, 0)} ...)"
+
+
+def _operators(made: Plan, stage: PlannedStage) -> RenderableType:
+    rows = []
+    for operator in (operator for operator in in_sight(made) if operator.stage == stage.id):
+        details = ", ".join(f"{name}={value}" for name, value in operator.details.items())
+        where = str(Origin(operator.file, operator.line))
+        rows.append((operator.label, operator.role, operator.value or "-", details, where, operator.id))
+    return _table(("operator", "role", "emits", "options", "at", "id"), rows)
+
+
+def _streams(made: Plan) -> RenderableType:
+    rows = [
+        (stream.name, stream.kind, str(stream.partitions), stream.key or "-", stream.value or "-")
+        for stream in made.streams
+    ]
+    return _table(("stream", "kind", "partitions", "key", "value"), rows)
+
+
+def _stores(made: Plan) -> RenderableType:
+    rows = [(store.operator, store.stage, store.key, store.value, store.changelog) for store in made.stores]
+    return _table(("of", "stage", "key", "value", "changelog"), rows)
+
+
+def _engines(made: Plan, system: str) -> RenderableType:
+    rows = []
+    for engine in ENGINES:
+        lacking = [f"cannot run {gap.subject}; {gap.reason}" for gap in gaps(made, engine, system)]
+        told = [f"{note.subject} is {note.reason}" for note in notes(made, engine, system)]
+        rows.append((engine, "; ".join([*(lacking or ["runs all of it"]), *told])))
+    return _table((), rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
+    table = Table(*heads, box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=bool(heads))
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return Padding(table, (0, 0, 0, 2), expand=False)
+
+
+def drawing(made: Plan, path: str, format: str | None, view: View) -> str:
+    """Draw a plan in a format; without one, as the ending of the file says, and as text on standard output."""
+    ending = "txt" if path == STANDARD else Path(path).suffix.removeprefix(".")
+    named = format or ending
+    kind = _NAMES.get(named)
+    if kind is None:
+        option = "--format" if format else "-o"
+        raise refused(option, format or path, f"one of {', '.join(ENDINGS)}", "name the format: --format svg")
+    return draw(made, kind, view=view)
+
+
+def save(text: str, path: str) -> None:
+    """Write a drawing to a file, `-` for standard output."""
+    with open_output(path) as file:
+        file.write(text.encode() if text.endswith("\n") else text.encode() + b"\n")

@@ -1,0 +1,278 @@
+"""The verb `run`: files into streams, the pipeline, and streams into files."""
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ....dsl import operators as ops
+from ....dsl.errors import FluvialError, UsageError
+from ....dsl.pipeline import Pipeline
+from ....dsl.validation import explain
+from ....planner.planner import plan
+from ....planner.settings import Settings
+from ....planner.type_inference import flows, written_flow
+from ...containers.start import MOST_RESTARTS, run_containers
+from ...files import STANDARD, OutputProblem, Reading, Render, json_of_bytes, json_of_kind, open_output
+from ...launch import EngineName, Until, check_containers, run
+from ...metrics.http import Address, Metrics, serving
+from ...preflight.requirements import require
+from ...process.signals import unwinding
+from ...report import OnProgress, Report
+from ...systems import DEFAULT_SYSTEM, LogSystem, open_system
+from ...systems.contract import System
+from ..arguments import refused
+from .input_files import EVERY_STREAM, encoding_of, reading_of
+from .load import Loaded, load
+from .read import read_to_ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a run may be told. `inputs` and `outputs` are files by stream, `key_fields` the fields with the keys.
+
+    `system` None is a temporary log where there are inputs, else the default one; `until` None is "end" where there
+    are inputs, else "stopped".
+
+    With `containers` they are all run, as children that load `target` anew; with `container_id` too, that one is."""
+
+    engine: EngineName = "local"
+    system: System | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    reading: Reading = field(default_factory=Reading)
+    key_fields: Mapping[str, str] = field(default_factory=dict)
+    partitions: int | None = None
+    append: bool = False
+    raw: bool = False
+    until: Until | None = None
+    settings: Settings = field(default_factory=Settings)
+    target: str = ""
+    containers: int | None = None
+    container_id: int | None = None
+    most_restarts: int = MOST_RESTARTS
+    metrics: Address | None = None
+    master: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_pipeline(
+    pipeline: Pipeline, options: RunOptions, progress: OnProgress | None, say: Callable[[str], None] = print
+) -> tuple[Report, list[Loaded]]:
+    """Load the inputs, run the pipeline, write the outputs; says what was loaded, too.
+
+    `say` is given the lines that containers which are processes of their own have to say."""
+    _check_streams(pipeline, options)
+    _check_container(options)
+    _spark_arguments(options)
+    require(options.engine, at=f"--engine {options.engine}")
+    several = (options.containers or 1) > 1 and options.container_id is None
+    with serving(None if several else options.metrics, say) as metrics, _system(options) as system:
+        check_containers(options.engine, system, options.containers or 1)
+        loaded = _load_inputs(pipeline, system, options)
+        before = _ends(system, options.outputs)
+        until = options.until or ("end" if options.inputs else "stopped")
+        report = _run(pipeline, system, options, until, progress, say, metrics)
+        for stream, path in options.outputs.items():
+            _write(system, stream, before[stream], path, pipeline, raw=options.raw)
+        return report, loaded
+
+
+def _run(
+    pipeline: Pipeline,
+    system: System,
+    options: RunOptions,
+    until: Until,
+    progress: OnProgress | None,
+    say: Callable[[str], None],
+    metrics: Metrics | None,
+) -> Report:
+    containers = options.containers or 1
+    if containers > 1 and options.container_id is None:
+        return run_containers(
+            pipeline,
+            options.target,
+            system,
+            options.settings,
+            until,
+            containers,
+            most_restarts=options.most_restarts,
+            metrics=options.metrics,
+            progress=progress,
+            say=say,
+        )
+    return run(
+        pipeline,
+        engine=options.engine,
+        system=system,
+        settings=options.settings,
+        until=until,
+        progress=progress,
+        metrics=metrics,
+        spark=options.master,
+        container_id=options.container_id or 0,
+        containers=containers,
+    )
+
+
+def _check_container(options: RunOptions) -> None:
+    """Refuse a container that is none of those there are, and files for one of several."""
+    if options.container_id is None:
+        return
+    given = f"--container-id {options.container_id}"
+    if options.containers is None:
+        raise refused(given, "without --containers", "the number of containers too", f"write {given} --containers N")
+    if not 0 <= options.container_id < options.containers:
+        raise refused(given, f"of --containers {options.containers}", f"0 to {options.containers - 1}")
+    if options.inputs or options.outputs:
+        remedy = "use fluvial produce before the run, and fluvial consume after it"
+        raise refused(given, "with --input or --output", "files with a run of all containers only", remedy)
+
+
+def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
+    """Refuse files for streams that the pipeline does not have, and a temporary log that lacks an input."""
+    made = plan(pipeline)
+    sources = [stream.name for stream in made.streams if stream.kind == "source"]
+    written = [stream.name for stream in made.streams if stream.kind != "source"]
+    for option, given, streams, does in (
+        ("--input", options.inputs, sources, "reads"),
+        ("--output", options.outputs, written, "writes"),
+    ):
+        for name, path in given.items():
+            if name not in streams:
+                raise refused(
+                    option, f"{name}={path}", f"a stream that {pipeline.name} {does}: {', '.join(streams) or 'none'}"
+                )
+    for name in options.key_fields:
+        if name != EVERY_STREAM and name not in options.inputs:
+            raise refused("--key-field", f"{name}={options.key_fields[name]}", "the stream of an --input")
+    if options.inputs and options.system is None and options.settings.state_dir is not None:
+        wrong = f"{options.settings.state_dir} without --system, for a temporary log"
+        remedy = "name the --system too, or leave it out"
+        raise refused("--state-dir", wrong, "state and a log that stay together", remedy)
+    missing = [name for name in sources if name not in options.inputs]
+    if options.inputs and options.system is None and missing:
+        wrong = f"no --input for {', '.join(missing)}: without --system a run with --input has a new, temporary log"
+        remedy = f"write --input {missing[0]}=FILE, or name the system where the stream is"
+        raise UsageError(explain(wrong, "a file for each stream that is read", remedy, "the command line"))
+    _check_files(options)
+
+
+def _check_files(options: RunOptions) -> None:
+    """Refuse files that more than one stream would read or write, of which only one could, and outputs in folders that
+    are not there."""
+    used: dict[Path, str] = {}
+    for name, path in options.inputs.items():
+        if path == STANDARD and list(options.inputs.values()).count(STANDARD) > 1:
+            raise refused("--input", f"{name}={path}", "standard input for one stream alone", "write the rest to files")
+        used[Path(path).resolve()] = f"--input {name}={path}"
+    for name, path in options.outputs.items():
+        if path == STANDARD:
+            continue
+        if other := used.get(file := Path(path).resolve()):
+            raise refused("--output", f"{name}={path}", f"a file of its own; {other} was given too")
+        used[file] = f"--output {name}={path}"
+        if not Path(path).parent.is_dir():
+            wrong = f"there is no folder {str(Path(path).parent)!r}"
+            raise UsageError(
+                explain(wrong, "a path in a folder that exists", "make the folder first", f"--output {path}")
+            )
+
+
+@contextmanager
+def _system(options: RunOptions) -> Iterator[System]:
+    """The system that was named; else, where there are inputs, a temporary log."""
+    if options.system is not None or not options.inputs:
+        yield options.system or open_system(DEFAULT_SYSTEM)
+        return
+    with unwinding(), _temporary() as system:
+        yield system
+
+
+@contextmanager
+def _temporary() -> Iterator[System]:
+    """A log in a folder that is removed afterwards, unless it holds results that could not be written out."""
+    folder = tempfile.mkdtemp(prefix="fluvial-")
+    # It does not outlive the run, so nothing is gained by waiting for the disk.
+    log = LogSystem(Path(folder, "log"), fsync=False)
+    kept = False
+    try:
+        yield log
+    except OutputProblem as problem:
+        kept = True
+        stays = f"The run is done, and its log stays: fluvial consume STREAM --values --system {log.url}"
+        raise OutputProblem(f"{problem}\n{stays}\nRemove it afterwards: rm -r {folder}") from problem
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _load_inputs(pipeline: Pipeline, system: System, options: RunOptions) -> list[Loaded]:
+    admin = system.admin()
+    for stream in options.inputs:
+        if not options.append and any(admin.ends(stream) if admin.partitions(stream) else []):
+            wrong = f"--input for {stream!r}, which holds records in {system.url}"
+            remedy = "write --append to add to them, or leave out --input to read what is there"
+            raise UsageError(explain(wrong, "an empty stream or a new one", remedy, "the command line"))
+    loaded = []
+    for stream, path in options.inputs.items():
+        reading = reading_of(pipeline, stream, options.reading, options.key_fields)
+        encoding = encoding_of(pipeline, stream, reading)
+        loaded.append(load(system, stream, path, reading, options.partitions, encoding))
+    return loaded
+
+
+def _ends(system: System, streams: Sequence[str] | Mapping[str, str]) -> dict[str, list[int]]:
+    admin = system.admin()
+    return {stream: admin.ends(stream) if admin.partitions(stream) else [] for stream in streams}
+
+
+def _write(system: System, stream: str, before: list[int], path: str, pipeline: Pipeline, *, raw: bool) -> None:
+    """Write the values that came to a stream since it had these ends."""
+    render = _render(pipeline, stream, raw=raw)
+    ends = system.admin().ends(stream)
+    with open_output(path) as file:
+        for batch in read_to_ends(system, stream, before or [0] * len(ends), ends):
+            for offset, record in zip(batch.offsets, batch.records, strict=True):
+                try:
+                    line = render(record[1])
+                except FluvialError:  # the registry is out of reach
+                    raise
+                except Exception as error:  # a Serde may be the user's, and raise anything
+                    raise _undecodable(stream, batch.partition, offset, error) from error
+                file.write(line + b"\n")
+
+
+def _undecodable(stream: str, partition: int, offset: int, error: Exception) -> OutputProblem:
+    wrong = f"a value cannot be shown: {type(error).__name__}: {error}"
+    remedy = f"correct the value's Serde, or see the bytes: fluvial consume {stream} --format base64"
+    at = f"stream {stream}, partition {partition}, offset {offset}"
+    return OutputProblem(explain(wrong, "values that their type or Serde decodes", remedy, at))
+
+
+def _render(pipeline: Pipeline, stream: str, *, raw: bool) -> Render:
+    """How to show the values of a stream that the pipeline writes."""
+    kinds = [_kind(pipeline, pipeline.operator(id)) for id in plan(pipeline).stream(stream).written_by]
+    if kinds and all(kind == kinds[0] for kind in kinds):
+        return json_of_kind(kinds[0], raw=raw)
+    # Dead letters, whose values are those of any stream; or operators that do not agree.
+    return json_of_kind(bytes, raw=True) if raw else json_of_bytes("auto")
+
+
+def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:
+    """The type or Serde of what an operator writes."""
+    return written_flow(operator, flows(pipeline)).value
+
+
+def _spark_arguments(options: RunOptions) -> None:
+    """Hand on settings of Spark where its launcher looks for them: a session's own cannot name a driver's memory."""
+    if options.engine != "spark" and (options.master or options.spark_conf):
+        raise refused("--master and --spark-conf", "without --engine spark", "--engine spark")
+    if options.spark_conf:
+        given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+        ours = (word for name, value in options.spark_conf.items() for word in ("--conf", f"{name}={value}"))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(ours)} {given}"

@@ -1,0 +1,95 @@
+"""The verbs `produce` and `consume`: records into a stream, and out of it."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import BinaryIO, Literal
+
+import msgspec
+
+from ....dsl.errors import UsageError
+from ....dsl.message import Record
+from ....dsl.validation import explain
+from ...files import Reading, Render, ShownAs, json_of_bytes, shown, unobeyed
+from ...launch import Until, missing_stream
+from ...systems.contract import System
+from ..display import plural
+from .load import Loaded, load
+from .read import follow, read_to_ends
+
+Show = Literal["records", "values"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def produce(stream: str, path: str, system: System, reading: Reading, partitions: int | None) -> Loaded:
+    """Append a file to a stream."""
+    return load(system, stream, path, reading, partitions)
+
+
+def told(loaded: Loaded) -> str:
+    """What `produce` did, for people."""
+    text = f"{loaded.stream}: {plural(loaded.records, 'record')} in {plural(loaded.partitions, 'partition')}"
+    if loaded.first_malformed is None:
+        return text
+    first = loaded.first_malformed
+    return f"{text}, {plural(loaded.malformed, 'malformed line')} skipped; the first is line {first.line}: {first.why}"
+
+
+def consume(
+    stream: str,
+    system: System,
+    out: BinaryIO,
+    *,
+    from_offset: int | None,
+    limit: int | None,
+    until: Until,
+    show: Show,
+    shown_as: ShownAs,
+) -> None:
+    """Write the records of a stream as lines of JSON."""
+    line = line_of(stream, show, json_of_bytes(shown_as))
+    found = _records(system, stream, from_offset, until)
+    for partition, offset, record in islice(found, limit):
+        out.write(unobeyed(line(partition, offset, record)) + b"\n")
+        if until == "stopped":
+            out.flush()
+    out.flush()
+
+
+def _records(system: System, stream: str, from_offset: int | None, until: Until) -> Iterator[tuple[int, int, Record]]:
+    admin = system.admin()
+    existing = admin.streams()
+    if stream not in existing:
+        raise missing_stream(stream, existing, system, "the command line")
+    ends = admin.ends(stream)
+    starts = [min(max(from_offset or 0, start), end) for start, end in zip(admin.starts(stream), ends, strict=True)]
+    for batch in read_to_ends(system, stream, starts, ends) if until == "end" else follow(system, stream, starts):
+        for offset, record in zip(batch.offsets, batch.records, strict=True):
+            yield batch.partition, offset, record
+
+
+def line_of(stream: str, show: Show, render: Render) -> Callable[[int, int, Record], bytes]:
+    """What makes a line of a record: its value alone, or all of it."""
+
+    def value_line(partition: int, offset: int, record: Record) -> bytes:
+        try:
+            return render(record[1])
+        except ValueError as error:  # msgspec.DecodeError is one
+            wrong, where = f"the value is no JSON: {error}", f"stream {stream}, partition {partition}, offset {offset}"
+            raise UsageError(
+                explain(wrong, "values in JSON", "leave --format out, or write --format text", where)
+            ) from None
+
+    def record_line(partition: int, offset: int, record: Record) -> bytes:
+        key, _, timestamp, headers = record
+        whole = {
+            "partition": partition,
+            "offset": offset,
+            "key": shown(key),
+            "timestamp": timestamp,
+            "headers": [[name, shown(data)] for name, data in headers],
+            "value": msgspec.Raw(value_line(partition, offset, record)),
+        }
+        return _encode(whole)
+
+    return value_line if show == "values" else record_line

@@ -1,0 +1,37 @@
+"""Which parts of a type JSON cannot bring back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, inspect
+
+from ....dsl.serde import Serde, type_name
+
+
+def foreign(kind: Any) -> list[str]:
+    """The classes within a type that msgspec neither encodes nor decodes; empty for a Serde, which does so itself.
+
+    >>> foreign(dict[str, list[int]]), foreign(dict[str, list[complex]])
+    ([], ['complex'])
+    """
+    if isinstance(kind, Serde):
+        return []
+    try:
+        nodes = _nodes(inspect.type_info(kind))
+    except TypeError:  # a union that could not be told apart
+        return [type_name(kind)]
+    return sorted({type_name(node.cls) for node in nodes if isinstance(node, inspect.CustomType)})
+
+
+def _nodes(root: inspect.Type) -> Iterator[Struct]:
+    """What a type is made of, itself included; types may hold themselves."""
+    seen: set[int] = set()
+    rest: list[Any] = [root]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, tuple):
+            rest += node
+        elif isinstance(node, inspect.Type | inspect.Field) and id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            rest += (getattr(node, name) for name in node.__struct_fields__)

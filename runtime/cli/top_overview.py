@@ -1,0 +1,168 @@
+"""A run at a glance, as data: what its containers tell, added up by stream and by operator."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from ..metrics.definitions import BY_NAME
+from ..report import Progress, Spread
+
+
+class ContainerRow(Struct, frozen=True, kw_only=True):
+    """One container. `process` is the id of its process, `memory` is in bytes. `busy` is the part of the time in which
+    its event loop did not rest, since the last look; `commit_seconds` what a commit takes on average. None where it is
+    not known."""
+
+    container: str
+    phase: str
+    seconds: float
+    commits: int
+    in_flight: int
+    commit_seconds: float | None
+    busy: float | None
+    memory: int | None
+    process: int | None = None
+
+
+class InputRow(Struct, frozen=True, kw_only=True):
+    """One stream that is read, with messages `processed` and `per_second`; `watermark` is the least of its partitions,
+    in ms since epoch. `queued` were read and wait, `lag` is what is still to be read."""
+
+    stream: str
+    partitions: int
+    processed: int
+    per_second: float
+    queued: int
+    lag: int | None
+    watermark: int | None
+
+
+class OutputRow(Struct, frozen=True, kw_only=True):
+    """One stream or sink that is written to."""
+
+    stream: str
+    written: int
+    per_second: float
+
+
+class OperatorRow(Struct, frozen=True, kw_only=True):
+    """One operator, with the messages it was given: its id, and what people read of it."""
+
+    operator: str
+    label: str
+    messages: int
+    per_second: float
+    late: int
+    failed: int
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """A run at one moment. Rates are those since the look before, or since the start if there was none."""
+
+    pipeline: str
+    engine: str
+    containers: tuple[ContainerRow, ...]
+    inputs: tuple[InputRow, ...]
+    outputs: tuple[OutputRow, ...]
+    operators: tuple[OperatorRow, ...]
+
+
+def overview(
+    now: Sequence[Progress], before: Sequence[Progress] = (), labels: Mapping[str, str] | None = None
+) -> Overview:
+    """What containers of one run tell, and what they told at the look before; there is one at least. `labels` are what
+    people read of operators, by id."""
+    then = {progress.container: progress for progress in before}
+    return Overview(
+        pipeline=now[0].pipeline,
+        engine=now[0].engine,
+        containers=tuple(_container(progress, then.get(progress.container)) for progress in now),
+        inputs=tuple(_inputs(now, before)),
+        outputs=tuple(_outputs(now, before)),
+        operators=tuple(_operators(now, before, labels or {})),
+    )
+
+
+def _container(progress: Progress, before: Progress | None) -> ContainerRow:
+    spread = next((fact.value for fact in progress.facts if isinstance(fact.value, Spread)), Spread((), 0.0))
+    busy = _rates([progress], [before] if before else [], "event_loop_busy_seconds")
+    return ContainerRow(
+        container=progress.container,
+        phase=progress.phase,
+        seconds=progress.seconds,
+        commits=int(_sums([progress], "commits").get("", 0)),
+        in_flight=progress.in_flight,
+        commit_seconds=spread.total / sum(spread.counts) if any(spread.counts) else None,
+        busy=min(1.0, busy[""]) if busy else None,
+        memory=progress.memory,
+        process=progress.process,
+    )
+
+
+def _inputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[InputRow]:
+    queued, lags = _sums(now, "messages_queued", "stream"), _sums(now, "lag_messages", "stream")
+    marks = _grouped(now, "watermark_timestamp_seconds", "stream")
+    rates = _rates(now, before, "messages_processed", "stream")
+    for name, numbers in _grouped(now, "messages_processed", "stream").items():
+        yield InputRow(
+            stream=name,
+            partitions=len(numbers),
+            processed=int(sum(numbers)),
+            per_second=rates[name],
+            queued=int(queued.get(name, 0)),
+            lag=int(lags[name]) if name in lags else None,
+            watermark=round(min(marks[name]) * 1000) if name in marks else None,
+        )
+
+
+def _outputs(now: Sequence[Progress], before: Sequence[Progress]) -> Iterator[OutputRow]:
+    rates = _rates(now, before, "messages_written", "stream")
+    for name, number in _sums(now, "messages_written", "stream").items():
+        yield OutputRow(stream=name, written=int(number), per_second=rates[name])
+
+
+def _operators(now: Sequence[Progress], before: Sequence[Progress], labels: Mapping[str, str]) -> Iterator[OperatorRow]:
+    late, failed = _sums(now, "late_messages", "operator"), _sums(now, "failed_messages", "operator")
+    rates = _rates(now, before, "operator_messages", "operator")
+    for name, number in _sums(now, "operator_messages", "operator").items():
+        yield OperatorRow(
+            operator=name,
+            label=labels.get(name, name),
+            messages=int(number),
+            per_second=rates[name],
+            late=int(late.get(name, 0)),
+            failed=int(failed.get(name, 0)),
+        )
+
+
+def _rates(
+    now: Sequence[Progress], before: Sequence[Progress], measure: str, label: str | None = None
+) -> dict[str, float]:
+    """How much a measure grows in a second, by the values of a label. A container that was not there, or has been
+    restarted, counts from its start."""
+    then = {progress.container: progress for progress in before}
+    found: dict[str, float] = {}
+    for progress in now:
+        last = then.get(progress.container)
+        if last is None or last.seconds > progress.seconds:
+            seconds, earlier = progress.seconds, dict[str, float]()
+        else:
+            seconds, earlier = progress.seconds - last.seconds, _sums([last], measure, label)
+        for name, number in _sums([progress], measure, label).items():
+            grown = (number - earlier.get(name, 0)) / seconds if seconds > 0 else 0.0
+            found[name] = found.get(name, 0) + grown
+    return found
+
+
+def _sums(told: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, float]:
+    return {name: sum(numbers) for name, numbers in _grouped(told, measure, label).items()}
+
+
+def _grouped(told: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, list[float]]:
+    """The values of a measure, by the values of one of its labels, or all under no name."""
+    index = None if label is None else BY_NAME[measure].labels.index(label)
+    found: dict[str, list[float]] = {}
+    for fact in (fact for progress in told for fact in progress.facts if fact.measure == measure):
+        if not isinstance(fact.value, Spread):
+            found.setdefault("" if index is None else fact.labels[index], []).append(fact.value)
+    return found

@@ -1,0 +1,61 @@
+"""A run at a glance, as people see it."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from .display import moment, plural
+from .top_overview import ContainerRow, InputRow, OperatorRow, OutputRow, Overview
+
+UNKNOWN = "-"
+
+
+def screen(seen: Overview) -> RenderableType:
+    """A run as tables: its containers, its inputs and outputs, its operators."""
+    head = f"{seen.pipeline} on {seen.engine}: {plural(len(seen.containers), 'container')}"
+    return Group(
+        Text(head, style="bold"),
+        _table(
+            "container, process, phase, seconds, commits, each takes, in flight, busy, memory",
+            map(_container, seen.containers),
+        ),
+        _table("input, partitions, processed, per second, queued, lag, watermark", map(_input, seen.inputs)),
+        _table("output, written, per second", map(_output, seen.outputs)),
+        _table("operator, messages, per second, late, failed", map(_operator, seen.operators)),
+    )
+
+
+def _container(row: ContainerRow) -> Sequence[str]:
+    took = UNKNOWN if row.commit_seconds is None else f"{1000 * row.commit_seconds:,.1f} ms"
+    busy = UNKNOWN if row.busy is None else f"{row.busy:.0%}"
+    memory = UNKNOWN if row.memory is None else f"{row.memory / (1 << 20):,.0f} MiB"
+    process = UNKNOWN if row.process is None else str(row.process)
+    numbers = (f"{row.seconds:,.0f}", f"{row.commits:,}", took, f"{row.in_flight:,}")
+    return row.container, process, row.phase, *numbers, busy, memory
+
+
+def _input(row: InputRow) -> Sequence[str]:
+    lag = UNKNOWN if row.lag is None else f"{row.lag:,}"
+    watermark = UNKNOWN if row.watermark is None else moment(row.watermark)
+    numbers = (f"{row.partitions:,}", f"{row.processed:,}", f"{row.per_second:,.0f}", f"{row.queued:,}")
+    return row.stream, *numbers, lag, watermark
+
+
+def _output(row: OutputRow) -> Sequence[str]:
+    return row.stream, f"{row.written:,}", f"{row.per_second:,.0f}"
+
+
+def _operator(row: OperatorRow) -> Sequence[str]:
+    return row.label, f"{row.messages:,}", f"{row.per_second:,.0f}", f"{row.late:,}", f"{row.failed:,}"
+
+
+def _table(titles: str, rows: Iterable[Sequence[str]]) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for index, title in enumerate(titles.split(", ")):
+        words = title in ("phase", "watermark")
+        table.add_column(title, justify="left" if index == 0 or words else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return Group(Text(), table)

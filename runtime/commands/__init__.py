@@ -1,1 +1,0 @@
-"""The work behind the verbs of the command line, each as a function that raises a FluvialError."""

@@ -1,0 +1,68 @@
+"""The verb `run` with several containers: which one this process is, or all of them as its children."""
+
+from collections.abc import Callable
+
+from ...dsl.pipeline import Pipeline
+from ...planner.settings import Settings
+from ...planner.task_assignment import stages_of, tasks_of
+from ..cli.display import plural
+from ..launch import Until, checked_plan
+from ..local.coordination.membership import begin_run
+from ..metrics.http import Address
+from ..process.interruptions import interruptions_raised
+from ..process.resource_limits import exhaustion_explained
+from ..process.signals import Stopped, stop_signals
+from ..process.standard_streams import queued_stderr
+from ..report import OnProgress, Report
+from ..systems.contract import System
+from ..systems.open import opening
+from .child_process import Order
+from .supervisor import supervise
+
+MOST_RESTARTS = 10
+
+
+def run_containers(
+    pipeline: Pipeline,
+    target: str,
+    system: System,
+    settings: Settings,
+    until: Until,
+    containers: int,
+    *,
+    most_restarts: int,
+    metrics: Address | None,
+    progress: OnProgress | None,
+    say: Callable[[str], None],
+) -> Report:
+    """Begin a run, and run its containers as children of this process; each loads the target anew, and
+    serves metrics at a port of its own: those that follow on the first one's, or any."""
+    plan = checked_plan(pipeline, system, settings)
+    idle = containers - len(tasks_of(stages_of(plan)))
+    if idle > 0:
+        say(f"{plural(idle, 'container')} of {containers} will be idle: there are no more tasks")
+    try:
+        with exhaustion_explained(), stop_signals(), interruptions_raised():
+            run = begin_run(plan, system, containers, until)
+    except Stopped:
+        return Report(pipeline=plan.name, engine="local", seconds=0.0)
+    orders = [
+        Order(
+            target=target,
+            system=opening(system),
+            settings=settings,
+            until=until,
+            container=container,
+            containers=containers,
+            run=run,
+            partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
+            metrics=None if metrics is None else _of(metrics, container),
+        )
+        for container in range(containers)
+    ]
+    with queued_stderr():
+        return supervise(plan.name, orders, most_restarts=most_restarts, progress=progress, say=say)
+
+
+def _of(first: Address, container: int) -> Address:
+    return first._replace(port=first.port and first.port + container)

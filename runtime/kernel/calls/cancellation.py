@@ -1,0 +1,201 @@
+"""Calls of users' asynchronous functions that end otherwise than by a result or an error: cancelled by
+somebody else, or at their timeout, which some of them do not heed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+from ....dsl.error_policy import GRACE_MS, Retry
+from ....dsl.errors import MessageError
+from ....dsl.validation import explain
+from ....planner.descriptions import duration
+from .loop_time import Alarm, loop_time
+from .threads import CallThreads
+
+T = TypeVar("T")
+
+GRACE_SECONDS = GRACE_MS / 1000
+REST_SECONDS = 0.002
+
+_log = logging.getLogger(__name__)
+
+
+def as_error(raised: BaseException) -> Exception:
+    """What a call has raised, as an error of its message: `asyncio.CancelledError`, which is no `Exception`, becomes
+    `concurrent.futures.CancelledError`. Raises what ends the process."""
+    if isinstance(raised, Exception):
+        return raised
+    if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
+        raise raised
+    cancelled = isinstance(raised, asyncio.CancelledError)
+    error: Exception = (
+        CancelledError(f"what the function waited for was cancelled{f': {raised}' if str(raised) else ''}")
+        if cancelled
+        else RuntimeError(f"{type(raised).__name__}: {raised}")
+    )
+    return error.with_traceback(raised.__traceback__)
+
+
+class Expired(TimeoutError):
+    """A call that `limited` has made took too long."""
+
+
+def too_late(timeout: int, attempt: int, attempts: int) -> TimeoutError:
+    """The error of a call that took longer than `timeout` ms, the last of so many attempts."""
+    return TimeoutError(f"no result within {duration(timeout)}, the timeout, in attempt {attempt} of {attempts}")
+
+
+def is_retried(error: BaseException, retry: Retry) -> bool:
+    """Whether `on` of a Retry names an error."""
+    cancelled = isinstance(error, CancelledError) and issubclass(asyncio.CancelledError, retry.on)
+    return cancelled or isinstance(error, retry.on)
+
+
+class Abandoned:
+    """Tasks whose calls were given up, and that have not ended yet. `what` names the caller, `origin` where it is
+    written."""
+
+    def __init__(self, most: int, what: str, origin: object) -> None:
+        self._most = most
+        self._what = what
+        self._origin = origin
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def check(self) -> None:
+        """Raise MessageError if more of them run on than may."""
+        if len(self._tasks) > self._most:
+            wrong = f"{self._what}: {len(self._tasks)} calls run on although they were cancelled at their timeout"
+            expected = f"a function that ends once it is cancelled, at the latest {GRACE_SECONDS:g} s later"
+            remedy = "let asyncio.CancelledError pass: catch Exception, not BaseException"
+            raise MessageError(explain(wrong, expected, remedy, self._origin))
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
+
+    def cancel(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+
+
+async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Abandoned) -> T:
+    """What a call returns, made in a task and a context of its own. Raises Expired once the loop has run for
+    `timeout` seconds, whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
+    loop = asyncio.get_running_loop()
+    clock = loop_time(loop)
+    alarm: Alarm
+    task, waiter, expired = loop.create_task(call), loop.create_future(), False
+    stops = [task.cancel]
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def expire() -> None:
+        nonlocal alarm, expired
+        expired = True
+        stops[0]()
+        alarm = clock.call_later(GRACE_SECONDS, wake)
+
+    task.add_done_callback(wake)
+    alarm = clock.call_later(timeout, expire)
+    try:
+        await waiter
+    except asyncio.CancelledError:
+        # Whoever waits here is to stop. The call may take its time for that.
+        task.cancel()
+        abandoned.add(task)
+        raise
+    finally:
+        alarm.cancel()
+    if not task.done():
+        abandoned.add(task)
+        abandoned.check()
+        raise Expired
+    try:
+        return _outcome(task, expired=expired)
+    finally:
+        # An error's traceback refers to this frame, and the task to the error.
+        stops.clear()
+        del task
+
+
+def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
+    try:
+        result = task.result()
+    except Exception:
+        raise
+    except BaseException as raised:
+        raise Expired if expired else as_error(raised) from None
+    finally:
+        del task
+    if expired:
+        raise Expired
+    return result
+
+
+def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """As `asyncio.run`, but that tasks which do not heed their being cancelled, and calls in threads which do not
+    return, are left behind, after a while."""
+    loop, threads = begin_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(work())
+    finally:
+        try:
+            end_loop(loop, threads)
+        finally:
+            asyncio.set_event_loop(None)
+
+
+def begin_loop() -> tuple[asyncio.AbstractEventLoop, CallThreads]:
+    """An event loop for users' functions, and the threads for what they call by `asyncio.to_thread`."""
+    loop, threads = asyncio.new_event_loop(), CallThreads()
+    loop.set_default_executor(threads)
+    return loop, threads
+
+
+def end_loop(loop: asyncio.AbstractEventLoop, threads: CallThreads) -> None:
+    """Cancel all that still runs, give it some time to end, and close the loop."""
+    until = loop.time() + GRACE_SECONDS
+    try:
+        loop.run_until_complete(_cancel_all())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(_wait_for(threads, until))
+        loop.run_until_complete(_cancel_all())
+    finally:
+        loop.close()
+
+
+async def _wait_for(threads: CallThreads, until: float) -> None:
+    """Let calls in threads return until a time of the loop: nobody can end them."""
+    loop = asyncio.get_running_loop()
+    threads.shutdown(wait=False)
+    while threads.open and loop.time() < until:
+        await asyncio.sleep(REST_SECONDS)
+    if threads.open:
+        _log.warning(
+            "calls in threads (asyncio.to_thread) that have not returned are left behind: %d",
+            threads.open,
+        )
+
+
+async def _cancel_all() -> None:
+    """Cancel tasks until none is left, for what ends, and timers that go off meanwhile, may start others."""
+    loop, current = asyncio.get_running_loop(), asyncio.current_task()
+    until = loop.time() + GRACE_SECONDS
+    while (tasks := asyncio.all_tasks() - {current}) and (left := until - loop.time()) > 0:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=left)

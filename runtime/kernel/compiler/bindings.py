@@ -1,0 +1,118 @@
+"""The objects that a stage's compiled code works with, by the names it uses for them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ....dsl import operators as ops
+from ....dsl.message import Headers, Message
+from ....dsl.serde import encode_key, value_serde
+from ..calls.async_calls import Call
+from ..kinds import KERNEL_KINDS
+from ..message_failures import message_opener
+from ..operators.processing_time import ByClock
+from ..stateful_operator import StatefulOperator
+from ..time.border_watermarks import pack_stamp, stamped
+from ..time.bounds import START, wrong_time
+from ..time.source_time import source_names
+from .environment import StageEnvironment
+from .returned_values import check_answer
+
+
+def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
+    """Run a task's compiled code among the objects it uses; returns the function that reads each input stream."""
+    timeline, cells = environment.timeline, environment.cells
+    failures, effects = environment.failures, environment.effects
+    names: dict[str, Any] = {
+        "now": timeline.now,
+        "wake": timeline.wake,
+        "made": environment.counts.made,
+        "producer": environment.producer,
+        "pack_stamp": pack_stamp,
+        "stamped": stamped,
+        "encode_key": encode_key,
+        "Message": Message,
+        "Call": Call,
+        "close": cells.close,
+        "failed_cell": failures.cell,
+        "emit_fired": effects.emit_fired,
+        "drop_fired": effects.drop_fired,
+        "passed": failures.passed,
+        "failed_firing": failures.raise_firing,
+        "open_firing": lambda *fired_at: cells.open(fired_at[-1], fired_at[0], fired_at[:-1]),
+        "wrong_time": wrong_time,
+        "check_headers": check_headers,
+        "check_answer": check_answer,
+    }
+    _bind_entries(environment, names)
+    operators = environment.program.shape.operators.values()
+    for number, operator in enumerate(operators):
+        bound = KERNEL_KINDS[operator].bind(environment, operator)
+        names.update({f"{name}_{number}": value for name, value in bound.items()})
+    exec(environment.program.code, names)
+    for number, operator in enumerate(operators):
+        _bind_state(environment, operator, number, names)
+    return {stream: names[f"read_{number}"] for number, stream in enumerate(environment.program.shape.entries)}
+
+
+def are_headers(headers: Any) -> bool:
+    """Whether these are the headers of a message."""
+    try:
+        return headers.__class__ is tuple and all(type(name) is str and type(value) is bytes for name, value in headers)
+    except (TypeError, ValueError):
+        return False
+
+
+def check_headers(headers: Any) -> None:
+    """Raise TypeError for what are not the headers of a message."""
+    if not are_headers(headers):
+        raise TypeError(f"headers must be a tuple of pairs of str and bytes, not {headers!r}")
+
+
+def _bind_entries(environment: StageEnvironment, names: dict[str, Any]) -> None:
+    inputs, failures = environment.inputs, environment.failures
+    for number, entry in enumerate(environment.program.shape.entries.values()):
+        if entry.source is not None:
+            names.update(source_names(entry.source, number))
+        else:
+            names[f"decode_{number}"] = value_serde(environment.program.flows[entry.writer].value).decode
+        names[f"failed_{number}"] = failures.message
+        names[f"open_{number}"] = message_opener(environment.cells, failures, entry.stream)
+        names[f"advance_{number}"] = partial(inputs.advance, entry.stream)
+        names[f"observe_{number}"] = partial(inputs.observe, entry.stream)
+        names[f"seen_{number}"] = inputs.seen[entry.stream]
+
+
+def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: int, names: dict[str, Any]) -> None:
+    """State and pools call compiled code, so they are made after it; the compiled code finds them by name."""
+    kind, after = KERNEL_KINDS[operator], names.get(f"after_{number}")
+    if kind.make_state is not None:
+        timeline = environment.timeline
+        stateful = kind.make_state(environment, operator, after)
+        if operator.time_domain == "processing":
+            stateful = ByClock(stateful, partial(timeline.time_at, environment.line_in(operator.id)))
+            timeline.attach_clock(stateful.due)
+        environment.stateful[operator.id] = stateful
+        timeline.attach(operator.id, stateful)
+        _bind_add(environment, operator, stateful, names, f"add_{number}")
+        names[f"undo_{number}"] = partial(environment.effects.undo, operator.id)
+    attached = kind.attach(environment, operator, after)
+    names.update({f"{name}_{number}": value for name, value in attached.items()})
+
+
+def _bind_add(
+    environment: StageEnvironment, operator: ops.Operator, stateful: StatefulOperator, names: dict[str, Any], name: str
+) -> None:
+    """Give compiled code an operator's `add`. Where the operator's own watermark is beyond the one in front of it, the
+    messages up to there are judged by its own."""
+    own, add = environment.timeline.reached_by(operator.id), stateful.add
+    names[name] = add
+    if own == START or own <= environment.timeline.now[environment.line_in(operator.id)]:
+        return
+
+    def add_by_own(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:
+        if watermark >= own:
+            names[name] = add
+        add(key, value, timestamp, headers, max(watermark, own), *side)
+
+    names[name] = add_by_own

@@ -1,0 +1,65 @@
+"""What the compiled code of a task works with, and the state and the calls behind it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..calls.async_calls import Pool
+from ..calls.in_flight import Cells
+from ..effects import MessageEffects
+from ..message_failures import MessageFailures
+from ..output_buffer import OutputBuffer
+from ..state_cache import Bytes
+from ..stateful_operator import StatefulOperator
+from ..time.input_progress import Inputs
+from ..time.watermarks import Timeline
+from ..windows.grown_lateness import Lateness
+from .program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class StageCounts:
+    """What a task has counted: records `fed` by stream, messages `made` by the operators' places in the stage, `late`
+    and `keyless` ones by operator."""
+
+    fed: dict[str, int]
+    made: list[int]
+    late: dict[str, int] = field(default_factory=dict)
+    keyless: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEnvironment:
+    """What compiled code and operators of one task may call and change; `bind` adds to `stateful`, `pools` and
+    `clock_users` what it makes.
+
+    `empty` says that nothing is kept in `below`. `producer` is the task's number for those who read what it writes.
+    `rung` tells up to which time clock timers have rung, by processor; `run` names the run.
+    """
+
+    program: Program
+    timeline: Timeline
+    inputs: Inputs
+    cells: Cells
+    failures: MessageFailures
+    effects: MessageEffects
+    outputs: OutputBuffer
+    counts: StageCounts
+    lateness: Lateness
+    rung: dict[str, int]
+    run: str
+    producer: int
+    below: Bytes
+    empty: bool
+    make_pool: Callable[..., Pool]
+    stateful: dict[str, StatefulOperator]
+    pools: dict[str, Pool]
+    clock_users: list[str] = field(default_factory=list)
+
+    def line_in(self, operator: str) -> int:
+        """The line of time by which an operator's input is judged."""
+        return self.program.shape.line_in[operator]
+
+    def firing(self, line: int, time: int) -> None:
+        """An operator is about to fire what was due at a time."""
+        self.outputs.relieve()
+        self.timeline.firing(line, time)

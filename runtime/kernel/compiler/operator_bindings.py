@@ -1,0 +1,249 @@
+"""What the compiled code of each kind of operator works with: its functions, its state, its calls."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from ....dsl import operators as ops
+from ....dsl.annotations import UNKNOWN
+from ....dsl.message import Headers
+from ....dsl.serde import Serde, key_encoder, key_serde, untyped_serde, value_serde
+from ....dsl.windows import Hopping, Session, Tumbling, Unbounded
+from ....planner.flow import plain
+from ..operators.interval_join import JoinContext, JoinOperator, LatestJoinOperator
+from ..operators.processor import ProcessContext, ProcessOperator
+from ..operators.remote_tables import joined, put
+from ..stateful_operator import StatefulOperator
+from ..time.border_watermarks import pack_stamp, stamped
+from ..time.bounds import START
+from ..windows.context import Context
+from ..windows.sessions import SessionOperator
+from ..windows.triggered import WatchedOperator
+from ..windows.triggered_sessions import WatchedSessionOperator
+from ..windows.triggers import AT_ONCE, NEVER
+from ..windows.tumbling import TumblingOperator
+from .returned_values import Unencodable
+
+if TYPE_CHECKING:
+    from .environment import StageEnvironment
+
+_WINDOWS: Mapping[Any, Any] = {
+    Tumbling: lambda context, by: TumblingOperator(context, by.size),
+    Hopping: lambda context, by: WatchedOperator(context, by, NEVER, AT_ONCE),
+    Session: lambda context, by: SessionOperator(context, by.gap),
+    Unbounded: lambda context, by: WatchedOperator(context, by, NEVER, AT_ONCE),
+}
+
+_WATCHED: Mapping[Any, Any] = {
+    Tumbling: WatchedOperator,
+    Hopping: WatchedOperator,
+    Session: lambda context, by, early, late: WatchedSessionOperator(context, by.gap, early, late),
+    Unbounded: WatchedOperator,
+}
+"""Windows with triggers."""
+
+
+def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: Callable[..., None]) -> StatefulOperator:
+    """The windows of an operator, by what it is to do: with triggers or without, as its assigner says."""
+    flow = environment.program.flows[operator.inputs[0]]
+    line = environment.program.shape.line_out[operator.id]
+    watermark, lateness = environment.timeline.now[line], operator.lateness
+    by_clock = operator.time_domain == "processing"
+    context = Context(
+        id=operator.id,
+        below=environment.below,
+        empty=environment.empty,
+        watermark=watermark,
+        forgotten=START if by_clock else environment.lateness.forgotten(operator.id, lateness, watermark),
+        aggregate=operator.aggregate,
+        state_type=operator.aggregate.state(plain(flow.value)),
+        decode_key=key_serde(flow.key).decode,
+        lateness=lateness,
+        accumulate=operator.accumulate,
+        emit=environment.effects.emitter(emit),
+        fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
+        late=_late(environment, operator, flow.value),
+        rouse=_rouse(environment, operator),
+        firing=partial(environment.firing, line),
+        relieve=environment.outputs.relieve,
+    )
+    made: StatefulOperator
+    if operator.trigger is None and operator.late_trigger is None:
+        made = _WINDOWS[type(operator.assigner)](context, operator.assigner)
+    else:
+        triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
+        made = _WATCHED[type(operator.assigner)](context, operator.assigner, *triggers)
+    return made
+
+
+def attach_calls(
+    environment: "StageEnvironment", operator: ops.AsyncFlatMap, after: Callable[..., None]
+) -> dict[str, Any]:
+    """The pool that makes the calls of an operator."""
+    pool = environment.pools[operator.id] = environment.make_pool(operator, after)
+    return {"submit": pool.submit}
+
+
+def attach_lookups(
+    environment: "StageEnvironment", operator: ops.JoinRemote, after: Callable[..., None]
+) -> dict[str, Any]:
+    """The same for calls that read rows of a remote table."""
+    look_up = joined(environment.program.remote(operator.table), operator.joined, operator.how)
+    return attach_calls(environment, replace(operator, fn=look_up), after)
+
+
+def attach_writes(
+    environment: "StageEnvironment", operator: ops.PutRemote, after: Callable[..., None]
+) -> dict[str, Any]:
+    """The same for calls that write rows of a remote table."""
+    return attach_calls(environment, replace(operator, fn=put(environment.program.remote(operator.table))), after)
+
+
+def attach_side(environment: "StageEnvironment", operator: ops.Side, after: Callable[..., None]) -> dict[str, Any]:
+    """Hands what its processor emits under a tag to what follows."""
+    processor = cast("ProcessOperator", environment.stateful[operator.inputs[0]])
+    processor.sides[operator.tag.name] = environment.effects.emitter(after)
+    return {}
+
+
+def _rouse(environment: "StageEnvironment", operator: ops.Operator) -> Callable[[int], None]:
+    """Asks for `advance` at a watermark; what goes by the clock need not ask."""
+    return (lambda _: None) if operator.time_domain == "processing" else environment.timeline.rouse
+
+
+def _late(
+    environment: "StageEnvironment", operator: ops.WindowBy, kind: Any
+) -> Callable[[bytes, Any, int, Headers], None]:
+    """What happens to a message that comes too late for a window: it is counted, and sent on if there is somewhere."""
+    serde, name = _serde(kind), f"the stream {operator.late_to}"
+    records = environment.outputs.of(operator.id)
+    counts, id, send = environment.counts.late, operator.id, operator.late_to is not None
+
+    def late(key: bytes, value: Any, timestamp: int, headers: Headers) -> None:
+        counts[id] = counts.get(id, 0) + 1
+        if send:
+            try:
+                records.append((key, None if value is None else serde.encode(value), timestamp, headers))
+            except Exception as error:
+                raise Unencodable(value, name, serde.name, error) from error
+
+    return late
+
+
+def make_join(
+    environment: "StageEnvironment", operator: ops.JoinStreams, emit: Callable[..., None]
+) -> StatefulOperator:
+    """The rows that a join of streams keeps."""
+    shape, counts, id = environment.program.shape, environment.counts.late, operator.id
+    serdes = [_serde(environment.program.flows[source].value) for source in operator.inputs]
+
+    def late() -> None:
+        counts[id] = counts.get(id, 0) + 1
+
+    context = JoinContext(
+        id=id,
+        below=environment.below,
+        empty=environment.empty,
+        watermark=environment.timeline.reached_by(id),
+        within=operator.within,
+        alone=(operator.how != "inner", operator.how == "outer"),
+        fn=operator.fn,
+        encode=(serdes[0].encode, serdes[1].encode),
+        decode=(serdes[0].decode, serdes[1].decode),
+        emit=environment.effects.emitter(emit),
+        fail=environment.effects.emitter(partial(environment.failures.firing, id)),
+        late=late,
+        rouse=_rouse(environment, operator),
+        firing=partial(environment.firing, shape.line_out[id]),
+    )
+    return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
+
+
+def make_process(environment: "StageEnvironment", operator: ops.Process, emit: Callable[..., None]) -> StatefulOperator:
+    """The processor of an operator, and what that keeps."""
+    shape = environment.program.shape
+    context = ProcessContext(
+        id=operator.id,
+        below=environment.below,
+        empty=environment.empty,
+        watermark=environment.timeline.reached_by(operator.id),
+        processor=operator.processor,
+        decode_key=key_serde(environment.program.flows[operator.inputs[0]].key).decode,
+        emit=environment.effects.emitter(emit),
+        fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
+        rouse=environment.timeline.rouse,
+        firing=partial(environment.firing, shape.line_out[operator.id]),
+        clock=lambda: environment.timeline.clock,
+        rung=environment.rung.get(operator.id, environment.timeline.clock),
+        run=environment.run,
+    )
+    made = ProcessOperator(context)
+    if made.ring is not None:
+        environment.clock_users.append(operator.id)
+        environment.timeline.attach_clock(made.due, made.ring)
+    return made
+
+
+def _serde(kind: Any) -> Serde[Any]:
+    return untyped_serde() if kind is UNKNOWN else value_serde(kind)
+
+
+def bind_function(_: "StageEnvironment", operator: Any) -> dict[str, Any]:
+    """The operator's function."""
+    return {"f": operator.fn}
+
+
+def bind_split(_: "StageEnvironment", operator: ops.Split) -> dict[str, Any]:
+    """The predicates of its branches, in order."""
+    return {f"f{place}": predicate for place, predicate in enumerate(operator.predicates)}
+
+
+def _decode_key(environment: "StageEnvironment", operator: ops.Operator) -> Callable[[bytes], Any]:
+    kind = environment.program.flows[operator.inputs[0]].key
+    return bytes if kind is None else key_serde(kind).decode
+
+
+def bind_map_messages(environment: "StageEnvironment", operator: ops.MapMessages) -> dict[str, Any]:
+    """The operator's function, and what decodes the keys that it is given."""
+    return {"f": operator.fn, "key": _decode_key(environment, operator)}
+
+
+def bind_key(environment: "StageEnvironment", operator: ops.Operator) -> dict[str, Any]:
+    """What decodes the keys that its function is given."""
+    return {"key": _decode_key(environment, operator)}
+
+
+def bind_partition_by(environment: "StageEnvironment", operator: ops.PartitionBy) -> dict[str, Any]:
+    """The function of the key, and what a border works with."""
+    return {**bind_border(environment, operator), "f": operator.fn, "key": key_encoder(operator.key)}
+
+
+def bind_border(environment: "StageEnvironment", operator: ops.Border) -> dict[str, Any]:
+    """The list of records for the next stage, and what encodes their values."""
+    records = environment.outputs.of(operator.id)
+    line, now, producer = environment.line_in(operator.id), environment.timeline.now, environment.producer
+    program = environment.program
+
+    def release(record: Any) -> None:
+        records.append(stamped(record, pack_stamp(producer, now[line])))
+
+    encode = value_serde(program.flows[operator.id].value).encode
+    bound = {"out": records.append, "list": records, "release": release if program.stamped else records.append}
+    return {**bound, "encode": encode}
+
+
+def bind_send_to(environment: "StageEnvironment", operator: ops.SendTo) -> dict[str, Any]:
+    """The list of records for its stream, and what encodes them."""
+    records = environment.outputs.of(operator.id)
+    flow = environment.program.flows[operator.id]
+    encode = _serde(flow.value if operator.value is None else operator.value).encode
+    bound = {"out": records.append, "list": records, "release": records.append}
+    return {**bound, "f": operator.key, "encode": encode}
+
+
+def bind_sink(environment: "StageEnvironment", operator: ops.SinkTo) -> dict[str, Any]:
+    """The list of messages for its sink."""
+    messages = environment.outputs.of(operator.id)
+    bound = {"out": messages.append, "list": messages, "release": messages.append}
+    return {**bound, "key": _decode_key(environment, operator)}

@@ -1,0 +1,164 @@
+"""The shape of a stage for its compiler: entries, who follows whom, what holds messages back, and lines of time."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ....dsl import operators as ops
+from ....planner.plan import Plan
+from ....planner.stages import border
+from ..kinds import KERNEL_KINDS
+from ..time.watermarks import Line, LineKind
+
+Clock = Literal["source", "stamps", "given"]
+"""How a stage learns the time of an input: from the messages' own timestamps, from stamps in their headers, or from the
+engine alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An input of a stage: its stream, how it tells time, and the operators that read it. `source` is None for an
+    intermediate stream, whose types are those of the operator `writer`. `silent`: it fills tables alone, so that its
+    time is nobody's."""
+
+    stream: str
+    clock: Clock
+    source: ops.Source | None
+    writer: str
+    readers: tuple[str, ...]
+    silent: bool = False
+
+
+@dataclass(slots=True)
+class Shape:
+    """A stage as its compiler sees it.
+
+    `line_in[op]` is the line by which an operator's input is judged, `line_out[id]` the line of an entry or behind a
+    stateful operator. `cells` holds those of them whose messages wait in cells: all or none. `side_of` tells which
+    processor a side output is of; it does not follow it.
+    """
+
+    plan: Plan
+    operators: dict[str, ops.Operator]
+    entries: dict[str, Entry]
+    followers: dict[str, tuple[str, ...]]
+    cells: frozenset[str]
+    lines: list[Line] = field(default_factory=list)
+    line_in: dict[str, int] = field(default_factory=dict)
+    line_out: dict[str, int] = field(default_factory=dict)
+    side_of: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every step of the watermark must be followed at once, not only those that some state waits for. Where
+        there is no state and no border, nobody waits for any."""
+        if not any(op.role == "both" or op.is_border for op in self.operators.values()):
+            return False
+        behind_state = any(self.lines[i].kind == "stateful" for line in self.lines for i in line.follows)
+        # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
+        at_once = any(KERNEL_KINDS[op].emits_at_once(self, op) for op in self.operators.values())
+        return behind_state or at_once or any(line.kind == "held" or len(line.follows) > 1 for line in self.lines)
+
+    def silent(self, id: str) -> bool:
+        """Whether this is a table whose changes nobody follows, so that no time is needed there."""
+        return self.operators[id].is_table and all(map(self.silent, self.followers[id]))
+
+    def meets_time(self, operator: str) -> bool:
+        """Whether what an operator emits comes to a border, to state or to asynchronous work."""
+        starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
+        return any(ends_part(self.operators[id]) for start in starts for id in self.parts(start))
+
+    def parts(self, start: str) -> list[str]:
+        """The operators that a message from `start` may pass before it meets state or asynchronous work, those
+        included."""
+        found: dict[str, None] = {}
+        rest = list(self.entries[start].readers if start in self.entries else self.followers[start])
+        while rest:
+            id = rest.pop()
+            if id not in found:
+                found[id] = None
+                if not ends_part(self.operators[id]):
+                    rest.extend(self.followers[id])
+        return list(found)
+
+
+def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
+    """Look at a stage of a plan; `clocks` says how each of its inputs tells time."""
+    stage = plan.stage(stage_id)
+    pipeline = plan.pipeline
+    operators = {id: pipeline.operator(id) for id in stage.operators}
+    entries: dict[str, Entry] = {}
+    followers: dict[str, list[str]] = {id: [] for id in operators}
+    readers: dict[str, list[str]] = {}
+    side_of = {id: operator.inputs[0] for id, operator in operators.items() if isinstance(operator, ops.Side)}
+    for id, operator in operators.items():
+        for source in operator.fed_by if id not in side_of else ():
+            crossing = border(pipeline, source)
+            (readers.setdefault(source, []) if crossing else followers[source]).append(id)
+    for stream in stage.inputs:
+        origin = next(
+            (source for source in pipeline.sources if source.id in operators and source.stream == stream), None
+        )
+        writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
+        found = followers[origin.id] if origin else readers[writer]
+        entries[stream] = Entry(stream, clocks[stream], origin, writer, tuple(found))
+    made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
+    if any(operator.is_async for operator in operators.values()):
+        starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
+        made.cells = frozenset([*entries, *starts])
+    made.side_of = side_of
+    for stream, entry in entries.items():
+        entries[stream] = replace(entry, silent=all(map(made.silent, entry.readers)))
+    _draw_lines(made)
+    return made
+
+
+def ends_part(operator: ops.Operator) -> bool:
+    """Whether messages do not come out of an operator as they go in: what follows it starts anew."""
+    return operator.role == "both" or operator.is_async or operator.is_border
+
+
+def _draw_lines(shape: Shape) -> None:
+    def add(kind: LineKind, follows: tuple[int, ...], owner: str, *, returns: bool | None = None) -> int:
+        back = any(shape.lines[line].returns for line in follows) if returns is None else returns
+        shape.lines.append(Line(kind, follows, owner, returns=back))
+        return len(shape.lines) - 1
+
+    def out(id: str, line: int) -> int:
+        return add("held", (line,), id) if id in shape.cells else line
+
+    for stream in shape.entries:
+        shape.line_out[stream] = add("stream", (), stream, returns=_returns(shape, stream))
+    held = {stream: out(stream, shape.line_out[stream]) for stream in shape.entries}
+    by_writer = {entry.writer: held[stream] for stream, entry in shape.entries.items()}
+    behind: dict[str, int] = dict(by_writer)
+    for id, operator in shape.operators.items():
+        # In the order they were written, so that inputs come first; a partition_by of this very stage is an entry.
+        lines = sorted({behind[source] if source in behind else by_writer[source] for source in operator.fed_by})
+        if not lines:
+            continue
+        silent = shape.silent(id)
+        # What has fired stays fired: in front of state time does not go back.
+        by_clock = operator.time_domain == "processing"
+        stays = operator.role == "both" and not silent and not by_clock
+        meets = len(lines) > 1 or (stays and shape.lines[lines[0]].returns)
+        line = lines[0] if silent or not meets else add("meeting", tuple(lines), id, returns=False if stays else None)
+        if by_clock:
+            line = add("clock", (line,), id, returns=False)
+        shape.line_in[id] = line
+        if silent:
+            shape.line_out[id] = line
+        elif operator.role == "both":
+            shape.lines.append(Line("stateful", (line,), id, behind=KERNEL_KINDS[operator].delay(operator)))
+            shape.line_out[id] = len(shape.lines) - 1
+            line = out(id, shape.line_out[id])
+        if id in shape.side_of:
+            shape.line_out[id] = shape.line_out[shape.side_of[id]]
+        if not operator.is_border:
+            behind[id] = line
+
+
+def _returns(shape: Shape, stream: str) -> bool:
+    """Whether an input's time may go back: it may be idle, or what was idle may reach it."""
+    source = shape.entries[stream].source
+    sources = [source] if source else shape.plan.pipeline.sources
+    return any(one.idle_after is not None for one in sources)

@@ -1,0 +1,189 @@
+"""What is told of a failure besides the error itself: what was expected, and what the user may do about it."""
+
+import inspect
+import linecache
+import re
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN
+from ...dsl.finite import NotFinite
+from ...dsl.origin import Origin
+from ...dsl.pipeline import Pipeline
+from ...dsl.serde import Serde, WrongKey, untyped_serde, value_serde
+from ...planner.flow import shown
+from ...planner.stream_names import intermediate
+from ...planner.type_inference import flows, typed_by
+from .compiler.returned_values import FUNCTIONS, ITERATORS, NoAnswer, Unencodable, dispose
+from .compiler.source_text import FILE_PREFIX
+from .kinds import KERNEL_KINDS
+
+_CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """`wrong` stands before the error where it is not empty. `at` is where the mistake is, None for the operator."""
+
+    expected: str = "a function that takes every message"
+    remedy: str = "mend the function or the message"
+    wrong: str = ""
+    at: Origin | None = None
+
+
+def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users: bool) -> Hint:
+    """What to tell of an error of an operator; `users` says that it was raised in the user's code."""
+    if isinstance(error, NoAnswer):
+        return Hint("True or False, or what is as good as one of them", _to_answer(error.answer))
+    if isinstance(error, Unencodable):
+        told = _of_value(error.value, error.serde, error.stream)
+        return _of_number(told.wrong) if isinstance(error.__cause__, NotFinite) else told
+    if operator.is_async and isinstance(error, TimeoutError):
+        return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
+    if operator.reads is not None and isinstance(error, WrongKey):
+        return Hint(f"a key of type {shown(flows(pipeline)[operator.id].key)}", "mend the key or key=")
+    found = _coding(error)
+    if isinstance(error, NotFinite):
+        return _of_number(_of_output(pipeline, operator, found[1]).wrong if found is not None else "")
+    decodes = found is not None and found[0] == "decode"
+    if operator.reads is not None and (decodes or (isinstance(error, ValueError) and not users)):
+        remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
+        return Hint(f"a value of type {shown(flows(pipeline)[operator.id].value)}", remedy)
+    if decodes:
+        return _of_type(pipeline, operator)
+    if isinstance(error, msgspec.ValidationError) and not users:
+        return _of_kept(pipeline, operator)
+    if found is not None and found[0] == "key":
+        return Hint("a key of the type that is declared", "mend the function of the key, or key_type=", "its key: ")
+    if found is not None:
+        return _of_output(pipeline, operator, found[1])
+    if isinstance(error, TypeError) and not users:
+        return _of_result(operator, str(error))
+    return Hint()
+
+
+def _to_answer(answer: Any) -> str:
+    if isinstance(answer, Awaitable):
+        return "await it in an async_flat_map before"
+    if isinstance(answer, ITERATORS):
+        return "say what of it counts, such as any(...) or all(...)"
+    if isinstance(answer, FUNCTIONS):
+        return "call what was returned"
+    return "return True or False"
+
+
+def _of_output(pipeline: Pipeline, operator: ops.Operator, value: Any) -> Hint:
+    told: Any = getattr(operator, "value", None)
+    kind = flows(pipeline)[operator.id].value if told is None else told
+    by = [] if kind is UNKNOWN or told is not None else _declarers(pipeline, [operator])
+    serde: Serde[Any] = untyped_serde() if kind is UNKNOWN else value_serde(kind)
+    return _of_value(value, serde.name, _destination(pipeline, operator), by)
+
+
+def _of_value(value: Any, serde: str, stream: str, by: Sequence[ops.Operator] = ()) -> Hint:
+    """A value that its serde refuses, with those that have declared its type."""
+    dispose(value)
+    declared = f"{_declared(by)}," if by else ""
+    wrong = f"its value of type {type(value).__name__} cannot be encoded as {serde}{declared} for {stream}: "
+    remedy = "return what that type can hold: a dataclass, Struct, TypedDict or builtin; or pass a Serde as value="
+    if by:
+        remedy = f"{_MEND}; or pass a Serde as value="
+    if inspect.isawaitable(value):
+        remedy = "nobody awaits it: call asynchronous functions with async_flat_map(fn, id=...)"
+    elif inspect.isgenerator(value):
+        remedy = "call a function that gives several values with flat_map"
+    elif isinstance(value, FUNCTIONS):
+        remedy = "call the function, so that its result is the value"
+    return Hint(f"a value that {serde} can hold", remedy, wrong, _at(by))
+
+
+def _of_number(wrong: str) -> Hint:
+    return Hint(NotFinite.expected, NotFinite.remedy, wrong)
+
+
+def _of_type(pipeline: Pipeline, operator: ops.Operator) -> Hint:
+    """What was written behind a border cannot be read in front of it: it is not of the type that was declared."""
+    kind, by = shown(flows(pipeline)[operator.id].value), _declarers(pipeline, [operator])
+    if by == [operator]:
+        remedy = "give value= the type of what reaches it, or mend what it is given"
+        return Hint(f"a value of type {kind}, as value= says", remedy, f"its value cannot be read as {kind}: ")
+    wrong = f"its value cannot be read as {kind}{_declared(by)}: "
+    return Hint(f"a value of type {kind}", _MEND, wrong, _at(by))
+
+
+def _of_kept(pipeline: Pipeline, operator: ops.Operator) -> Hint:
+    """What an operator kept cannot be read back: it is not of the type that was declared."""
+    by = _declarers(pipeline, _kept_by(pipeline, operator))
+    wrong = f"what it keeps cannot be read back{_declared(by).replace(',', ' as', 1)}: "
+    return Hint("values of the types that are declared", _MEND, wrong, _at(by))
+
+
+_MEND = "mend what is returned there, or the type that is declared for it"
+
+
+def _kept_by(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
+    """The operators whose values another keeps as they are."""
+    if operator.is_table or operator.uses_table is not None:
+        tables = {operator.id, *operator.inputs}
+        return [one for one in pipeline.operators if one.fills in tables]
+    if KERNEL_KINDS[operator].keeps_values(operator):
+        return [pipeline.operator(source) for source in operator.inputs]
+    return [operator]
+
+
+def _declarers(pipeline: Pipeline, writers: list[ops.Operator]) -> list[ops.Operator]:
+    """Who may have declared another type than it gives; what is read from a stream has been compared with its type."""
+    found = {one.id: one for writer in writers for one in typed_by(pipeline, writer)}
+    return [one for one in found.values() if one.kind not in ("stream", "table")]
+
+
+def _declared(by: Sequence[ops.Operator]) -> str:
+    names = " and ".join(one.label for one in by)
+    return f", the type that {names} {'declares' if len(by) == 1 else 'declare'}" if by else ""
+
+
+def _at(by: Sequence[ops.Operator]) -> Origin | None:
+    return by[0].origin if len(by) == 1 else None
+
+
+def _of_result(operator: ops.Operator, said: str) -> Hint:
+    """What a function has returned that the operator cannot go through, or wait for."""
+    if operator.is_async and "await" in said:
+        return Hint("a function whose result can be awaited", "write it with async def")
+    if operator.emits == "many" and operator.role == "non-terminal" and "not iterable" in said:
+        return Hint("a function that returns several values, or none", "return a list: [value], or [] for none")
+    return Hint()
+
+
+def _coding(error: BaseException) -> tuple[str, Any] | None:
+    """Whether an error was raised as compiled code encoded a "key" or a value, to "encode" it, or to "decode" one; with
+    the value to encode."""
+    call: tuple[re.Match[str] | None, dict[str, Any]] | None = None
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename.startswith(FILE_PREFIX):
+            line, _, begin, end = list(code.co_positions())[trace.tb_lasti // 2]
+            # Python may have been told to keep no columns.
+            text = "" if line is None or begin is None else linecache.getline(code.co_filename, line)[begin:end]
+            call = _CODES.match(text), trace.tb_frame.f_locals
+        trace = trace.tb_next
+    match, variables = call or (None, {})
+    if match is None:
+        return None
+    if match["does"] == "decode":
+        return "decode", None
+    return ("key", None) if match["does"] != "encode" else ("encode", variables.get(match["of"]))
+
+
+def _destination(pipeline: Pipeline, operator: ops.Operator) -> str:
+    """Where an operator writes."""
+    if operator.is_border:
+        return f"the stream {intermediate(pipeline.name, operator.id)}"
+    if operator.fills is not None:
+        return f"the table {operator.fills}"
+    return f"the stream {getattr(operator, 'stream', operator.id)}"

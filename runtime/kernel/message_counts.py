@@ -1,0 +1,35 @@
+"""How many messages each operator of a stage was given.
+
+Few places count: what is fed, and what leaves the operators that pass on fewer or more than they are given. An operator
+that makes one of one was given as many as the one behind it, and those that it failed on.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from .compiler.stage_graph import Shape
+
+
+def taken_in(
+    shape: Shape,
+    fed: Mapping[str, int],
+    controls: Mapping[str, int],
+    made: Sequence[int],
+    failed: Mapping[str, int],
+) -> dict[str, int]:
+    """Messages given to each operator: `fed` counts records by stream, `controls` those of them that are no messages,
+    `made` outputs by the operators' places in the stage, `failed` failures by operator."""
+    given = {entry.writer: fed[stream] - controls.get(stream, 0) for stream, entry in shape.entries.items()}
+    out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
+    counts: dict[str, int] = {}
+    for (id, operator), number in zip(shape.operators.items(), made, strict=True):
+        if id in shape.side_of:  # it is not what comes out of the processor otherwise
+            counts[id] = number
+        else:
+            counts[id] = given[id] if operator.reads is not None else sum(out[of] for of in operator.fed_by)
+        if operator.emits in ("some", "many"):
+            out[id] = number
+        elif not operator.is_border:  # what a border passes on is what the reading stage is fed
+            out[id] = counts[id] - failed.get(id, 0)
+        if operator.fills is not None:
+            counts[operator.fills] += out[id]
+    return counts

@@ -1,0 +1,4 @@
+"""The operators that keep state, other than windows: joins, tables, processors.
+
+Comes in: messages of one key, timers, and the entries that the store has. Goes out: messages, and changes of entries.
+Each kind of operator has a module. Read `tables` first; what they have in common is in `kernel.stateful_operator`."""

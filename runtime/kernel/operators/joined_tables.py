@@ -1,0 +1,75 @@
+"""Joined tables that are made anew at a start: those that are not made of the rows that their two tables have now."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+from ....dsl import operators as ops
+from ..compiler.program import Position
+from ..stateful_operator import StatefulOperator
+from .tables import TableOperator
+
+Fail = Callable[[str, bytes, None, int, Exception], None]
+"""Takes the error of a row that has no value: operator, key, nothing, time 0."""
+
+
+class JoinedTables:
+    """Which joined tables of a task are `stale`, and their rebuilding. It is the same whether they were added, reset,
+    or left out while their tables changed."""
+
+    def __init__(
+        self,
+        operators: Iterable[ops.Operator],
+        stateful: Mapping[str, StatefulOperator],
+        position: Position,
+        fail: Fail,
+    ) -> None:
+        self._tables = {id: one for id, one in stateful.items() if isinstance(one, TableOperator)}
+        tables = {one.id: one.inputs for one in operators if one.is_table}
+        # Of those that are not joined, some follow a source, and some have no input.
+        self._inputs = {id: inputs for id, inputs in tables.items() if inputs and tables.keys() >= set(inputs)}
+        self._versions, self._built = dict(position.versions), dict(position.built)
+        self._fail = fail
+        self.stale: list[str] = []
+        for id, inputs in self._inputs.items():  # as they were written: a table comes before those made of it
+            if self._built.get(id) != self._version_of(inputs) or any(one in self.stale for one in inputs):
+                self.stale.append(id)
+        self._steps = self._rows()
+
+    def _version_of(self, inputs: Iterable[str]) -> int:
+        return sum(self._versions.get(one, 0) for one in inputs)
+
+    def rebuild(self, most: int) -> bool:
+        """Make about so many rows anew, without telling who follows them; whether more are left."""
+        for _ in islice(self._steps, most):
+            pass
+        return bool(self.stale)
+
+    def _rows(self) -> Iterator[None]:
+        for id in [*self.stale]:
+            made = self._tables[id]
+            for key in made.each_key():
+                self._make(id, key)
+                yield
+            for other in self._inputs[id]:
+                for key in self._tables[other].each_key():
+                    if not made.has(key):
+                        self._make(id, key)
+                    yield
+            self.stale.remove(id)
+
+    def _make(self, id: str, key: bytes) -> None:
+        try:
+            self._tables[id].renew(key)
+        except Exception as error:
+            self._fail(id, key, None, 0, error)
+
+    def tell(self, position: Position) -> None:
+        """Add to a position the version of each table, and of which versions joined tables are made. A table that has
+        changed since the last commit has another one."""
+        for id, table in self._tables.items():
+            if table.changed:
+                self._versions[id] = self._versions.get(id, 0) + 1
+        for id, inputs in self._inputs.items():
+            if id not in self.stale:
+                self._built[id] = self._version_of(inputs)
+        position.versions, position.built = dict(self._versions), dict(self._built)

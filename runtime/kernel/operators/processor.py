@@ -1,0 +1,334 @@
+"""Processors at work: the user's code over states and timers by key."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from ....dsl.keyed_state import outside, put_to_work
+from ....dsl.message import Headers, Message
+from ....dsl.processor import KeyedProcessor, Tagged, Timer, clock_of, states_of, tags_of
+from ..state_cache import Bytes, Change, Codec, Layer
+from ..stateful_operator import keyless
+from ..time.bounds import EARLIEST, END, LATEST, START
+from .processor_state import StateAtWork, at_work
+from .state_entries import Lasting, Shelf, Turn, parts, under
+
+_RUN = b"run"
+"""Where the last run lies that has come to the end of its input."""
+
+Emit = Callable[[bytes, Any, int, Headers], None]
+"""Hands a value on: key bytes, value, timestamp, headers."""
+
+
+@dataclass(slots=True)
+class ProcessContext:
+    """What a processor is put to work with.
+
+    `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time, and `rung` is the one up
+    to which clock timers have rung; `run` names the run that goes on to the same end of input if it is begun again; for
+    the rest see `windows.Context`.
+    """
+
+    id: str
+    below: Bytes
+    empty: bool
+    watermark: int
+    processor: KeyedProcessor[Any, Any, Any]
+    decode_key: Callable[[bytes], Any]
+    emit: Emit
+    fail: Callable[[bytes, Timer, int, Exception], None]
+    rouse: Callable[[int], None]
+    firing: Callable[[int], None]
+    clock: Callable[[], int]
+    rung: int
+    run: str
+
+
+class Here:
+    """Where the processor is: what it is given as its context."""
+
+    __slots__ = ("key", "timers", "timestamp", "watermark")
+
+    def __init__(self, timers: "TimersAtWork") -> None:
+        self.key: Any = None
+        self.timers = timers
+        self.timestamp = self.watermark = START
+
+
+class TimersAtWork:
+    """The timers of a processor. State: key and name -> when it is due, and the time that it is set to; and alarms: for
+    each there is one that rings no later than it is due.
+
+    Due it is at its time, or when time next moves on if that has passed. So a timer that is put off, again and again,
+    costs an entry each time and an alarm now and then.
+    """
+
+    def __init__(self, shelf: Shelf, marks: str) -> None:
+        self._turn = shelf.turn
+        self.times: Lasting = shelf.lasting(marks[0], "", Codec(tuple[int, int]))
+        self.alarms = shelf.alarms(marks[1])
+        self._changes: dict[str, int | None] = {}
+        self.now = self.reached = shelf.watermark
+        """What has passed for the call at hand, and how far time has come meanwhile."""
+
+    def set(self, name: str, time: int) -> None:
+        if time.__class__ is not int:
+            raise TypeError(
+                f"the time of timer {name!r} is an int, ms since epoch, not {type(time).__name__}: {time!r}"
+            )
+        if not EARLIEST <= time <= LATEST:
+            raise ValueError(f"the time of timer {name!r} is {time}, not in ms since epoch, {EARLIEST} to {LATEST}")
+        self._change(name, time)
+
+    def delete(self, name: str) -> None:
+        self._change(name, None)
+
+    def _change(self, name: str, time: int | None) -> None:
+        if name.__class__ is not str:
+            raise TypeError(f"the name of a timer is a str, not {type(name).__name__}: {name!r}")
+        if self._turn.key is None:
+            raise outside(f"timer {name}")
+        if not self._changes:
+            self._turn.touched.append(self)
+        name.encode()
+        self._changes[name] = time
+
+    def flush(self) -> None:
+        key = self._turn.key
+        assert key is not None
+        for name, time in self._changes.items():
+            entry = under(key, name.encode())
+            before = self.times.get(entry)
+            if time is not None:
+                due = time if time > self.now else self.reached + 1
+                self.times.put(entry, (due, time))
+                if before is None or due < before[0]:
+                    self.alarms.set(due, self.now, entry)
+            elif before is not None:
+                self.times.delete(entry)
+
+    def close(self) -> None:
+        self._changes = {}
+
+
+class ProcessOperator:
+    """A processor in one task: a copy of the user's, with states and timers of its own.
+
+    `sides` hand on what it emits under tags; what nobody reads is dropped.
+    """
+
+    def __init__(self, context: ProcessContext) -> None:
+        self._context = context
+        self._passed = context.watermark
+        self._wake = END
+        self._ended = False
+        self.sides: dict[str, Emit] = {}
+        self._turn = Turn()
+        shelf = Shelf(context.id, context.below, context.empty, self._rouse, context.watermark, self._turn)
+        self._processor = copy.copy(context.processor)
+        self._states: dict[str, StateAtWork] = {
+            name: at_work(state, shelf) for name, state in states_of(self._processor).items()
+        }
+        put_to_work(self._processor, self._states)
+        self._tags = {*tags_of(self._processor)}
+        self._timers = TimersAtWork(shelf, "wa")
+        self._by_clock: TimersAtWork | None = None
+        self.ring: Callable[[int], None] | None = None
+        """To be called when the clock moves, if there are timers that go by it."""
+        if (name := clock_of(self._processor)) is not None:
+            clock = self._by_clock = TimersAtWork(shelf.by_clock(context.rung), "cb")
+            self.ring = partial(self._ring, clock)
+            put_to_work(self._processor, {name: clock})
+        self._here = Here(self._timers)
+        self._ages = [(state, state.ages) for state in self._states.values() if state.ages is not None]
+        found = [entries for state in self._states.values() for entries in state.entries]
+        self._all_timers = [self._timers, *([self._by_clock] if self._by_clock else [])]
+        self._over = shelf.lasting("e", "", Codec(str))
+        timers = [kept for one in self._all_timers for kept in (one.times, one.alarms)]
+        self._kept = [*found, *timers, self._over]
+        self._run = self._runner()
+        self.add = self._adder()
+
+    def _rouse(self, time: int) -> None:
+        self._wake = min(self._wake, time)
+        self._context.rouse(time)
+
+    def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+        """The function that lets the processor handle a message: a closure, with what each call needs at hand."""
+        turn, timers, decode_key = self._turn, self._timers, self._context.decode_key
+        on_message, run, emit = self._processor.on_message, self._run, self._emit
+        look_at_clock = None if self._by_clock is None else self._look_at_clock
+
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+            if key is None:
+                turn.journal = None
+                raise keyless()
+            if not self._passed <= watermark < END:  # one that is read again may come behind the end of its input
+                watermark = self._passed
+            name = decode_key(key)
+            timers.reached = watermark
+            if look_at_clock is not None:
+                look_at_clock()
+            turn.time = timestamp if timestamp > watermark else watermark
+            message = Message(name, value, timestamp, headers)
+            made = run(on_message, message, key, name, timestamp, watermark)
+            if made:
+                emit(key, made, timestamp, headers)
+
+        return add
+
+    def _look_at_clock(self) -> None:
+        if self._by_clock is not None:
+            self._by_clock.now = self._by_clock.reached = self._context.clock()
+
+    def _runner(self) -> Callable[[Callable[[Any, Any], Any], Any, bytes, Any, int, int], Sequence[Any]]:
+        """The function that lets the processor handle what it is given: it keeps all that is done, or nothing if that
+        raises, and returns what is to be emitted."""
+        here, turn, timers, made_of = self._here, self._turn, self._timers, self._made
+        touched = turn.touched
+
+        def run(
+            call: Callable[[Any, Any], Any], given: Any, key: bytes, name: Any, timestamp: int, watermark: int
+        ) -> Sequence[Any]:
+            here.key, here.timestamp, here.watermark = name, timestamp, watermark
+            timers.now = watermark
+            turn.key = key
+            try:
+                found = call(given, here)
+                made = () if found is None else made_of(found)
+                for state in touched:
+                    state.flush()
+            finally:
+                for state in touched:
+                    state.close()
+                touched.clear()
+                turn.key = turn.journal = None
+            return made
+
+        return run
+
+    def _made(self, found: Any) -> list[Any]:
+        """All that the processor emits, whose code may run on meanwhile."""
+        if found.__class__ is str or found.__class__ is bytes:
+            raise TypeError(f"a processor returns values to emit, such as [{found!r}], not {found!r}")
+        made = list(found)
+        for one in made:
+            if one.__class__ is Tagged and one.tag.name not in self._tags:
+                known = ", ".join(sorted(self._tags)) or "none"
+                raise TypeError(f"{one.tag!r} is no tag of {type(self._processor).__name__}, which has {known}")
+        return made
+
+    def _emit(self, key: bytes, made: Sequence[Any], timestamp: int, headers: Headers) -> None:
+        emit = self._context.emit
+        for one in made:
+            if one.__class__ is not Tagged:
+                emit(key, one, timestamp, headers)
+            elif (emit_aside := self.sides.get(one.tag.name)) is not None:
+                emit_aside(key, one.value, timestamp, headers)
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
+        # An alarm that was set stays: it rings for nothing.
+        journal: list[Callable[[], None]] = []
+        self._turn.journal = journal
+
+        def take_back() -> None:
+            for restore in reversed(journal):
+                restore()
+
+        return take_back
+
+    def advance(self, watermark: int) -> None:
+        if watermark == END:
+            self._end()
+        elif watermark >= self._wake:
+            self._timers.reached = watermark
+            self._look_at_clock()
+            self._ring_up_to(self._timers, watermark)
+            for state, ages in self._ages:
+                for entry in ages.over(watermark):
+                    state.drop(entry)
+            self._wake = min([self._timers.alarms.wake(), *(ages.wake() for _, ages in self._ages)])
+        if self._passed < watermark < END:
+            self._passed = watermark
+
+    def due(self) -> int:
+        """The time of the clock at which a timer is next due, or may be."""
+        return END if self._by_clock is None or self._ended else self._by_clock.alarms.wake()
+
+    def _ring(self, clock: TimersAtWork, now: int) -> None:
+        """The clock is here; at the end of input it rings no more."""
+        if not self._ended:
+            clock.now = clock.reached = now
+            self._ring_up_to(clock, now)
+
+    def _ring_up_to(self, timers: TimersAtWork, time_now: int) -> None:
+        for now, entries in timers.alarms.ring(time_now):
+            for time, entry in self._set_to(timers, entries):
+                due, left = timers.times.get(entry) or (END, None)
+                if left == time and due <= now:
+                    self._fire(timers, entry, time, now)
+                elif left is not None:  # it was put off, perhaps just now
+                    timers.alarms.set(due, now, entry)
+
+    def _set_to(self, timers: TimersAtWork, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
+        """The timers behind alarms with the times that they are set to, in order."""
+        times = timers.times
+        return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
+
+    def _end(self) -> None:
+        """At the end of input all timers that are set are due; those that are set meanwhile wait for more input, also
+        where a run that has come to its end before is begun again."""
+        self._ended = True
+        if run := self._context.run:
+            if self._over.get(_RUN) == run:
+                return
+            self._over.put(_RUN, run)
+        self._timers.reached = self._passed
+        self._look_at_clock()
+        for timers in self._all_timers:
+            passed = timers.reached
+            waiting = {entry for _, entries in timers.alarms.ring(END) for entry in entries}
+            for time, entry in self._set_to(timers, waiting):
+                due, left = timers.times.get(entry) or (END, None)
+                if left == time:
+                    self._fire(timers, entry, time, max(time, passed))
+                elif left is not None:
+                    timers.alarms.set(due, passed, entry)
+
+    def _fire(self, timers: TimersAtWork, entry: bytes, time: int, now: int) -> None:
+        key, name = parts(entry)
+        timers.times.delete(entry)
+        # By the clock, event time stays where it is.
+        clocked = timers is self._by_clock
+        watermark = self._passed if clocked else now
+        self._turn.time = watermark if clocked or time < watermark else time
+        if not clocked:
+            self._context.firing(time)
+        timer = Timer(name.decode(), time, "processing" if clocked else "event")
+        at = self._context.decode_key(key)
+        try:
+            made = self._run(self._processor.on_timer, timer, key, at, time, watermark)
+        except Exception as error:
+            self._context.fail(key, timer, time, error)
+        else:
+            self._emit(key, made, time, ())
+
+    def wake(self) -> int:
+        return self._wake
+
+    @property
+    def changed(self) -> int:
+        return sum(kept.changed for kept in self._kept)
+
+    def changes(self) -> Iterator[Change]:
+        return chain.from_iterable(kept.changes() for kept in self._kept)
+
+    def settle(self) -> None:
+        for kept in self._kept:
+            kept.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain.from_iterable(kept.layers() for kept in self._kept)

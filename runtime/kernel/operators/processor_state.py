@@ -1,0 +1,372 @@
+"""A processor's states at work: what it reads and changes while a message or timer of one key is handled.
+
+Changes gather here, and go to the entries when the call has ended well.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, Protocol
+
+from ....dsl.keyed_state import ListState, MapState, State, ValueState, outside
+from ....dsl.serde import Serde, key_encoder, key_serde
+from ..state_cache import Codec
+from .state_entries import Ageing, Form, Lasting, Shelf, Turn, form, parts, under
+
+MOST = 64
+"""Items in a piece of a list, and names in a piece of a map's, on average."""
+HEAVY = 16 << 10
+"""Bytes of items in a piece of a list, unless it is one item. A piece is a message of a changelog."""
+
+
+class StateAtWork(Protocol):
+    """What the operator does with each state. `entries` are what it keeps, `ages` those of them that may be over."""
+
+    entries: list[Lasting | Ageing]
+    ages: Ageing | None
+
+    def flush(self) -> None:
+        """Write down what has changed for the key at hand."""
+        ...
+
+    def close(self) -> None:
+        """Forget the key at hand."""
+        ...
+
+    def drop(self, entry: bytes) -> None:
+        """The time of an entry is over: delete it."""
+        ...
+
+
+def at_work(state: State, shelf: Shelf) -> StateAtWork:
+    """A declared state, put to work on a shelf."""
+    kept = form(state.kind, shelf.operator, state.name)
+    return _AT_WORK[type(state)](state, kept, shelf)
+
+
+def _begin(state: StateAtWork, name: str, turn: Turn) -> bytes:
+    """A state is used for the first time in a call; returns the key at hand."""
+    if turn.key is None:
+        raise outside(name)
+    turn.touched.append(state)
+    return turn.key
+
+
+class ValueAtWork:
+    """A value. State: key -> what is kept of it."""
+
+    def __init__(self, state: ValueState[Any], kept: Form, shelf: Shelf) -> None:
+        self._name, self._turn, self._keep, self._give = state.name, shelf.turn, kept.keep, kept.give
+        self._default = None if state.default is None else kept.keep(state.default)
+        self._entries = shelf.entries("s", state.name, kept.coding, state.ttl)
+        self.entries: list[Lasting | Ageing] = [self._entries]
+        self.ages = self._entries if isinstance(self._entries, Ageing) else None
+        self._key: bytes | None = None
+        self._now: Any = None
+        self._changed = False
+
+    @property
+    def value(self) -> Any:
+        if self._key is None:
+            self._open()
+        kept = self._default if self._now is None else self._now
+        return kept if kept is None or self._give is None else self._give(kept)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if self._key is None:
+            self._open()
+        self._now = None if value is None else self._keep(value)
+        self._changed = True
+
+    def clear(self) -> None:
+        self.value = None
+
+    def _open(self) -> None:
+        # As `_begin` does, in one call less: this runs for each message.
+        turn = self._turn
+        key = turn.key
+        if key is None:
+            raise outside(self._name)
+        turn.touched.append(self)
+        self._key, self._now = key, self._entries.get(key)
+
+    def flush(self) -> None:
+        if self._changed and self._key is not None:
+            if self._now is not None:
+                self._entries.put(self._key, self._now)
+            elif self._entries.stored(self._key) is not None:
+                self._entries.delete(self._key)
+
+    def close(self) -> None:
+        self._key = self._now = None
+        self._changed = False
+
+    def drop(self, entry: bytes) -> None:
+        self._entries.delete(entry)
+
+
+class ListAtWork:
+    """A list. State: key -> how many pieces and items it has; and key and number -> a piece.
+
+    Appending rewrites the last piece, of at most MOST items or HEAVY bytes, and the numbers.
+    """
+
+    def __init__(self, state: ListState[Any], kept: Form, shelf: Shelf) -> None:
+        self._name, self._turn, self._keep, self._give = state.name, shelf.turn, kept.keep, kept.give
+        self._weight: Callable[[Any], int] = len if kept.give is not None or state.kind in (str, bytes) else _eight
+        self._heads = shelf.entries("s", state.name, Codec(tuple[int, int]), state.ttl)
+        self._pieces = shelf.lasting("p", state.name, kept.pieces)
+        self.entries: list[Lasting | Ageing] = [self._heads, self._pieces]
+        self.ages = self._heads if isinstance(self._heads, Ageing) else None
+        self._key: bytes | None = None
+        self._added: list[Any] = []
+        self._cleared = self._changed = False
+        self._length = 0
+
+    def append(self, item: Any) -> None:
+        self.extend((item,))
+
+    def extend(self, items: Iterable[Any]) -> None:
+        self._open()
+        added = [self._keep(item) for item in items]  # all of them or none
+        self._added += added
+        self._changed = self._changed or bool(added)
+
+    def assign(self, items: Iterable[Any]) -> None:
+        self._open()
+        self._added = [self._keep(item) for item in items]
+        self._cleared = self._changed = True
+        self._length = 0
+
+    def clear(self) -> None:
+        self.assign(())
+
+    def __len__(self) -> int:
+        self._open()
+        return self._length + len(self._added)
+
+    def __iter__(self) -> Iterator[Any]:
+        key = self._open()
+        pieces = 0 if self._cleared else self._heads.get(key)[0]
+        found = [item for number in range(pieces) for item in self._pieces.get(_numbered(key, number))]
+        found += self._added
+        return iter(found if self._give is None else map(self._give, found))
+
+    def _open(self) -> bytes:
+        if self._key is None:
+            self._key = _begin(self, self._name, self._turn)
+            head = self._heads.get(self._key)
+            # One whose time is over is not there, though it may be stored.
+            self._cleared = head is None
+            self._length = 0 if head is None else head[1]
+        return self._key
+
+    def flush(self) -> None:
+        if not self._changed or self._key is None:
+            return
+        key = self._key
+        pieces, _ = self._heads.stored(key) or (0, 0)
+        if self._cleared and pieces:
+            self.drop(key)
+            pieces = 0
+        if self._added or pieces:
+            self._heads.put(key, (self._fill(key, pieces), self._length + len(self._added)))
+
+    def _fill(self, key: bytes, pieces: int) -> int:
+        """Write the added items behind others; returns how many pieces there are then."""
+        number = max(0, pieces - 1)
+        last = list(self._pieces.get(_numbered(key, number))) if pieces else []
+        weight = sum(map(self._weight, last))
+        for item in self._added:
+            weight += self._weight(item)
+            if last and (len(last) >= MOST or weight > HEAVY):
+                self._pieces.put(_numbered(key, number), tuple(last))
+                last, number, weight = [], number + 1, self._weight(item)
+            last.append(item)
+        self._pieces.put(_numbered(key, number), tuple(last))
+        return number + 1
+
+    def close(self) -> None:
+        self._key = None
+        self._added = []
+        self._cleared = self._changed = False
+
+    def drop(self, entry: bytes) -> None:
+        for number in range(self._heads.stored(entry)[0]):
+            self._pieces.delete(_numbered(entry, number))
+        self._heads.delete(entry)
+
+
+class Names:
+    """Sets of names by key, in pieces by their hashes, which double when they are full. State: key -> how many pieces
+    and names there are; and key and number -> a piece, sorted.
+
+    A change rewrites the pieces of its names, and now and then all.
+    """
+
+    def __init__(self, state: str, shelf: Shelf) -> None:
+        self._heads = shelf.lasting("n", state, Codec(tuple[int, int]))
+        self._pieces = shelf.lasting("p", state, Codec(tuple[bytes, ...]))
+        self.entries: list[Lasting | Ageing] = [self._heads, self._pieces]
+
+    def all(self, key: bytes) -> set[bytes]:
+        pieces, _ = self._heads.get(key) or (0, 0)
+        return {name for number in range(pieces) for name in self._piece(key, number)}
+
+    def _piece(self, key: bytes, number: int) -> tuple[bytes, ...]:
+        return self._pieces.get(_numbered(key, number)) or ()
+
+    def change(self, key: bytes, added: set[bytes], removed: set[bytes]) -> None:
+        """Add names that are not there, and remove some that are."""
+        pieces, count = self._heads.get(key) or (1, 0)
+        count += len(added) - len(removed)
+        if count > MOST * pieces:
+            names = {*self.all(key), *added} - removed
+            while count > MOST * pieces:
+                pieces *= 2
+            laid_out = _by_piece(names, pieces)
+            self._write(key, {number: laid_out.get(number, set()) for number in range(pieces)})
+        else:
+            gone = _by_piece(removed, pieces)
+            found = _by_piece(added, pieces)
+            touched = {
+                number: {*self._piece(key, number), *found.get(number, ())} - gone.get(number, set())
+                for number in {*found, *gone}
+            }
+            self._write(key, touched)
+        if count:
+            self._heads.put(key, (pieces, count))
+        else:
+            self._heads.delete(key)
+
+    def _write(self, key: bytes, pieces: dict[int, set[bytes]]) -> None:
+        for number, names in pieces.items():
+            if names:
+                self._pieces.put(_numbered(key, number), tuple(sorted(names)))
+            else:
+                self._pieces.delete(_numbered(key, number))
+
+
+def _by_piece(names: Iterable[bytes], pieces: int) -> dict[int, set[bytes]]:
+    found: dict[int, set[bytes]] = {}
+    for name in names:
+        found.setdefault(zlib.crc32(name) % pieces, set()).add(name)
+    return found
+
+
+class MapAtWork(MutableMapping[Any, Any]):
+    """A mapping. State: key and name -> what is kept of a value; and the names of each key."""
+
+    def __init__(self, state: MapState[Any, Any], kept: Form, shelf: Shelf) -> None:
+        self._name, self._turn, self._keep, self._give = state.name, shelf.turn, kept.keep, kept.give
+        self._encode, self._decode = key_encoder(state.key), key_serde(state.key).decode
+        self._in_order = not isinstance(state.key, Serde)
+        self._entries: Lasting | Ageing = shelf.entries("s", state.name, kept.coding, state.ttl)
+        self._names = Names(state.name, shelf)
+        self.entries: list[Lasting | Ageing] = [self._entries, *self._names.entries]
+        self.ages = self._entries if isinstance(self._entries, Ageing) else None
+        self._key: bytes | None = None
+        self._changes: dict[bytes, Any] = {}
+        self._cleared = False
+
+    def _named(self, name: Any) -> bytes:
+        if name is None:
+            raise TypeError(f"state {self._name!r}: None is no key")
+        found = self._encode(name)
+        assert found is not None
+        return found
+
+    def _kept(self, name: bytes) -> Any:
+        key = self._open()
+        if name in self._changes:
+            return self._changes[name]
+        return None if self._cleared else self._entries.get(under(key, name))
+
+    def __getitem__(self, name: Any) -> Any:
+        kept = self._kept(self._named(name))
+        if kept is None:
+            raise KeyError(name)
+        return kept if self._give is None else self._give(kept)
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        self._open()
+        if value is None:
+            raise TypeError(f"state {self._name!r}: None is no value; delete the entry")
+        self._changes[self._named(name)] = self._keep(value)
+
+    def __delitem__(self, name: Any) -> None:
+        encoded = self._named(name)
+        if self._kept(encoded) is None:
+            raise KeyError(name)
+        self._changes[encoded] = None
+
+    def __iter__(self) -> Iterator[Any]:
+        found = map(self._decode, sorted(self._present()))
+        return iter(sorted(found) if self._in_order else list(found))
+
+    def __len__(self) -> int:
+        return len(self._present())
+
+    def _present(self) -> list[bytes]:
+        key = self._open()
+        stored: Iterable[bytes] = () if self._cleared else self._names.all(key)
+        if self.ages is not None:
+            stored = [name for name in stored if self._entries.get(under(key, name)) is not None]
+        names = dict.fromkeys(stored, True) | {name: kept is not None for name, kept in self._changes.items()}
+        return [name for name, there in names.items() if there]
+
+    def clear(self) -> None:
+        self._open()
+        self._cleared = True
+        self._changes = {}
+
+    def _open(self) -> bytes:
+        if self._key is None:
+            self._key = _begin(self, self._name, self._turn)
+        return self._key
+
+    def flush(self) -> None:
+        if self._key is None or not (self._changes or self._cleared):
+            return
+        key, entries = self._key, self._entries
+        added: set[bytes] = set()
+        removed = self._names.all(key) - self._changes.keys() if self._cleared else set[bytes]()
+        for name in removed:
+            entries.delete(under(key, name))
+        for name, kept in self._changes.items():
+            entry = under(key, name)
+            stored = entries.stored(entry) is not None
+            if kept is not None:
+                entries.put(entry, kept)
+                if not stored:
+                    added.add(name)
+            elif stored:
+                entries.delete(entry)
+                removed.add(name)
+        if added or removed:
+            self._names.change(key, added, removed)
+
+    def close(self) -> None:
+        self._key = None
+        self._changes = {}
+        self._cleared = False
+
+    def drop(self, entry: bytes) -> None:
+        key, name = parts(entry)
+        self._entries.delete(entry)
+        self._names.change(key, set(), {name})
+
+
+_AT_WORK: Mapping[type[State], Callable[[Any, Form, Shelf], StateAtWork]] = {
+    ValueState: ValueAtWork,
+    ListState: ListAtWork,
+    MapState: MapAtWork,
+}
+
+
+def _numbered(key: bytes, number: int) -> bytes:
+    return under(key, number.to_bytes(4, "big"))
+
+
+def _eight(_: Any) -> int:
+    return 8

@@ -1,0 +1,156 @@
+"""Tables: the latest row of each key, kept as bytes and decoded for whoever looks it up."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ....dsl.message import Headers
+from ....dsl.operators import How
+from ..state_cache import Bytes, Change, Codec, KeyedState, Layer
+from ..time.bounds import END
+
+FindRow = Callable[[bytes | None], Any]
+"""The row of a key, decoded anew each time, or None."""
+
+
+@dataclass(slots=True)
+class TableContext:
+    """What a table is made with.
+
+    `emit`, if anything follows the changes, hands one on: key bytes, value, timestamp, headers. `joined` gives the row
+    of a key, as bytes, of a table that is made of others, whatever it is given. `keyless` is called for each message
+    without a key, which no table can keep. For the rest see `windows.Context`.
+    """
+
+    id: str
+    below: Bytes
+    empty: bool
+    decode: Callable[[bytes], Any]
+    emit: Callable[[bytes, Any, int, Headers], None] | None
+    joined: Callable[[bytes], bytes | None] | None = None
+    keyless: Callable[[], None] | None = None
+
+
+class TableOperator:
+    """The latest row of each key. State: key -> the row's bytes."""
+
+    def __init__(self, context: TableContext) -> None:
+        self._context = context
+        self._rows = KeyedState(context.id, context.below, bytes, _none, context.empty)
+        self.add = self._take if context.joined is None else self._join
+
+    def _take(
+        self, key: bytes | None, row: bytes | None, timestamp: int, headers: Headers, watermark: int
+    ) -> None:  # it may be of any time: what comes last counts
+        del watermark
+        if key is None:
+            if self._context.keyless is not None:
+                self._context.keyless()
+        # Whether there is a row to delete is looked up only where the change would be told.
+        elif row is not None or self._context.emit is None or self.has(key):
+            self._set(key, row, timestamp, headers)
+
+    def _join(
+        self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int
+    ) -> None:  # tables are joined as they are when a change is told, and not as it tells
+        del value, watermark, side
+        if key is None or self._context.joined is None:
+            return
+        row = self._context.joined(key)
+        if row is not None or self.has(key):
+            self._set(key, row, timestamp, headers)
+
+    def has(self, key: bytes) -> bool:
+        """Whether there is a row of a key."""
+        return self._rows.layer.fresh[key] is not None
+
+    def renew(self, key: bytes) -> None:
+        """Make a joined row anew, and tell nobody."""
+        assert self._context.joined is not None
+        row = self._context.joined(key)
+        if row is None and self.has(key):
+            self._rows.delete(key)
+        elif row != self._rows.layer.fresh[key]:
+            self._rows.layer.fresh[key] = row
+
+    def _set(self, key: bytes, row: bytes | None, timestamp: int, headers: Headers) -> None:
+        if row is None:
+            self._rows.delete(key)
+        else:
+            self._rows.layer.fresh[key] = row
+        emit = self._context.emit
+        if emit is not None:
+            emit(key, None if row is None else self._context.decode(row), timestamp, headers)
+
+    def row(self, key: bytes | None) -> Any:
+        """The row of a key, the caller's own; None if there is none."""
+        found = None if key is None else self._rows.layer.fresh[key]
+        return None if found is None else self._context.decode(found)
+
+    def each_key(self) -> Iterator[bytes]:
+        """The bytes of all keys, in their order."""
+        for key, _ in self._rows.layer.items():
+            yield key
+
+    def rows(self) -> Iterator[tuple[bytes, Any]]:
+        """All rows, by key bytes in their order."""
+        return ((key, self._context.decode(found)) for key, found in self._rows.layer.items())
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
+        return self._rows.layer.undo(key or b"")
+
+    def advance(self, watermark: int) -> None:
+        """Rows do not wait for time."""
+
+    def wake(self) -> int:
+        return END
+
+    @property
+    def changed(self) -> int:
+        return self._rows.changed
+
+    def changes(self) -> Iterator[Change]:
+        return self._rows.changes()
+
+    def settle(self) -> None:
+        self._rows.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return self._rows.layers()
+
+
+def prefix_of(table: str) -> bytes:
+    """What the keys of a table begin with in a task's store."""
+    return KeyedState.prefix_of(table)
+
+
+def row_of(data: bytes) -> bytes:
+    """A row's bytes, from the value that a store has."""
+    row: bytes = _codec.decode(data)
+    return row
+
+
+_codec = Codec(bytes)
+
+
+def joined_row(
+    left: FindRow, right: FindRow, fn: Callable[[Any, Any], Any], how: How, encode: Callable[[Any], bytes]
+) -> Callable[[bytes], bytes | None]:
+    """What gives the joined row of a key, as bytes: None where there is none, or `fn` says so."""
+    needs_left, needs_right = _NEEDED[how]
+
+    def joined(key: bytes) -> bytes | None:
+        ours, theirs = left(key), right(key)
+        missing = (needs_left and ours is None) or (needs_right and theirs is None)
+        found = None if missing or (ours is None and theirs is None) else fn(ours, theirs)
+        return None if found is None else encode(found)
+
+    return joined
+
+
+_NEEDED = {"inner": (True, True), "left": (True, False), "outer": (False, False)}
+"""Whether a joined row needs the left row, and the right."""
+
+
+def _none() -> None:
+    return None

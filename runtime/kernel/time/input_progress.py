@@ -1,0 +1,300 @@
+"""How far the inputs of a task have come: from timestamps, from the stamps of producers, from control messages, and
+where nothing comes from the clock."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from ..compiler.program import Position
+from ..compiler.stage_graph import Entry
+from .border_watermarks import Control, read_control, unpack_stamp
+from .bounds import END, LATEST, START
+from .idle_sources import newly_idle
+from .watermarks import Timeline, slowest
+
+Accepts = Callable[[Control], bool]
+"""Whether a control message is of this run and assignment: others end nothing."""
+Report = tuple[str, int, int, bool]
+"""What a producer tells: the stream, its number, its watermark, and whether it is idle."""
+Counts = Callable[[str], int]
+"""A number of messages of a stream."""
+_ANY = 1 << 32
+"""More than the number of any producer."""
+_MANY = 256
+"""Stamps that are remembered: a few of each producer."""
+
+
+class Inputs:
+    """The inputs of one task, and the timeline that they move. `producers` is how many write each intermediate
+    stream; `controls` counts the control messages that came in each. `opened` tells how many messages of a stream came
+    so far that may still be under way, where any may. `seen` holds stamps that tell nothing new as long as no
+    producer becomes idle: producers take turns, and repeat theirs."""
+
+    def __init__(
+        self,
+        entries: Mapping[str, Entry],
+        timeline: Timeline,
+        position: Position,
+        producers: Mapping[str, int],
+        accepts: Accepts,
+        opened: Counts = lambda _: 0,
+    ) -> None:
+        self.entries = entries
+        # What is known of an input that the stage no longer has is carried along, for it may come back.
+        self._gone = Position(
+            highs={stream: high for stream, high in position.highs.items() if stream not in entries},
+            out_of_order={stream: lag for stream, lag in position.out_of_order.items() if stream not in entries},
+            reached=position.reached,
+        )
+        self.highs = {
+            stream: high + self._shift(entries[stream], position.out_of_order)
+            for stream, high in position.highs.items()
+            if stream in entries
+        }
+        self.controls: dict[str, int] = {}
+        self.seen: dict[str, set[bytes]] = {stream: set() for stream in entries}
+        self._timeline = timeline
+        self._expected = producers
+        # Producers that are gone, since there are fewer sources now, would hold time back for ever.
+        self._numbers = {
+            stream: producers.get(stream, _ANY) if entry.clock == "stamps" else _ANY
+            for stream, entry in entries.items()
+        }
+        self._producers = {stream: self._present(stream, told) for stream, told in position.producers.items()}
+        self._accepts = accepts
+        self._opened = opened
+        # By producer, how many messages came before it told the end.
+        self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
+        self._waits = _patience(entries)
+        self._idle = self._idle_at(position)
+        self._quiet_since: dict[str, int] = {}
+        timeline.restore(self._known(), self._resting(), position.clock, position.met, position.reached)
+
+    @staticmethod
+    def _shift(entry: Entry, before: Mapping[str, int]) -> int:
+        """By how much `out_of_order` of a source has changed. Its watermark stays where it was until messages move it
+        on: time does not go back, nor past windows that have not fired."""
+        now = 0 if entry.source is None else entry.source.out_of_order
+        return now - before.get(entry.stream, now)
+
+    def _idle_at(self, position: Position) -> dict[str, dict[int, int]]:
+        """By stream the producers that were idle, 0 for a source, and how far the time of each had gone on. An older
+        version kept that as if a message had told it. A source that is not to be left out any more is not idle."""
+        known = {stream for stream, entry in self.entries.items() if entry.clock != "source" or stream in self._waits}
+        found = {stream: self._present(stream, rested) for stream, rested in position.rested.items() if stream in known}
+        for stream, producers in position.idle.items():
+            for producer in self._present(stream, dict.fromkeys(producers, 0)) if stream in known else ():
+                marks = found.setdefault(stream, {})
+                marks.setdefault(producer, self._told(stream, producer))
+        return found
+
+    def _present(self, stream: str, told: Mapping[int, int]) -> dict[int, int]:
+        """What is known of the producers that a stream still has."""
+        number = self._numbers.get(stream, _ANY)
+        return {producer: mark for producer, mark in told.items() if producer < number}
+
+    def _resting(self) -> list[str]:
+        """The inputs that were idle at the last commit."""
+        found = [stream for stream in self._producers if self._least(stream)[1]]
+        return [*found, *(stream for stream in self._waits if self._idle.get(stream))]
+
+    def _known(self) -> dict[str, int]:
+        found = {}
+        for stream, entry in self.entries.items():
+            if entry.source is not None and stream in self.highs:
+                found[stream] = self._reached(stream, 0)
+            elif stream in self._producers:
+                found[stream] = self._least(stream)[0]
+        return found
+
+    def _least(self, stream: str) -> tuple[int, bool]:
+        """The watermark of an intermediate stream, and whether it is idle: see `slowest`. Before all producers have
+        told theirs, it has none."""
+        told, idle = self._producers[stream], self._idle.get(stream)
+        if len(told) < self._expected.get(stream, 1):
+            return START, False
+        if not idle:
+            return min(told.values()), False
+        return slowest((idle.get(producer, watermark), producer in idle) for producer, watermark in told.items())
+
+    def _reached(self, stream: str, producer: int) -> int:
+        """The watermark of one producer, or of a source: of an idle one, how far its time has gone on."""
+        idle = self._idle.get(stream, {}).get(producer)
+        return self._told(stream, producer) if idle is None else idle
+
+    def _told(self, stream: str, producer: int) -> int:
+        """The watermark that its messages have given one producer, or a source."""
+        source = self.entries[stream].source
+        if source is not None and stream in self.highs:
+            return self.highs[stream] - source.out_of_order
+        return self._producers.get(stream, {}).get(producer, START)
+
+    def advance(self, stream: str, watermark: int) -> int:
+        """A stream has come this far; returns how far it is then."""
+        self._timeline.set_stream(stream, watermark)
+        return self._timeline.stream(stream)
+
+    def observe(self, stream: str, stamp: bytes) -> int:
+        """Take in a record's stamp or a control message; returns how far the stream is then."""
+        control = read_control(stamp)
+        if control is None:
+            producer, watermark = unpack_stamp(stamp)
+            if producer < self._numbers[stream]:
+                self.tell(stream, producer, watermark)
+            self._remember(stream, stamp)
+        else:
+            self._control(stream, control)
+        return self._timeline.stream(stream)
+
+    def _remember(self, stream: str, stamp: bytes) -> None:
+        seen = self.seen[stream]
+        if len(seen) >= _MANY:
+            seen.clear()
+        seen.add(stamp)
+
+    def tell(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
+        """One producer of an intermediate stream has come this far, and is idle or not. What it tells while it is idle
+        counts until it is idle no longer."""
+        told = self._producers.setdefault(stream, {})
+        if idle or self._idle.get(stream):
+            self._tell_among_idle(stream, producer, watermark, idle=idle)
+            return
+        before = told.get(producer)
+        if before is None or watermark > before:
+            told[producer] = watermark
+            # The least can only have grown if this producer was the one that held it back.
+            if before is None or before <= self._timeline.stream(stream):
+                self._timeline.set_stream(stream, self._least(stream)[0], idle=False)
+
+    def tell_all(self, reports: Iterable[Report]) -> None:
+        """Several producers have come this far, and are idle or not, all at one time: their order means nothing."""
+        streams: dict[str, None] = {}
+        for stream, producer, watermark, idle in reports:
+            streams[stream] = None
+            self._note(stream, producer, watermark, idle=idle)
+        self._timeline.set_streams({stream: self._least(stream) for stream in streams})
+
+    def _tell_among_idle(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
+        self._note(stream, producer, watermark, idle=idle)
+        watermark, rests = self._least(stream)
+        self._timeline.set_stream(stream, watermark, idle=rests)
+
+    def _note(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
+        """Note how far a producer has come, and whether it is idle."""
+        told = self._producers.setdefault(stream, {})
+        if (idle or self._idle.get(stream)) and self._set_idle(stream, producer, watermark if idle else None):
+            # The same stamp, read again, would tell that it no longer is.
+            self.seen[stream].clear()
+        told[producer] = max(told.get(producer, START), START if idle else watermark)
+
+    def _set_idle(self, stream: str, producer: int, watermark: int | None) -> bool:
+        """Note how far the time of an idle producer has gone on, None if it is not idle; whether that is news of it
+        being idle or not."""
+        resting = self._idle.setdefault(stream, {})
+        was = producer in resting
+        if watermark is None:
+            resting.pop(producer, None)
+        else:
+            resting[producer] = max(watermark, self._reached(stream, producer))
+        return was != (producer in resting)
+
+    def arrived(self, stream: str) -> None:
+        """Messages have come in a source. One that was idle has the watermark again that its messages give it."""
+        if stream in self._waits:
+            self._quiet_since[stream] = self._timeline.clock
+            if self._set_idle(stream, 0, None):
+                self._timeline.set_stream(stream, self._reached(stream, 0), idle=False)
+
+    def rest(self, active: Collection[str]) -> None:
+        """It is later than it was: sources to which nothing has come for long enough are idle, and their time goes on
+        with the clock. What waits to be processed is `active`."""
+        waits = {stream: patience for stream, patience in self._waits.items() if not self.ended(stream)}
+        for stream, passed in newly_idle(self._quiet_since, waits, active, self._timeline.clock):
+            watermark = self.gone_on(stream, 0, passed)
+            self._set_idle(stream, 0, watermark)
+            self._timeline.set_stream(stream, watermark, idle=True)
+
+    def next_rest(self) -> int:
+        """The time of the clock at which a source is next idle for long enough; END if there is none."""
+        waits = self._waits.items()
+        dues = (self._quiet_since[stream] + wait for stream, wait in waits if stream in self._quiet_since)
+        return min(dues, default=END)
+
+    def gone_on(self, stream: str, producer: int, duration: int) -> int:
+        """The watermark of a source or producer that nothing has come to for a while longer."""
+        reached = self._reached(stream, producer)
+        return START if reached == START else min(reached + duration, LATEST)
+
+    def _control(self, stream: str, control: Control) -> None:
+        self.controls[stream] = self.controls.get(stream, 0) + 1
+        if control.producer < self._numbers[stream]:
+            self.tell(stream, control.producer, control.watermark, idle=control.idle)
+        if control.ended and self._accepts(control):
+            ended = self._ended.setdefault(stream, {})
+            ended.setdefault(control.producer, self._opened(stream))
+            if len(ended) >= control.producers:
+                self.end(stream)
+
+    def end_again(self) -> None:
+        """End what had ended at the commit that this goes on from: producers in other processes tell it once."""
+        for stream, ended in self._ended.items():
+            if len(ended) >= self._expected.get(stream, 1):
+                self.end(stream)
+
+    def end(self, stream: str) -> None:
+        """Nothing more comes in this stream: time runs to its end there, and what waits for time fires."""
+        self._timeline.set_stream(stream, END)
+
+    def ended(self, stream: str) -> bool:
+        return self._timeline.stream(stream) == END
+
+    def position(self, floor: Callable[[str], int | None], landed: Counts = lambda _: 0) -> Position:
+        """What must be remembered to go on from the messages that have landed.
+
+        `floor(stream)` is the watermark that the oldest message under way met. It will be read again after a crash,
+        and then must not meet a later time: it would be late for those behind it. `landed(stream)` tells how many of
+        `opened(stream)` have landed without a gap: an end that came behind one under way will be read again too.
+        """
+        gone, reached = self._gone, self._timeline.reached()
+        highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
+        told = {stream: _capped(found, floor(stream)) for stream, found in self._producers.items()}
+        ended = {stream: _before(found, landed(stream)) for stream, found in self._ended.items()}
+        return Position(
+            {**gone.highs, **{stream: high for stream, high in highs.items() if high > START}},
+            told,
+            {stream: found for stream, found in ended.items() if found},
+            {stream: sorted(found) for stream, found in self._idle.items() if found},
+            self._timeline.clock if self._timeline.clocked else START,
+            rested={stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
+            out_of_order=gone.out_of_order
+            | {stream: entry.source.out_of_order for stream, entry in self.entries.items() if entry.source is not None},
+            reached=gone.reached | reached,
+        )
+
+    def _high(self, stream: str, high: int, floor: int | None) -> int:
+        source = self.entries[stream].source
+        if floor is None or source is None:
+            return high
+        return START if floor == START else min(high, floor + source.out_of_order)
+
+    def watermarks(self) -> dict[str, int]:
+        """The watermark of each input."""
+        return {stream: self._timeline.stream(stream) for stream in self.entries}
+
+    def watermark(self) -> int:
+        """The least watermark of all inputs whose time is somebody's, if there are any."""
+        heard = [stream for stream, entry in self.entries.items() if not entry.silent]
+        return min(self._timeline.stream(stream) for stream in heard or self.entries)
+
+
+def _patience(entries: Mapping[str, Entry]) -> dict[str, int]:
+    """The sources that tell their own time and may be idle, and after how many ms they are."""
+    sources = {stream: entry.source for stream, entry in entries.items() if entry.clock == "source"}
+    return {stream: op.idle_after for stream, op in sources.items() if op is not None and op.idle_after is not None}
+
+
+def _before(ended: Mapping[int, int], landed: int) -> list[int]:
+    """The producers before whose end all has landed."""
+    return sorted(producer for producer, came in ended.items() if came <= landed)
+
+
+def _capped(told: Mapping[int, int], floor: int | None) -> dict[int, int]:
+    return dict(told) if floor is None else {producer: min(mark, floor) for producer, mark in told.items()}

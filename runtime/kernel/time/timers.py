@@ -1,0 +1,129 @@
+"""Timers by key: kept with the state in slots of time, and in memory in their order once their slot has come."""
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator
+
+from ..state_cache import Bytes, Change, Layer, TimedState
+from .bounds import END
+
+
+class Timers:
+    """Which keys ring at which times, in ms. A key has one timer in each slot of `slot` ms: the earliest that was set.
+
+    Slots are few, though times may all differ. A slot that the watermark has come to is open: its timers are in a list
+    too, in their order. A timer that has rung goes with its slot; until then its time, which is not after the last
+    watermark, `rung`, tells it from others. `on_new(time)` is called when a timer is set, and for the slots that were
+    kept. `mark`, a byte, tells them from other state of an operator.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        below: Bytes,
+        slot: int,
+        complete: bool,
+        on_new: Callable[[int], None],
+        rung: int,
+        *,
+        mark: bytes = b"t",
+    ) -> None:
+        self._size = max(1, slot)
+        self._on_new = on_new
+        self._rung = self._reached = rung
+        self._state = TimedState(name, below, int, _never, complete, on_new, mark=mark)
+        self._due: list[tuple[int, bytes]] = []
+        self._next = 0  # in that list
+        self._open: list[int] = []
+        self._closed = sorted(self._state.at)
+
+    def set(self, time: int, key: bytes) -> None:
+        """Let a key ring at a time after the last watermark, if it would ring later or not at all in that slot. While
+        timers ring, the key must be the one that does: another's may be about to, at the same time."""
+        slot = time - time % self._size
+        layer = self._state.at.get(slot)
+        if layer is None:
+            times = self._state.fresh(slot)
+            insort(self._closed, slot)
+        else:
+            times = layer.fresh
+        known = times[key]
+        if time < known or known <= self._rung:
+            times[key] = time
+            if slot <= self._reached:
+                self._set_in_open(slot, time, key)
+            self._on_new(time)
+
+    def _set_in_open(self, slot: int, time: int, key: bytes) -> None:
+        if slot in self._open:
+            insort(self._due, (time, key), self._next)
+        else:
+            self._open_reached()
+
+    def ring(self, watermark: int) -> Iterator[tuple[int, bytes]]:
+        """The timers up to the watermark as (time, key), in their order. They do not ring again; timers that are set
+        meanwhile ring too."""
+        due, at, size = self._due, self._state.at, self._size
+        last: tuple[int, bytes] | None = None
+        # The first condition is what the function says most of the time.
+        while (self._next < len(due) and due[self._next][0] <= watermark) or self._has_due(watermark):
+            timer = due[self._next]
+            time, key = timer
+            self._next += 1
+            # Else an earlier one took its place, or it has rung.
+            if at[time - time % size].fresh[key] == time and timer != last:
+                last, self._rung = timer, time
+                yield timer
+        if watermark < END:
+            self._rung = max(self._rung, watermark)
+        if self._next > len(due) // 2:  # what has rung goes, in pieces that are worth it
+            del due[: self._next]
+            self._next = 0
+        while self._open and self._open[0] + self._size <= watermark:
+            self._state.drop(self._open.pop(0))
+
+    def _has_due(self, watermark: int) -> bool:
+        """Whether there is a timer up to the watermark. Slots are opened one by one: all may be too many at once."""
+        while self._next == len(self._due) and self._closed and self._closed[0] <= watermark:
+            self._reached = max(self._reached, self._closed[0])
+            self._due.clear()
+            self._next = 0
+            self._open_reached()
+        if self._next < len(self._due) and self._due[self._next][0] <= watermark:
+            return True
+        self._reached = max(self._reached, watermark)
+        return False
+
+    def _open_reached(self) -> None:
+        while self._closed and self._closed[0] <= self._reached:
+            slot = self._closed.pop(0)
+            insort(self._open, slot)
+            timers = sorted((time, key) for key, time in self._state.at[slot].items() if time > self._rung)
+            if self._next < len(self._due) and timers and timers[0] < self._due[-1]:
+                self._due[self._next :] = sorted([*self._due[self._next :], *timers])
+            else:
+                self._due.extend(timers)
+
+    def wake(self) -> int:
+        """The watermark from which `ring` has something to do, be it to forget a slot that is over; END if there is
+        nothing."""
+        over = self._open[0] + self._size if self._open else END
+        if self._next < len(self._due):  # slots that are not open yet come later
+            return min(over, self._due[self._next][0])
+        return min(over, self._closed[0]) if self._closed else over
+
+    @property
+    def changed(self) -> int:
+        return self._state.changed
+
+    def changes(self) -> Iterator[Change]:
+        return self._state.changes()
+
+    def settle(self) -> None:
+        self._state.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return self._state.layers()
+
+
+def _never() -> int:
+    return END

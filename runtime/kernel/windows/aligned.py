@@ -1,0 +1,39 @@
+"""Which windows aligned to the epoch a message lies in, by their ends."""
+
+from collections.abc import Callable, Iterable
+
+from ....dsl.message import Window
+from ....dsl.windows import Hopping, Tumbling, Unbounded
+from ..time.bounds import EARLIEST, END, LATEST
+
+Aligned = Tumbling | Hopping | Unbounded
+
+EVERYTHING = Window(EARLIEST, LATEST)
+"""The window that never ends; operators keep it under END."""
+
+
+def ends_of(assigner: Aligned) -> Callable[[int], Iterable[int]]:
+    """A function that tells the ends of a timestamp's windows, earliest first."""
+    if isinstance(assigner, Unbounded):
+        only = (END,)
+        return lambda _: only
+    size = assigner.size
+    if isinstance(assigner, Tumbling):
+        return lambda timestamp: (timestamp - timestamp % size + size,)
+    every = assigner.every
+
+    def ends(timestamp: int) -> range:
+        last = timestamp - timestamp % every + size
+        # The first window that the timestamp is still in: its end is the first one after the timestamp.
+        first = last - (last - timestamp - 1) // every * every
+        return range(first, last + 1, every)
+
+    return ends
+
+
+def window_of(assigner: Aligned) -> Callable[[int], Window]:
+    """A function that tells the window of an end."""
+    if isinstance(assigner, Unbounded):
+        return lambda _: EVERYTHING
+    size = assigner.size
+    return lambda end: Window(end - size, end)

@@ -1,0 +1,265 @@
+"""Session windows: per key the spans of time in which it was active; timers tell when a span may be over.
+
+Two accepted messages are in one session iff a chain of gaps of at most `gap` joins them, whatever the order of arrival,
+unless the session of one had been forgotten by then.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, ClassVar, Generic, TypeVar
+
+from msgspec import Struct
+
+from ....dsl.message import Headers, PaneKind, Window
+from ..state_cache import Change, KeyedState, Layer, TimedState
+from ..stateful_operator import keyless
+from ..time.bounds import END
+from ..time.timers import Timers
+from ..value_copies import own_copy
+from .context import Context
+
+A = TypeVar("A")
+
+SLOTS = 16
+"""Slots of timers within a gap."""
+
+
+class Span(Struct, Generic[A], array_like=True, gc=False):
+    """One session: its first and last message's time, what was gathered, and what has been emitted of it.
+
+    `held` says that the accumulator holds messages; `fired` that nothing has come since its last pane; `standing` is
+    the windows, as (start, end), of panes that nothing has replaced yet.
+    """
+
+    first: int
+    last: int
+    accumulator: A | None
+    held: bool
+    fired: bool
+    standing: list[tuple[int, int]]
+
+
+class SessionOperator:
+    """Sessions of one gap: the spans of each key, in their order. One that has not fired has a timer at its end, or
+    before.
+
+    A span that has fired stays as long as a message that is not late may join it: until the watermark is at its end +
+    lateness + gap, and while the next span, that stays itself, is near enough for one message to join both. Then it is
+    forgotten: later messages that are accepted, each a gap before the last, might lead back to any session of the past.
+    What is to be forgotten is left out whenever its key is looked at, and goes when its slot of `fired` keys is over.
+    """
+
+    span: ClassVar[Any] = Span
+    """What is kept of a session."""
+
+    def __init__(self, context: Context, gap: int) -> None:
+        self._context = context
+        self._gap = gap
+        self._slot = max(1, gap // SLOTS)
+        self._kept = context.lateness + gap  # after its end, once it has fired
+        self._fired = context.watermark
+        self._ended = False  # whether the end of input is about to let all sessions fire and be forgotten
+        self._pane = context.panes()
+        kind: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
+        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
+        self._keys = KeyedState(id, below, kind, list, empty)
+        self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark)
+        self._forgotten = TimedState(id, below, bool, bool, empty, rouse, mark=b"f")
+        self.add = self._adder()
+
+    def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+        # A closure over locals: this runs for each message.
+        gap, reach, fold = self._gap, self._gap + 1 + self._context.lateness, self._context.aggregate.add
+        fresh, begin, join = self._keys.layer.fresh, self._begin, self._join
+        known, forgotten = fresh.get, self._context.forgotten - gap - 1
+
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+            if key is None:
+                raise keyless()
+            found = known(key)
+            spans = fresh[key] if found is None else found
+            if len(spans) == 1:
+                # Nearly all messages belong to the one session that goes on.
+                span = spans[0]
+                last = span.last
+                if not span.fired and span.first - gap <= timestamp <= last + gap and last + reach > watermark:
+                    span.accumulator = fold(span.accumulator, value)
+                    if timestamp > last:
+                        span.last = timestamp
+                    elif timestamp < span.first:
+                        span.first = timestamp
+                    if found is None:
+                        fresh[key] = spans
+                    return
+            elif not spans and timestamp + reach > watermark and timestamp > forgotten:
+                begin(key, value, timestamp, watermark)
+                return
+            join(key, spans, value, timestamp, headers, watermark)
+
+        return add
+
+    def _begin(self, key: bytes, value: Any, timestamp: int, watermark: int) -> None:
+        """The first session of a key, for a message that is not late."""
+        aggregate = self._context.aggregate
+        span = self.span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, False, [])
+        self._keys.layer.fresh[key] = [span]
+        self._came(key, span, max(timestamp, watermark), timed=False)
+
+    def _came(self, key: bytes, span: Span[Any], time: int, *, timed: bool) -> None:  # noqa: ARG002 - for triggers
+        """A message has come to a session: show it if it is over, else see to it that there is a timer."""
+        end = span.last + self._gap + 1
+        if end <= self._fired:
+            self._fire(key, span, "late")
+        elif not timed:
+            self._timers.set(end, key)
+
+    def _join(
+        self, key: bytes, spans: list[Span[Any]], value: Any, timestamp: int, headers: Headers, watermark: int
+    ) -> None:
+        gap = self._gap
+        spans = self._staying(spans, self._fired)
+        forgotten = self._context.forgotten
+        if not spans and timestamp + gap + 1 + self._context.lateness > watermark and timestamp + gap + 1 > forgotten:
+            self._begin(key, value, timestamp, watermark)
+            return
+        joined = [span for span in spans if span.first - gap <= timestamp <= span.last + gap]
+        last = max(timestamp, joined[-1].last) if joined else timestamp
+        end = last + gap + 1
+        if end + self._context.lateness <= watermark or end <= forgotten:
+            self._context.late(key, value, timestamp, headers)
+            return
+        timed = any(not span.fired for span in joined)
+        span = self._union(joined, value, timestamp, last)
+        if len(joined) != 1:
+            gone = {id(other) for other in joined}
+            spans = sorted([*(other for other in spans if id(other) not in gone), span], key=_first)
+        self._keys.layer.fresh[key] = spans
+        self._came(key, span, max(timestamp, watermark), timed=timed)
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
+        # A timer that was set stays: it rings for nothing.
+        return self._keys.layer.undo(key or b"")
+
+    def _union(self, joined: list[Span[Any]], value: Any, timestamp: int, last: int) -> Span[Any]:
+        """One span of those that the message joins, and the message itself; nothing changes if a function raises."""
+        aggregate = self._context.aggregate
+        merge: Any = aggregate.merge
+        held = [span.accumulator for span in joined if span.held]
+        if len(held) > 1:  # `merge` may change what it is given, and `add` raise after it
+            held = [own_copy(accumulator) for accumulator in held]
+        accumulator = held[0] if held else aggregate.init()
+        for other in held[1:]:
+            accumulator = merge(accumulator, other)
+        accumulator = aggregate.add(accumulator, value)
+        if len(joined) == 1:
+            span = joined[0]
+            span.first, span.last = min(span.first, timestamp), last
+            span.accumulator, span.held, span.fired = accumulator, True, False
+            return span
+        first = min(timestamp, joined[0].first) if joined else timestamp
+        standing = list(chain.from_iterable(span.standing for span in joined))
+        made: Span[Any] = self.span(first, last, accumulator, True, False, standing)
+        return made
+
+    def _fire(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
+        """Show what a session has; until more comes, there is nothing to wait for but to forget it."""
+        if span.held:
+            self._show(key, span, kind)
+        span.fired = True
+        self._note(key, span)
+
+    def _note(self, key: bytes, span: Span[Any]) -> None:
+        """See to it that a span which has fired is forgotten at its time."""
+        due = self._over(span)
+        self._forgotten.fresh(due + -due % self._slot)[key] = True
+
+    def _show(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
+        end = span.last + self._gap + 1
+        standing, span.standing = span.standing, [(span.first, end)]
+        replaces = tuple(sorted(Window(*past) for past in standing if past != (span.first, end))) if standing else ()
+        kept = self._context.accumulate and not self._ended
+        self._pane(key, Window(span.first, end), span.accumulator, kind, replaces, kept=kept)
+        if not self._context.accumulate:
+            span.accumulator, span.held = None, False
+
+    def advance(self, watermark: int) -> None:
+        self._ended = watermark == END
+        for time, key in self._timers.ring(watermark):
+            self._ring(key, time)
+        if watermark < END:
+            self._fired = max(self._fired, watermark)
+        while (slot := self._forgotten.first()) is not None and slot <= watermark:
+            self._forget(slot, watermark)
+        self._ended = False
+
+    def _move_to(self, time: int) -> None:
+        """What is due at a time is about to fire."""
+        if time > self._fired:
+            self._context.firing(time)
+            self._fired = time
+
+    def _ring(self, key: bytes, time: int) -> None:
+        """Fire what is due for a key by `time`, and set the timers of what is not."""
+        fresh = self._keys.layer.fresh
+        spans: list[Span[Any]] = fresh[key]
+        for span in spans:
+            if not span.fired:
+                end = span.last + self._gap + 1
+                if end <= time:
+                    self._move_to(time)
+                    self._fire(key, span, "on_time")
+                    fresh[key] = spans
+                else:
+                    self._timers.set(end, key)
+
+    def _forget(self, slot: int, watermark: int) -> None:
+        """Forget what is over for the keys of a slot."""
+        fresh = self._keys.layer.fresh
+        for key, _ in self._forgotten.at[slot].items():
+            spans = fresh[key]
+            stay = self._staying(spans, watermark)
+            if not stay:
+                self._keys.delete(key)
+            elif len(stay) < len(spans):
+                fresh[key] = stay
+            if stay and stay[-1].fired:  # the lateness has grown since it was noted
+                self._note(key, stay[-1])
+        self._forgotten.drop(slot)
+
+    def _staying(self, spans: list[Span[Any]], time: int) -> list[Span[Any]]:
+        if len(spans) == 1:
+            span = spans[0]
+            return spans if not span.fired or self._over(span) > time else []
+        stay: list[Span[Any]] = []
+        for span in reversed(spans):
+            # One that has not fired has something to show: under a shorter lateness than it was kept with, it is late.
+            if not span.fired or self._over(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
+                stay.insert(0, span)
+        return stay
+
+    def _over(self, span: Span[Any]) -> int:
+        """When a span that has fired is forgotten."""
+        return span.last + self._gap + 1 + self._kept
+
+    def wake(self) -> int:
+        slot = self._forgotten.first()
+        return self._timers.wake() if slot is None else min(self._timers.wake(), slot)
+
+    @property
+    def changed(self) -> int:
+        return self._keys.changed + self._timers.changed + self._forgotten.changed
+
+    def changes(self) -> Iterator[Change]:
+        return chain(self._keys.changes(), self._timers.changes(), self._forgotten.changes())
+
+    def settle(self) -> None:
+        self._keys.settle()
+        self._timers.settle()
+        self._forgotten.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain(self._keys.layers(), self._timers.layers(), self._forgotten.layers())
+
+
+def _first(span: Span[Any]) -> int:
+    return span.first

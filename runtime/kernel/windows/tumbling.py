@@ -1,0 +1,97 @@
+"""Tumbling windows: an accumulator per window end and key; the ends are the timers."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ....dsl.message import Headers, Window
+from ..state_cache import Change, Layer, TimedState
+from ..stateful_operator import keyless
+from ..time.bounds import END
+from .context import Context
+
+
+class TumblingOperator:
+    """Windows of one size. State: end -> key -> accumulator, until the watermark is at end + lateness."""
+
+    def __init__(self, context: Context, size: int) -> None:
+        self._context = context
+        self._size = size
+        self._lateness = context.lateness
+        self._fired = context.watermark
+        self._pane = context.panes()
+        self._state = TimedState(
+            context.id, context.below, context.state_type, context.aggregate.init, context.empty, context.rouse
+        )
+        self.add = self._add()
+
+    def _add(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+        # A closure over locals: this runs for each message.
+        size, lateness, state, fold = self._size, self._lateness, self._state, self._context.aggregate.add
+        late, fire, at, forgotten = self._context.late, self._fire, self._state.at, self._context.forgotten
+
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+            end = timestamp - timestamp % size + size
+            if key is None:
+                raise keyless()
+            if end + lateness <= watermark:
+                late(key, value, timestamp, headers)
+                return
+            layer = at.get(end)
+            if layer is None and end <= forgotten:
+                late(key, value, timestamp, headers)
+                return
+            fresh = layer.fresh if layer is not None else state.fresh(end)
+            fresh[key] = fold(fresh[key], value)
+            # A window whose own firing is still to come, since a message before this one is under way, takes it along.
+            if end <= watermark and end <= self._fired:
+                fire(end, key, fresh[key])
+
+        return add
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        return self._state.undo(timestamp - timestamp % self._size + self._size, key or b"")
+
+    def _fire(self, end: int, key: bytes, accumulator: Any) -> None:
+        """Show a late pane."""
+        kept = self._context.accumulate
+        self._pane(key, Window(end - self._size, end), accumulator, "late", kept=kept)
+        if not kept:
+            self._state.at[end].delete(key)
+
+    def _fire_all(self, end: int, kept: bool) -> None:
+        """Show the panes on time of all keys, which are forgotten unless they are `kept`."""
+        window, pane = Window(end - self._size, end), self._pane
+        for key, accumulator in self._context.in_pieces(self._state.at[end].items()):
+            pane(key, window, accumulator, "on_time", kept=kept)
+        if not kept:
+            self._state.drop(end)
+
+    def advance(self, watermark: int) -> None:
+        if watermark < self.wake():
+            self._fired = watermark
+            return
+        for end in sorted(self._state.at):
+            if self._fired < end <= watermark:
+                self._context.firing(end)
+                self._fired = end
+                self._fire_all(end, self._context.accumulate and end + self._lateness > watermark)
+            if end + self._lateness <= watermark and end in self._state.at:
+                self._state.drop(end)
+        if watermark < END:
+            self._fired = watermark
+
+    def wake(self) -> int:
+        return min((end if end > self._fired else end + self._lateness for end in self._state.at), default=END)
+
+    @property
+    def changed(self) -> int:
+        return self._state.changed
+
+    def changes(self) -> Iterator[Change]:
+        return self._state.changes()
+
+    def settle(self) -> None:
+        self._state.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return self._state.layers()

@@ -1,0 +1,192 @@
+"""One call that runs a pipeline, on either engine."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ..dsl.errors import MissingExtraError, PlanError, UnsupportedError, UsageError
+from ..dsl.origin import Origin
+from ..dsl.pipeline import Pipeline
+from ..dsl.validation import explain
+from ..dsl.validation import require as expected
+from ..planner.plan import Plan
+from ..planner.planner import plan
+from ..planner.settings import Settings
+from .local.coordination.membership import Seat
+from .preflight.requirements import require
+from .report import OnProgress, Report
+from .systems import open_system
+from .systems.contract import System
+
+if TYPE_CHECKING:
+    from .metrics.http import Metrics
+
+EngineName = Literal["local", "spark"]
+Until = Literal["stopped", "end"]
+
+
+class Engine(Protocol):
+    """What an engine is: a function that runs a plan and reports."""
+
+    def __call__(
+        self, plan: Plan, system: System, settings: Settings, until: Until, progress: OnProgress | None, spark: Any
+    ) -> Report: ...
+
+
+_ENGINES: Mapping[str, tuple[str, str]] = {
+    "local": ("..local.engine", ""),
+    "spark": ("..spark.engine", "pip install 'fluvial[spark]'"),
+}
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    engine: EngineName = "local",
+    system: str | System = "log:.fluvial",
+    settings: Settings | None = None,
+    until: Until = "stopped",
+    progress: OnProgress | None = None,
+    metrics: "Metrics | None" = None,
+    spark: Any = None,
+    container_id: int | None = None,
+    containers: int = 1,
+) -> Report:
+    """Run a pipeline until it is stopped (SIGINT, SIGTERM), or until the end that its inputs have now.
+
+    `engine` is "local" or "spark"; `system` is where the streams live: `log:DIR`, `memory:`, or a System. `spark` is a
+    SparkSession or a master's URL, for that engine. `progress` is called about once a second; `metrics` serves what is
+    measured, see `Metrics`.
+
+    With `containers` more than 1 this process is one container of the local engine, the one with the number
+    `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each.
+
+    Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
+    failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall;
+    `UsageError` for a wrong argument, `MissingExtraError` for an engine that is not installed.
+
+    >>> streams = open_system("memory:")
+    >>> streams.admin().create("words", 1)
+    >>> writing = streams.producer().begin()
+    >>> writing.append("words", 0, [(None, b"tea", 1_700_000_000_000, ())])  # key, value, timestamp, headers
+    >>> writing.commit()
+    >>> pipeline = Pipeline("shout")
+    >>> pipeline.stream("words", value=str).map(str.upper).send_to("loud")
+    >>> run(pipeline, system=streams, until="end").written
+    {'loud': 1}
+    """
+    own = 0 if container_id is None and containers == 1 else container_id
+    if not (isinstance(containers, int) and isinstance(own, int) and 0 <= own < containers):
+        wrong = f"container_id={container_id!r}, containers={containers!r}"
+        remedy = "pass container_id= in each process; fluvial run --containers starts all of them"
+        raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0", remedy))
+    good = progress is None or callable(progress)
+    expected(good, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
+    good = metrics is None or callable(getattr(metrics, "following", None))
+    expected(good, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
+    return start(pipeline, engine, system, settings, until, progress, spark, Seat(own, containers), metrics)
+
+
+def start(
+    pipeline: Pipeline,
+    engine: EngineName,
+    system: str | System,
+    settings: Settings | None,
+    until: Until,
+    progress: OnProgress | None,
+    spark: Any,
+    seat: Seat,
+    metrics: "Metrics | None" = None,
+    partitions: Mapping[str, int] | None = None,
+) -> Report:
+    """Do what `run` does, as the container that a seat says. `partitions` are those of streams that have more by now
+    than the run is to read."""
+    settings = Settings() if settings is None else settings
+    if until not in ("stopped", "end"):
+        raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
+    if spark is None or isinstance(spark, str):  # a session of the user's shows that all is there
+        require(engine)
+    begin = _engine(engine)
+    streams = open_system(system)
+    check_containers(engine, streams, seat.containers)
+    made = checked_plan(pipeline, streams, settings, partitions)
+    if engine == "local":
+        begin = partial(begin, seat=seat)
+    tables = _Tables(made, streams, settings)
+    following = nullcontext(progress) if metrics is None else metrics.following(made, settings, progress, tables)
+    with following as told:
+        return begin(made, streams, settings, until, told, spark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of a run, as `Metrics` asks for them."""
+
+    plan: Plan
+    system: System
+    settings: Settings
+
+    def row(self, table: str, key: str) -> object:
+        from .local.observe import state_queries as looking  # noqa: PLC0415 - RocksDB is needed by who looks
+
+        return looking.get(self.plan, self.system, self.settings, table, key)
+
+    def rows(self, table: str, limit: int) -> Iterable[object]:
+        from .local.observe import state_queries as looking  # noqa: PLC0415 - RocksDB is needed by who looks
+
+        return looking.scan(self.plan, self.system, self.settings, table, limit)
+
+
+def checked_plan(
+    pipeline: Pipeline, system: System, settings: Settings, partitions: Mapping[str, int] | None = None
+) -> Plan:
+    """The plan of a pipeline on the streams of a system, of which some are read in these `partitions` only; raises
+    PlanError where one that is read does not exist."""
+    existing = system.admin().streams()
+    existing |= {name: number for name, number in (partitions or {}).items() if name in existing}
+    made = plan(pipeline, partitions=existing, settings=settings)
+    _check_sources(made, existing, system)
+    return made
+
+
+def check_containers(engine: str, system: System, containers: int) -> None:
+    """Refuse several containers where they would not see each other, or where they are another's business."""
+    if containers == 1:
+        return
+    wrong = f"{containers} containers"
+    if engine != "local":
+        reason = f"the engine 'local': {engine} spreads the work over its own workers"
+        raise UnsupportedError(explain(f"{wrong} with engine={engine!r}", reason, "leave out containers"))
+    if system.url.startswith("memory:"):
+        wrong += " on memory:, which other processes cannot see"
+        raise UnsupportedError(explain(wrong, "a system that all of them see", "use log:DIR or kafka://HOST:PORT"))
+
+
+def _engine(name: str) -> Callable[..., Report]:
+    if name not in _ENGINES:
+        raise UsageError(explain(f"engine={name!r}", '"local" or "spark"'))
+    module, remedy = _ENGINES[name]
+    try:
+        found: Callable[..., Report] = import_module(module, __name__).run
+    except ModuleNotFoundError as error:
+        if not remedy:
+            raise
+        wrong = f"engine={name!r} needs {error.name}, which is not installed"
+        raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
+    return found
+
+
+def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> None:
+    for operator in plan.operators:
+        if operator.reads is not None and operator.reads not in existing:
+            raise missing_stream(operator.reads, existing, system, Origin(operator.file, operator.line))
+
+
+def missing_stream(stream: str, existing: Iterable[str], system: System, at: object) -> PlanError:
+    """There is no such stream to be read; `at` is where it is named."""
+    wrong = f"the stream {stream!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
+    remedy = f"write it first: fluvial produce {stream} --system {system.url} FILE"
+    return PlanError(explain(wrong, "a stream that exists", remedy, at))

@@ -1,0 +1,107 @@
+"""Checkpoints: what a task writes down at a commit, to go on from there."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from msgspec import DecodeError, Struct, field, json, structs
+
+from ....dsl.errors import SystemProblem
+from ....dsl.operators import TableOf, table_id
+from ....dsl.validation import explain
+from ....planner.state_schema import StateSchema
+from ...kernel.compiler.program import Position
+from ...systems.contract import System
+
+VERSION = 1
+
+OPERATOR_FACTS = ("states", "changelogs", "tables")
+"""What a checkpoint knows, beside its position, of each operator that keeps state: it goes where the state goes."""
+STREAM_FACTS = ("offsets", "identities")
+"""What a checkpoint knows, beside its position, of each input."""
+
+_POSITION = tuple(one.name for one in fields(Position))
+_WRITTEN = (
+    *("version", "offsets", *_POSITION[:2]),
+    *("changelogs", "run", *_POSITION[2:12]),
+    *("states", "atomic", "number", "identities", "tables", *_POSITION[12:]),
+)
+"""The fields of a checkpoint as JSON, in the order in which versions have added them. Those of the position lie among
+the others, as they did before it was a record of its own."""
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """Where a task stands: for each input stream the offset before which every message has landed, how far event time
+    and the clock had come, and, by operator, where the changelog of its state ended and what gives its state a
+    meaning. `identities` are the ids of the input streams, where they have one: the offsets hold for these alone.
+    Which producers have ended, in `position`, is known of one `run` alone. `atomic` says that the changelogs hold
+    nothing beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is 0 in
+    checkpoints of versions that did not count. `tables` are the offsets before which each table has taken in the
+    records of its stream, which may be read on without the table; None in checkpoints of versions that kept none."""
+
+    version: int = VERSION
+    offsets: dict[str, int] = {}
+    position: Position = field(default_factory=Position)
+    changelogs: dict[str, int] = {}
+    run: str = ""
+    states: dict[str, StateSchema] = {}
+    atomic: bool = False
+    number: int = 0
+    identities: dict[str, str] = {}
+    tables: dict[str, int] | None = None
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing was ever committed: a checkpoint has the offsets of all inputs, unless they were reset, or
+        state."""
+        return not (self.offsets or self.states or self.changelogs)
+
+    def within(self, run: str) -> "Checkpoint":
+        """The same, without what is known of another run."""
+        return self if self.run == run else structs.replace(self, run="", position=replace(self.position, ended={}))
+
+
+Checkpoints = Mapping[str, Checkpoint]
+"""The checkpoints of a pipeline, by the names that tasks have or had."""
+
+
+def checkpoints_in(system: System, pipeline: str) -> Checkpoints:
+    """The last checkpoint of each task of a pipeline. Raises SystemProblem as `decode` does."""
+    return {task: decode(data, task) for task, data in system.admin().checkpoints(pipeline).items()}
+
+
+def is_ahead(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether one checkpoint is later than another in any respect."""
+    changelogs = any(end > other.changelogs.get(name, 0) for name, end in one.changelogs.items())
+    return changelogs or any(offset > other.offsets.get(name, 0) for name, offset in one.offsets.items())
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    """A checkpoint as JSON."""
+    position = {name: getattr(checkpoint.position, name) for name in _POSITION}
+    values = structs.asdict(checkpoint) | position
+    return json.encode({name: values[name] for name in _WRITTEN})
+
+
+def decode(data: bytes, task: str) -> Checkpoint:
+    """Raises SystemProblem for a checkpoint of another version, or none at all."""
+    try:
+        # Each of the two leaves alone the fields of the other.
+        position = json.decode(data, type=Position)
+        found = structs.replace(json.decode(data, type=Checkpoint), position=position)
+    except (DecodeError, UnicodeDecodeError) as error:
+        wrong = f"the checkpoint of task {task} cannot be read: {error}"
+        remedy = "remove what another program has written, or start over with fluvial reset --all"
+        expected = "a checkpoint that a run of the pipeline wrote"
+        raise SystemProblem(explain(wrong, expected, remedy, "the checkpoints of the pipeline")) from None
+    if found.version != VERSION:
+        wrong = f"the checkpoint of task {task} has version {found.version}"
+        raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
+    before = _tables_of_before(found) if found.tables is None else None
+    return structs.replace(found, tables=before) if before else found
+
+
+def _tables_of_before(found: Checkpoint) -> dict[str, int]:
+    """How far the tables of a checkpoint that does not tell have come: their streams were read for them alone."""
+    by_table = {table_id(stream): offset for stream, offset in found.offsets.items()}
+    kept = (id for id, schema in found.states.items() if schema.kind == TableOf.kind)
+    return {id: by_table[id] for id in kept if id in by_table}

@@ -1,0 +1,121 @@
+"""Looking into tables from outside: what the stores on this machine hold of them, be they open in a run or not."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from ....dsl import operators as ops
+from ....dsl.errors import FluvialError, SystemProblem, UsageError
+from ....dsl.serde import Serde, encode_key, key_serde, type_name, value_serde
+from ....dsl.validation import explain
+from ....planner.flow import Flow, plain
+from ....planner.plan import Plan
+from ....planner.settings import Settings
+from ....planner.type_inference import flows
+from ...kernel.operators.tables import prefix_of, row_of
+from ...state.read_only import StoreView
+from ...systems.contract import SendingSystem, System
+from ..commit.checkpoint import checkpoints_in
+from ..commit.checkpoint_migration import holders_of
+from ..stores.survey import latest_folders
+from ..stores.task_stores import store_folders, task_folders
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row as it is printed: key and value as what JSON can hold."""
+
+    key: Any
+    value: Any
+
+
+def get(made: Plan, system: System, settings: Settings, table: str, key: str) -> Shown:
+    """The row of a key, which may be null. Raises UsageError for what is no table or no key of it, SystemProblem where
+    no state is, and FluvialError where there is no such row."""
+    flow = _flow(made, table)
+    wanted = _key(flow, key)
+    data = _key_bytes(flow, wanted)
+    with ExitStack() as stack:
+        views = _views(made, system, settings, table, stack)
+        found = [row for view in views if (row := view.get(prefix_of(table), data)) is not None]
+    if not found:
+        raise FluvialError(f"table {table!r} has no row of key {key!r} in its stores here, as of the last commit")
+    return Shown(_builtin(wanted), _builtin(_decoded(flow, found[0])))
+
+
+def scan(made: Plan, system: System, settings: Settings, table: str, limit: int | None) -> Iterator[Shown]:
+    """The rows of a table in the order of their keys' bytes; raises as `get` does."""
+    flow = _flow(made, table)
+    decode_key = key_serde(flow.key).decode
+    with ExitStack() as stack:
+        parts = [view.scan(prefix_of(table)) for view in _views(made, system, settings, table, stack)]
+        for key, row in islice(merge(*parts, key=itemgetter(0)), limit):
+            yield Shown(_builtin(decode_key(key)), _builtin(_decoded(flow, row)))
+
+
+def text_of(value: Any) -> str:
+    """A value on one line: text as it is, all else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _flow(made: Plan, table: str) -> Flow:
+    kinds = ops.TableOf | ops.JoinTables
+    tables = [op.id for op in made.pipeline.operators if isinstance(op, kinds)]
+    if table not in tables:
+        kept = next((store for store in made.stores if store.operator == table), None)
+        wrong = f"{table!r} is no table of pipeline {made.name!r}"
+        if kept is not None:
+            wrong = f"{made.operator(table).kind} {table!r} keeps {kept.value}, in a form that is no table's"
+        listed = ", ".join(map(repr, tables)) or "none"
+        raise UsageError(explain(wrong, f"one of its tables: {listed}", at=made.pipeline.origin))
+    return flows(made.pipeline)[table]
+
+
+def _key(flow: Flow, text: str) -> Any:
+    kind = plain(flow.key)
+    try:
+        if kind in (str, bytes):
+            return text if kind is str else text.encode()
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError as error:
+        wrong = f"KEY {text!r} is no {type_name(kind)}: {error}"
+        raise UsageError(explain(wrong, f"a key of type {type_name(kind)}")) from None
+
+
+def _key_bytes(flow: Flow, key: Any) -> bytes:
+    found = flow.key.encode(key) if isinstance(flow.key, Serde) else encode_key(key)
+    return found or b""
+
+
+def _decoded(flow: Flow, data: bytes) -> Any:
+    return value_serde(flow.value).decode(row_of(data))
+
+
+def _builtin(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+
+
+def _views(made: Plan, system: System, settings: Settings, table: str, stack: ExitStack) -> list[StoreView]:
+    """The stores that hold the table, one of each task that has kept it last: a run of another version of the pipeline
+    may have had it in another stage."""
+    stage = next(store.stage for store in made.stores if store.operator == table)
+    if isinstance(system, SendingSystem):
+        folders = latest_folders(made, system, settings, table) or store_folders(made, system, settings, stage)
+    else:
+        folders = [
+            folder
+            for task in holders_of(table, stage, checkpoints_in(system, made.name))
+            for folder in task_folders(made, system, settings, task)
+        ]
+    if not folders:
+        wrong = f"there is no state of table {table!r} of pipeline {made.name!r} for {system.url}"
+        expected = "stores that the local engine has left on this machine; those of Spark and memory: cannot be read"
+        remedy = "run the pipeline here first, with the same --system and --state-dir"
+        raise SystemProblem(explain(wrong, expected, remedy, made.pipeline.origin))
+    return [stack.enter_context(StoreView(folder)) for folder in folders]

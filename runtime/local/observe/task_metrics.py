@@ -1,0 +1,83 @@
+"""What is measured of one task."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ....planner.plan import Plan
+from ...metrics.facts import operator_facts, watermark_facts
+from ...report import Fact
+from ...systems.contract import StreamPartition
+
+
+@dataclass(frozen=True, slots=True)
+class InputMetrics:
+    """What is measured of one input: records that were read, messages that were processed and that wait, the first
+    offset that was not read, the one of the last commit, and the watermark. Control messages are read, and are no
+    messages."""
+
+    stream: str
+    partition: int
+    read: int
+    processed: int
+    waiting: int
+    next_offset: int
+    committed_offset: int | None
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """What is measured of a task at one moment.
+
+    `watermark` is the least of its inputs, `highs` are the largest timestamps of its sources; in ms since epoch.
+    `in_flight` counts messages under way, `calls` the asynchronous calls under way, by operator. The other counts are
+    of messages since the start of the task: those that each operator was `given`, those that came `late`, `failed`, or
+    had no key for a table, by operator; and those that were `written`, by stream or by sink.
+    """
+
+    name: str
+    stage: str
+    inputs: tuple[InputMetrics, ...]
+    watermark: int
+    highs: Mapping[str, int]
+    in_flight: int
+    calls: Mapping[str, int]
+    given: Mapping[str, int]
+    late: Mapping[str, int]
+    failed: Mapping[str, int]
+    keyless: Mapping[str, int]
+    written: Mapping[str, int]
+    commits: int
+    staged_bytes: int
+
+    @property
+    def processed(self) -> dict[str, int]:
+        """How many messages were processed, by stream, of those streams that had any."""
+        return {one.stream: one.processed for one in self.inputs if one.processed}
+
+
+def task_facts(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, int]) -> Iterator[Fact]:
+    """The facts of a task; `lags` has those of its inputs that are known."""
+    where = (task.stage, task.name)
+    for one in task.inputs:
+        yield from _input_facts(one, where, lags)
+    yield Fact("messages_in_flight", task.in_flight, where)
+    for id, calls in task.calls.items():
+        yield Fact("calls_in_flight", calls, (*where, id))
+    yield from operator_facts(plan, where, task.given, task.late, task.failed, task.keyless)
+    for stream, number in task.written.items():
+        yield Fact("messages_written", number, (*where, stream))
+    yield Fact("commits", task.commits, where)
+    yield Fact("staged_bytes", task.staged_bytes, where)
+
+
+def _input_facts(one: InputMetrics, where: tuple[str, str], lags: Mapping[StreamPartition, int]) -> Iterator[Fact]:
+    place = (*where, one.stream, str(one.partition))
+    yield Fact("messages_read", one.read, place)
+    yield Fact("messages_processed", one.processed, place)
+    yield Fact("messages_queued", one.waiting, place)
+    if (one.stream, one.partition) in lags:
+        yield Fact("lag_messages", lags[(one.stream, one.partition)], place)
+    if one.committed_offset is not None:
+        yield Fact("committed_offset", one.committed_offset, place)
+    yield from watermark_facts(one.watermark, place)

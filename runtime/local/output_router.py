@@ -1,0 +1,57 @@
+"""Where a task's outputs go: which stream, which partition."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...dsl.message import Record
+from ...planner.plan import Plan
+from ..output_routes import OutputRoutes
+from ..systems.partitioner import partition_of
+from .commit.contract import Outbox
+
+
+class Router:
+    """The outputs of one task, on their way into its outbox and its sinks. Counts what it passes, by stream.
+
+    `unflushed` says that something has passed since the last `flush`."""
+
+    def __init__(self, plan: Plan, stage: str, task: int) -> None:
+        self._routes = OutputRoutes(plan, stage)
+        self._task = task
+        self.unflushed = False
+
+    @property
+    def written(self) -> dict[str, int]:
+        """How many messages were passed on, by stream or by sink."""
+        return self._routes.written
+
+    def route(self, operator: str, outputs: list[Any], outbox: Outbox) -> None:
+        """Pass on what an operator made."""
+        self.unflushed = True
+        route = self._routes[operator]
+        self._routes.count(route, len(outputs))
+        if route.sink is not None:
+            route.sink.write(outputs)
+        elif route.to_all:
+            for partition in range(route.partitions):
+                outbox.append(route.name, partition, outputs)
+        else:
+            keyless = route.keyless_partition(self._task)
+            for partition, records in _split(outputs, route.partitions, keyless).items():
+                outbox.append(route.name, partition, records)
+
+    def flush(self) -> None:
+        """Return once all that sinks were given is safe."""
+        for sink in self._routes.sinks:
+            sink.flush()
+        self.unflushed = False
+
+
+def _split(records: list[Record], partitions: int, keyless: int) -> Mapping[int, list[Record]]:
+    if partitions == 1:
+        return {0: records}
+    found: list[list[Record]] = [[] for _ in range(partitions)]
+    for record in records:
+        key = record[0]
+        found[keyless if key is None else partition_of(key, partitions)].append(record)
+    return {partition: part for partition, part in enumerate(found) if part}

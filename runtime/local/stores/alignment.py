@@ -1,0 +1,125 @@
+"""Whether a store and its log are at the same commit, before a task goes on from them (ADR 0028).
+
+The log decides: it has the checkpoint of each task, with the operators whose state the task's store has. The store has
+the checkpoint of the last commit that was written to it, and the token that publishes that commit.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ....dsl.errors import SystemProblem
+from ....planner.plan import Plan
+from ...state.contract import TaskStore
+from ...state.read_only import StoreView
+from ...systems.contract import Publisher, PublishingSystem
+from ..commit import checkpoint as checkpoints
+from ..commit.checkpoint import Checkpoint, Checkpoints, checkpoints_in
+from ..commit.contract import CHECKPOINT, META, prefix_of
+from . import errors as store_problems
+
+PENDING = b"pending"
+"""Where a store keeps the token of its last commit."""
+MOVED = b"moved"
+"""Where a store keeps the checkpoint with which the log counts state that was moved to it."""
+IDENTITY = b"log"
+"""Where a store keeps the identity of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedLog:
+    """What a log has of a pipeline, the producer that publishes more, and the command that resets the pipeline."""
+
+    plan: Plan
+    system: PublishingSystem
+    producer: Publisher
+    reset: str
+
+    def checkpoints(self) -> Checkpoints:
+        """The last checkpoint of each task, by name."""
+        return checkpoints_in(self.system, self.plan.name)
+
+    def checkpoint(self, task: str) -> Checkpoint | None:
+        """The last checkpoint of one task, if it has any; those of others are not decoded."""
+        data = self.system.admin().checkpoints(self.plan.name).get(task)
+        return None if data is None else checkpoints.decode(data, task)
+
+
+def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[str]) -> None:
+    """Bring a task's store and its log to the same commit; `operators` are those that are to keep state in the store.
+
+    A crash may have left the last commit in the store alone: it is published. State in the store that the log does
+    not count is removed.
+
+    Raises SystemProblem where the store lacks what the log counts, or the log what the store has.
+    """
+    kept = log.checkpoint(task)
+    finish_move(store, kept)
+    own = stored_checkpoint(store, task)
+    if own is None:
+        _check_gone(log, task, () if kept is None else kept.states)
+        store.clear()
+        store.write([(META, IDENTITY, log.producer.identity.encode())])
+        return
+    if not _belongs_to(log, store):
+        raise store_problems.foreign(log.plan, log.reset, log.system.url, task)
+    if kept is not None and not kept.states and (own.states or own.number):
+        store.clear()  # its operators were reset, or moved to other stores
+    else:
+        kept = _compared(log, task, own, publish_pending(log, task, store))
+        _check_gone(log, task, kept.states.keys() - own.states.keys())
+        _remove(store, {*operators, *own.states} - kept.states.keys() if kept.states else ())
+    store.write([(META, IDENTITY, log.producer.identity.encode())])
+
+
+def stored_checkpoint(store: TaskStore | StoreView, task: str) -> Checkpoint | None:
+    """The checkpoint of the last commit that was written to a store; None where there was none."""
+    data = store.get(META, CHECKPOINT)
+    return None if data is None else checkpoints.decode(data, task)
+
+
+def finish_move(store: TaskStore, kept: Checkpoint | None) -> None:
+    """Take state as the store's own that was moved to it, if the log counts it there; else forget the move."""
+    data = store.get(META, MOVED)
+    if data is not None:
+        done = kept is not None and data == checkpoints.encode(kept)
+        store.write([*([(META, CHECKPOINT, data)] if done else []), (META, MOVED, None)])
+
+
+def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoint | None:
+    """Publish the last commit of a store if the log has all but that one; the checkpoint that the log has then."""
+    own, token = stored_checkpoint(store, task), store.get(META, PENDING)
+    kept = log.checkpoint(task)
+    number = 0 if kept is None else kept.number
+    if own is None or token is None or own.number != number + 1 or not _belongs_to(log, store):
+        return kept
+    try:
+        log.producer.publish(token)
+    except SystemProblem as problem:
+        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, kept, problem) from problem
+    return log.checkpoint(task)
+
+
+def _belongs_to(log: CommittedLog, store: TaskStore) -> bool:
+    """Whether a store was written with this log; one that does not say so is taken to be."""
+    return store.get(META, IDENTITY) in (None, log.producer.identity.encode())
+
+
+def _compared(log: CommittedLog, task: str, own: Checkpoint, kept: Checkpoint | None) -> Checkpoint:
+    """The checkpoint that the log has; raises SystemProblem unless the store is at the same commit. Commits without a
+    number are compared by what they have read."""
+    if kept is None:
+        raise store_problems.unknown(log.plan, log.reset, log.system.url, task)
+    if own.number < kept.number or checkpoints.is_ahead(kept, own):
+        raise store_problems.behind(log.plan, log.reset, log.system.url, task, own, kept)
+    if own.number > kept.number or checkpoints.is_ahead(own, kept):
+        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, kept)
+    return kept
+
+
+def _remove(store: TaskStore, operators: Collection[str]) -> None:
+    store.write([(prefix_of(operator), None, None) for operator in sorted(operators)])
+
+
+def _check_gone(log: CommittedLog, task: str, operators: Collection[str]) -> None:
+    if operators:
+        raise store_problems.gone(log.plan, log.reset, task, operators)

@@ -1,0 +1,68 @@
+"""What is wrong with a store and its log, and what to do: errors that name the task, the operators and the command.
+
+`reset` is the command that resets the pipeline, without what it is to remove.
+"""
+
+from collections.abc import Collection
+
+from ....dsl.errors import SystemProblem
+from ....dsl.validation import explain
+from ....planner.plan import Plan
+from ..commit.checkpoint import Checkpoint
+
+
+def gone(plan: Plan, reset: str, task: str, operators: Collection[str]) -> SystemProblem:
+    """The log counts state that the store does not have."""
+    named = ", ".join(sorted(operators))
+    wrong = f"the state of task {task} is gone, though the task has a checkpoint: that of {named}"
+    remedy = f"bring the folder of its store back, or give the run's state_dir, or let {named} begin anew: "
+    return _problem(plan, wrong, "the store that was written with the checkpoint", remedy + _reset(reset, operators))
+
+
+def foreign(plan: Plan, reset: str, url: str, task: str) -> SystemProblem:
+    """The store was written with another log."""
+    wrong = f"the store of task {task} was written with another log than {url}"
+    remedy = "give each log a state_dir of its own; where the log was made anew, begin anew with it: " + _reset(reset)
+    return _problem(plan, wrong, "the store that belongs to this log", remedy)
+
+
+def unknown(plan: Plan, reset: str, url: str, task: str) -> SystemProblem:
+    """The log knows nothing of what the store has."""
+    wrong = f"the store of task {task} has state, and {url} has no checkpoint of that task"
+    remedy = "bring the log back that it was written with, or begin anew without the store: " + _reset(reset)
+    return _problem(plan, wrong, "a store and a log that were kept together", remedy)
+
+
+def behind(plan: Plan, reset: str, url: str, task: str, own: Checkpoint, kept: Checkpoint) -> SystemProblem:
+    """The log has commits that the store lacks."""
+    wrong = f"the store of task {task} is older than its checkpoint in {url}{_numbers(own, kept)}: it was damaged, or "
+    wrong += "replaced by a copy"
+    remedy = "bring the newest store back, or let what it keeps begin anew: " + _reset(reset, kept.states)
+    return _problem(plan, wrong, "the store that was written with the checkpoint", remedy)
+
+
+def ahead(
+    plan: Plan, reset: str, url: str, task: str, own: Checkpoint, kept: Checkpoint | None, why: object = ""
+) -> SystemProblem:
+    """The store has commits that the log lacks; `why` one of them cannot be published."""
+    wrong = f"{url} has lost a commit that the store of task {task} has"
+    wrong += f"; its outputs cannot be published: {why}" if why else _numbers(own, kept)
+    remedy = "bring back a log and stores that were kept together, or let what the store keeps begin anew: "
+    command = _reset(reset, () if kept is None else kept.states)
+    return _problem(plan, wrong, "a log that has all commits of its stores", remedy + command)
+
+
+def _numbers(own: Checkpoint, kept: Checkpoint | None) -> str:
+    if not own.number:
+        return ""
+    return f" (the store is at commit {own.number}, the log at {0 if kept is None else kept.number})"
+
+
+def _reset(reset: str, operators: Collection[str] = ()) -> str:
+    """The command that removes the state of operators, or all that is kept."""
+    words = [f"--state {operator}" for operator in sorted(operators)] or ["--all"]
+    return " ".join([reset, *words])
+
+
+def _problem(plan: Plan, wrong: str, expected: str, remedy: str) -> SystemProblem:
+    return SystemProblem(explain(wrong, expected, remedy, plan.pipeline.origin))

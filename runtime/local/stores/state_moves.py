@@ -1,0 +1,132 @@
+"""Moving what is kept of operators between stores, where a change of the pipeline has put them into other stages.
+
+The log says which task's store has the state of an operator. A move copies it, and then one entry of the log changes
+the checkpoints of both tasks: after a crash the state is in one of the two stores, and only that one counts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from ....planner.plan import Plan
+from ....planner.task_assignment import task_name
+from ...kernel.state_cache import Change
+from ...state.contract import TaskStore
+from ..commit import checkpoint as checkpoints
+from ..commit.checkpoint import Checkpoint, Checkpoints
+from ..commit.checkpoint_migration import holder_of, number_of, with_operator, without
+from ..commit.contract import META, prefix_of
+from ..coordination.coordinator_stream import claimed
+from .alignment import MOVED, CommittedLog, align, finish_move
+
+OpenStore = Callable[[str], TaskStore]
+"""Opens the store of a task, by its name."""
+
+PATIENCE_SECONDS = 600.0
+"""How long a container waits for another one that moves state."""
+PIECE_BYTES = 4 << 20
+"""Bytes of state that a move holds in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The state of an operator that goes from the store of one task to that of another."""
+
+    operator: str
+    source: str
+    target: str
+
+
+def move_states(log: CommittedLog, open_store: OpenStore) -> None:
+    """Let each operator's state be in the store of the task that the operator is in now.
+
+    Containers do so in turn, before they open stores of their own; whoever comes first moves all that is to be moved.
+    Raises SystemProblem where a store is not as the log needs it, or is open elsewhere.
+    """
+    if not _stale(log.plan, log.checkpoints()):
+        return
+    with claimed(log.system, log.plan.name, "moves", PATIENCE_SECONDS):
+        for target in dict.fromkeys(move.target for move in moves(log.plan, log.checkpoints())):
+            with ExitStack() as stack:
+                _move_to(log, target, open_store, stack)
+        log.producer.begin().commit(log.plan.name, _encoded(_stale(log.plan, log.checkpoints())))
+
+
+def moves(plan: Plan, kept: Checkpoints) -> Iterator[Move]:
+    """The moves that a plan needs, given the checkpoints of its pipeline."""
+    for operator, target in _places(plan):
+        holder = holder_of(operator, target, kept)
+        if holder is not None and holder != target:
+            yield Move(operator, holder, target)
+
+
+def _places(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Each operator that keeps state, with each task that it is in."""
+    for store in plan.stores:
+        for number in range(plan.stage(store.stage).tasks):
+            yield store.operator, task_name(store.stage, number)
+
+
+def _stale(plan: Plan, kept: Checkpoints) -> dict[str, Checkpoint]:
+    """The checkpoints that count state which is kept elsewhere, or has to be, without it."""
+    found = dict(kept)
+    for operator, target in _places(plan):
+        others = [name for name in found if name != target and number_of(name) == number_of(target)]
+        for name in others:
+            if operator in found[name].states:
+                found[name] = without(found[name], [operator])
+    return {name: one for name, one in found.items() if one != kept[name]}
+
+
+def _move_to(log: CommittedLog, target: str, open_store: OpenStore, stack: ExitStack) -> None:
+    """Move the state of operators to the store of one task; `stack` closes the stores."""
+    # All of them are held until the log has the outcome, so that no task goes on from one of them meanwhile.
+    stores = {target: stack.enter_context(closing(open_store(target)))}
+    align(log, target, stores[target], ())
+    # A try that was cut off may have just been brought to its end.
+    made = [move for move in moves(log.plan, log.checkpoints()) if move.target == target]
+    for source in dict.fromkeys(move.source for move in made):
+        stores[source] = stack.enter_context(closing(open_store(source)))
+        align(log, source, stores[source], ())
+    for move in made:
+        _copy(stores[move.source], stores[target], prefix_of(move.operator))
+    if made:
+        _commit(log, target, stores[target], made)
+    for move in made:
+        stores[move.source].write([(prefix_of(move.operator), None, None)])
+
+
+def _copy(source: TaskStore, target: TaskStore, prefix: bytes) -> None:
+    """Copy all under a prefix in pieces. What an earlier try has left is removed before."""
+    target.write([(prefix, None, None)])
+    piece: list[Change] = []
+    size = 0
+    for key, value in source.scan(prefix):
+        piece.append((prefix, key, value))
+        size += len(key) + len(value)
+        if size >= PIECE_BYTES:
+            target.write(piece)
+            piece, size = [], 0
+    target.write(piece)
+
+
+def _commit(log: CommittedLog, target: str, store: TaskStore, made: Sequence[Move]) -> None:
+    """Let the log say that the state is in the target's store, and in no other, at one stroke."""
+    changed = dict(log.checkpoints())
+    changed.setdefault(target, Checkpoint())
+    for move in made:
+        changed[target] = with_operator(changed[target], move.operator, changed[move.source])
+        changed[move.source] = without(changed[move.source], [move.operator])
+    now = changed[target] = structs.replace(changed[target], number=changed[target].number + 1)
+    store.write([(META, MOVED, checkpoints.encode(now))])
+    if log.producer.durable:
+        store.sync()
+    places = (target, *(move.source for move in made))
+    log.producer.begin().commit(log.plan.name, _encoded({name: changed[name] for name in places}))
+    finish_move(store, now)
+
+
+def _encoded(made: Mapping[str, Checkpoint]) -> dict[str, bytes]:
+    return {name: checkpoints.encode(one) for name, one in made.items()}

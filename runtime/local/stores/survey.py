@@ -1,0 +1,55 @@
+"""Whether the stores that a plan needs are there: looked at before a run starts anything, and by `fluvial check`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ....dsl.errors import SystemProblem
+from ....planner.plan import Plan
+from ....planner.settings import Settings
+from ....planner.task_assignment import stages_of, tasks_of
+from ...preflight.state_compatibility import reset_command
+from ...state.read_only import StoreView
+from ...systems.contract import SendingSystem, System
+from ..commit.checkpoint import checkpoints_in
+from . import errors as store_problems
+from .alignment import stored_checkpoint
+from .state_moves import moves
+from .task_stores import every_folder, number_in, state_folder, task_folders
+
+
+def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[SystemProblem]:
+    """What is wrong with the stores of a plan whose state has no other copy. A run may be under way.
+
+    What only an open store tells is found when a run opens it.
+    """
+    if isinstance(system, SendingSystem) or state_folder(plan, system, settings) is None:
+        return
+    kept, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
+    for task in dict.fromkeys([*tasks_of(stages_of(plan)), *(move.source for move in moves(plan, kept))]):
+        if task in kept:
+            if kept[task].states and not task_folders(plan, system, settings, task):
+                yield store_problems.gone(plan, reset, task, kept[task].states)
+        # A first commit may be published at the start. Of a run that is under way, the log is asked again.
+        elif _commits(plan, system, settings, task) > 1 and task not in checkpoints_in(system, plan.name):
+            yield store_problems.unknown(plan, reset, system.url, task)
+
+
+def latest_folders(plan: Plan, system: System, settings: Settings, operator: str) -> list[Path]:
+    """Where state has changelogs, the folder of each task's store here that was written last with an operator in it,
+    whatever the stage was called. The stores tell it: brokers are not asked."""
+    latest: dict[str, Path] = {}
+    for folder in every_folder(plan, system, settings):
+        with StoreView(folder) as view:
+            found = stored_checkpoint(view, folder.name)
+        if found is not None and operator in found.states:
+            latest[number_in(folder)] = folder
+    return [latest[number] for number in sorted(latest)]
+
+
+def _commits(plan: Plan, system: System, settings: Settings, task: str) -> int:
+    """How many commits a store has; 0 where there is none, or it does not count them."""
+    for folder in task_folders(plan, system, settings, task):
+        with StoreView(folder) as view:
+            found = stored_checkpoint(view, task)
+            return 0 if found is None else found.number
+    return 0

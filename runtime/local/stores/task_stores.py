@@ -1,0 +1,140 @@
+"""Which store a task gets: RocksDB on the local disk, or memory where the streams are in memory too."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from ....planner.plan import Plan
+from ....planner.settings import Settings
+from ....planner.task_assignment import task_name
+from ...data_files import check_owner
+from ...state import MemoryStore, RocksStore, StoreLocked, TaskStore
+from ...state.pipeline_folder import without_queries
+from ...systems.contract import SendingSystem, System
+
+_AGAIN = "~"
+_MOST_FOLDERS = 8
+"""Folders that a task may have on one machine, each held by a process that stands still."""
+
+_IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionary()
+"""State of pipelines over systems in memory: it lives as long as the system, so that a later run finds it."""
+
+
+def store_for(plan: Plan, task: str, system: System, settings: Settings, container: int = 0) -> TaskStore:
+    """The store of a task that keeps state, as the last run of the container left it."""
+    folder = state_folder(plan, system, settings, container)
+    if folder is None:
+        return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
+    if isinstance(system, SendingSystem):
+        return _spare_store(folder, _name(task), settings)
+    return _open(folder / _name(task), settings)
+
+
+def _open(folder: Path, settings: Settings, *, spare: bool = False) -> RocksStore:
+    buffer_bytes, cache_bytes = settings.rocksdb_buffer_bytes, settings.rocksdb_cache_bytes
+    return RocksStore(folder, spare=spare, buffer_bytes=buffer_bytes, cache_bytes=cache_bytes)
+
+
+def task_folders(plan: Plan, system: System, settings: Settings, task: str) -> list[Path]:
+    """The folder of a task's store, where that is the only copy of its state, and is there.
+
+    Where state has changelogs there is none: such a store is built anew from them.
+    """
+    home = None if isinstance(system, SendingSystem) else state_folder(plan, system, settings)
+    return [] if home is None else [folder for folder in (home / _name(task),) if _holds_store(folder)]
+
+
+def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Path]:
+    """The folders on this machine that hold all stores of a pipeline, and nothing of Spark's."""
+    folder = state_folder(plan, system, settings)
+    if folder is None:
+        return []
+    folder = folder.parent if isinstance(system, SendingSystem) else folder
+    return without_queries(folder) if folder.exists() else []
+
+
+def _name(task: str) -> str:
+    """The name of a task's folder."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", task)
+
+
+def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
+    """The store of a task whose state has changelogs: the one that was written last and that no process has open.
+
+    A process that stands still may have the first folder open after another has taken its place (ADR 0018): then the
+    store is in a folder of the same name with a number, and is restored. Folders that no process has open, and that
+    are not the last, are removed.
+    """
+    folders = [home / name, *(home / f"{name}{_AGAIN}{number}" for number in range(2, _MOST_FOLDERS + 1))]
+    existing = sorted(filter(_holds_store, folders), key=_changed_at, reverse=True)
+    unlocked: list[RocksStore] = []
+    for folder in existing:
+        with suppress(StoreLocked):
+            unlocked.append(_open(folder, settings, spare=True))
+    for older in unlocked[1:]:
+        older.remove()
+    if unlocked:
+        return unlocked[0]
+    for folder in folders:
+        if folder not in existing:
+            # One that another process is about to fill is locked before it holds a store.
+            with suppress(StoreLocked):
+                return _open(folder, settings, spare=True)
+    return _open(folders[0], settings, spare=True)
+
+
+def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
+    """The folders of a stage's stores on this machine, one for each task: of several containers' the latest."""
+    wanted = re.compile(rf"({re.escape(_name(task_name(stage, 0)).removesuffix('0'))}\d+)(?:{_AGAIN}\d+)?")
+    found: dict[str, Path] = {}
+    for folder in every_folder(plan, system, settings):
+        if match := wanted.fullmatch(folder.name):
+            found[match[1]] = folder
+    return [found[name] for name in sorted(found)]
+
+
+def every_folder(plan: Plan, system: System, settings: Settings) -> list[Path]:
+    """The folders of all stores of a pipeline on this machine, the one that was written last at the end."""
+    home = state_folder(plan, system, settings)
+    if home is None:
+        return []
+    homes = sorted(home.parent.glob("container-*")) if isinstance(system, SendingSystem) else [home]
+    return sorted((one for home in homes for one in home.glob("*") if _holds_store(one)), key=_changed_at)
+
+
+def number_in(folder: Path) -> str:
+    """The number of the task whose store a folder holds."""
+    return folder.name.partition(_AGAIN)[0].rpartition("-")[2]
+
+
+def _holds_store(folder: Path) -> bool:
+    return (folder / "CURRENT").exists()
+
+
+def _changed_at(folder: Path) -> float:
+    return max(file.stat().st_mtime for file in folder.iterdir())
+
+
+def state_folder(plan: Plan, system: System, settings: Settings, container: int = 0) -> Path | None:
+    """The folder of a pipeline's stores: beside the log, or in the working directory; None if they are in memory.
+
+    Where state has changelogs each container has a folder of its own: one that has lost its place may still hold its
+    stores open. Else all share one, for there is no other copy of the state.
+
+    Raises SystemProblem where another user may have put it there: nothing is read, written or removed then.
+    """
+    folder = _state_folder(plan, system, settings, container)
+    if folder is not None:
+        check_owner(folder)
+    return folder
+
+
+def _state_folder(plan: Plan, system: System, settings: Settings, container: int) -> Path | None:
+    home = None if settings.state_dir is None else Path(settings.state_dir)
+    if isinstance(system, SendingSystem):
+        return (home or Path(".fluvial", "state")) / plan.name / f"container-{container}"
+    if home is not None:
+        return home / plan.name
+    scheme, _, place = system.url.partition(":")
+    return Path(place) / "state" / plan.name if scheme == "log" else None

@@ -1,0 +1,216 @@
+"""From what users write on the command line, `file.py` or `module:attribute`, to the pipeline it names."""
+
+import inspect
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from ..dsl.errors import FluvialError, PipelineError, UsageError
+from ..dsl.origin import Origin
+from ..dsl.pipeline import Pipeline
+from ..dsl.validation import explain
+from .user_modules import hides_modules
+
+_FORMS = "file.py, file.py:attribute or module:attribute"
+_OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("dsl", "planner", "runtime"))
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+_loaded: dict[str, ModuleType] = {}
+
+
+def loaded_modules() -> tuple[ModuleType, ...]:
+    """The user's modules that targets brought in. Other processes may not be able to import them by name, so functions
+    in them travel by value."""
+    return tuple(module for name, module in _loaded.items() if sys.modules.get(name) is module)
+
+
+def load_pipeline(target: str) -> Pipeline:
+    """The pipeline that a target names.
+
+    Without an attribute it is the only Pipeline of the file or module, or what the only function there annotated to
+    return one returns. Raises UsageError where the target names none, and PipelineError where the user's code fails.
+    """
+    place, _, attribute = target.rpartition(":") if _has_attribute(target) else (target, "", "")
+    module = _load_file(place, target) if place.endswith(".py") else _load_module(place, target)
+    if attribute:
+        return _pipeline_of(_attribute(module, attribute, target), target)
+    return _only_pipeline(module, target)
+
+
+def _has_attribute(target: str) -> bool:
+    return ":" in target and not target.endswith(".py")
+
+
+def _load_file(place: str, target: str) -> ModuleType:
+    path = Path(place).resolve()
+    if not path.is_file():
+        wrong = f"there is no file {place!r}"
+        raise UsageError(
+            explain(wrong, _FORMS, "correct the path; it is relative to the current folder", f"target {target}")
+        )
+    name = _free_name(path.stem)
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(explain(f"{place!r} cannot be loaded", "a Python file", at=f"target {target}"))
+    module = module_from_spec(spec)
+    _loaded.pop(name, None)
+    with _user_code(place, path.parent):
+        # Under its name, as an import would, for dataclasses and pickle look it up there.
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    _loaded[name] = module
+    return module
+
+
+def _free_name(stem: str) -> str:
+    """The file's stem, unless that is the name of a module which something else imports."""
+    taken = stem in sys.stdlib_module_names or (stem in sys.modules and stem not in _loaded)
+    return f"{stem}_file" if taken else stem
+
+
+def _load_module(place: str, target: str) -> ModuleType:
+    folder = Path.cwd()
+    with _user_code(place, folder):
+        if not _exists(place):
+            wrong = f"there is no module {place!r}"
+            remedy = "correct the name; a file's name ends in .py; modules are looked for in the current folder too"
+            raise UsageError(explain(wrong, _FORMS, remedy, f"target {target}"))
+        module = import_module(place)
+    if _is_users(getattr(module, "__file__", None)):
+        _loaded[place] = module
+    return module
+
+
+def _exists(place: str) -> bool:
+    if not all(part.isidentifier() for part in place.split(".")):
+        return False
+    try:
+        return find_spec(place) is not None
+    except ModuleNotFoundError as error:
+        # A package on the way may exist, and fail because it imports something else that does not.
+        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+            raise
+        return False
+
+
+@contextmanager
+def _user_code(place: str, folder: Path) -> Iterator[None]:
+    """Run code of the user, who may import what lies in `folder`; what fails there is shown from their side alone."""
+    import_module("networkx")  # a pipeline needs it, and it wants Python's own modules
+    before = set(sys.modules)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        yield
+    except FluvialError:
+        raise
+    except (Exception, SystemExit) as error:
+        wrong = f"{place} fails as it is loaded:\n{_users_traceback(error)}"
+        remedy = 'correct it; what is not to happen on import goes under if __name__ == "__main__":'
+        raise PipelineError(explain(wrong, "a file that can be imported", remedy, _failed_at(error, place))) from error
+    finally:
+        if hides_modules(str(folder)):
+            # It came first while the user's code was loaded, as for a script. What is loaded later wants Python's own.
+            sys.path.remove(str(folder))
+            sys.path.append(str(folder))
+    for name in sys.modules.keys() - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and Path(file).is_relative_to(folder) and _is_users(file):
+            _loaded[name] = sys.modules[name]
+
+
+def _is_users(file: str | None) -> bool:
+    """Whether a file is the user's own: neither ours, nor Python's, nor installed."""
+    if file is None or file.startswith("<"):
+        return False
+    return not any(file.startswith(folder + os.sep) for folder in (*_OURS, *_INSTALLED))
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)]
+
+
+def _users_traceback(error: BaseException) -> str:
+    lines = [*traceback.format_list(_frames(error)), *traceback.format_exception_only(error)]
+    return "".join(lines).rstrip()
+
+
+def _failed_at(error: BaseException, place: str) -> str:
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return str(Origin(error.filename, error.lineno))
+    frames = _frames(error)
+    return str(Origin(frames[-1].filename, frames[-1].lineno or 0)) if frames else place
+
+
+def _attribute(module: ModuleType, name: str, target: str) -> Any:
+    if not hasattr(module, name):
+        found = ", ".join(_candidates(module)) or "no pipeline at all"
+        raise UsageError(
+            explain(f"{module.__name__} has no {name!r}", f"one of its pipelines: {found}", at=f"target {target}")
+        )
+    return getattr(module, name)
+
+
+def _candidates(module: ModuleType) -> dict[str, Any]:
+    """What a target could name in a module: its pipelines, and else its functions that say they return one."""
+    members = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    pipelines = {name: value for name, value in members.items() if isinstance(value, Pipeline)}
+    return pipelines or {name: value for name, value in members.items() if _makes_one(value, module)}
+
+
+def _makes_one(value: Any, module: ModuleType) -> bool:
+    if not inspect.isfunction(value) or value.__module__ != module.__name__:
+        return False
+    try:
+        return get_type_hints(value).get("return") is Pipeline
+    except (NameError, TypeError):
+        return False
+
+
+def _only_pipeline(module: ModuleType, target: str) -> Pipeline:
+    found = {id(value): (name, value) for name, value in _candidates(module).items()}
+    if len(found) == 1:
+        return _pipeline_of(next(iter(found.values()))[1], target)
+    names = [name for name, _ in found.values()]
+    if not names:
+        wrong, remedy = f"{target} holds no Pipeline", 'write pipeline = Pipeline("name") at its top level'
+        raise UsageError(
+            explain(wrong, "one Pipeline, or a function annotated to return one", remedy, f"target {target}")
+        )
+    wrong = f"{target} holds {len(names)} pipelines: {', '.join(names)}"
+    raise UsageError(explain(wrong, "the name of one", f"write {target}:{names[0]}", f"target {target}"))
+
+
+def _pipeline_of(value: Any, target: str) -> Pipeline:
+    if callable(value) and not isinstance(value, Pipeline):
+        value = _called(value, target)
+    if not isinstance(value, Pipeline):
+        wrong = f"it is {type(value).__name__}, not a Pipeline"
+        raise UsageError(
+            explain(wrong, "a Pipeline, or a function without arguments that returns one", at=f"target {target}")
+        )
+    return value
+
+
+def _called(make: Callable[[], Any], target: str) -> Any:
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError) as error:
+        wrong = f"{target} cannot be called without arguments: {error}"
+        raise UsageError(
+            explain(wrong, "a Pipeline, or a function without arguments that returns one", at=target)
+        ) from None
+    with _user_code(target, Path.cwd()):
+        return make()

@@ -1,0 +1,56 @@
+"""What a machine can run out of while a run goes on, such as disk and open files, and what to do about it."""
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ...dsl.errors import SystemProblem
+
+_FREE_DISK = "free space on the disk that this path is on, and start again"
+_MORE_FILES = "raise the limit of open files (ulimit -n), or spread the tasks over more containers"
+_REMEDIES: Mapping[int, str] = {
+    errno.ENOSPC: _FREE_DISK,
+    errno.EDQUOT: _FREE_DISK,
+    errno.EMFILE: _MORE_FILES,
+    errno.ENFILE: "raise the limit of open files of the machine (sysctl fs.file-max)",
+    errno.ENOMEM: "give the process more memory, or lower Settings.cached_entries",
+}
+"""What to do, by the number of the error."""
+_BY_TEXT: Mapping[str, int] = {os.strerror(number).lower(): number for number in _REMEDIES}
+_TEXTS = re.compile("|".join(map(re.escape, _BY_TEXT)))
+_IN_RUST = re.compile(r".* \(os error (\d+)\)", re.DOTALL)
+"""The text of an error of the operating system from a library that is written in Rust: its number is there alone."""
+
+
+def remedy_for(error: BaseException) -> str | None:
+    """What to do about an error that says that the machine has run out of something; None for any other error.
+
+    >>> remedy_for(OSError(errno.EMFILE, "Too many open files"))
+    'raise the limit of open files (ulimit -n), or spread the tasks over more containers'
+    """
+    if isinstance(error, OSError):
+        told = None if error.errno is not None else _IN_RUST.fullmatch(str(error))
+        return _REMEDIES.get(int(told[1]) if told else error.errno or 0)
+    # Clients that are not written in Python say it in words.
+    text = _TEXTS.search(str(error).lower())
+    return None if text is None else _REMEDIES[_BY_TEXT[text[0]]]
+
+
+def exhausted(error: BaseException, where: str = "this run") -> SystemProblem:
+    """The error of a run for one of the operating system, for which there is a remedy; `where` names who met it."""
+    wrong = f"the machine has run out of something that {where} needs: {error}"
+    expected = "disk space, open files and memory to spare"
+    return SystemProblem(f"{wrong}\n  expected: {expected}\n  to do: {remedy_for(error)}")
+
+
+@contextmanager
+def exhaustion_explained() -> Iterator[None]:
+    """Raise SystemProblem in place of an OSError that says that the machine has run out of something."""
+    try:
+        yield
+    except OSError as error:
+        if remedy_for(error) is None:
+            raise
+        raise exhausted(error) from error

@@ -1,0 +1,140 @@
+"""Values whose messages name their schema in a registry."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...dsl.errors import PipelineError, SystemProblem
+from ...dsl.origin import Origin, here
+from ...dsl.validation import explain, require
+from .framing import head, split
+from .schemas import Kind, Schema
+
+if TYPE_CHECKING:
+    from .registry import Registry
+
+IN_REGISTRY = "in a registry"
+"""The schema of values whose messages name it each."""
+
+Read = Callable[[bytes], Any]
+"""What reads values that were written with one schema."""
+
+Keep = Callable[[str, Schema], int | None]
+"""What version a subject has of a schema, if it has it."""
+
+
+class Format(Protocol):
+    """How values of one type are written with one schema, and read whatever schema they were written with."""
+
+    kind: Kind
+
+    def write(self, value: Any) -> bytes:
+        """A value as bytes; raises ValueError for one that the schema does not describe."""
+        ...
+
+    def schema(self, keep: Keep) -> Schema | None:
+        """The schema that values are written with. `keep` is given those that it uses; where it knows no version of
+        one there is no schema yet."""
+        ...
+
+    def reader(self, written: Schema, registry: "Registry") -> Read:
+        """What reads values written with a schema; raises ValueError, as it does itself, where that cannot be."""
+        ...
+
+    @property
+    def form(self) -> str | None:
+        """The form in which the registry is asked for schemas."""
+        ...
+
+
+class Registered:
+    """Writes values of a format under a subject of a registry, and reads them by the id that each message has."""
+
+    def __init__(
+        self, format: Format, registry: "Registry", subject: str, register: bool, normalize: bool, origin: Origin
+    ) -> None:
+        self._told = (format, registry, subject, register, normalize, origin)
+        self._format, self._registry, self._subject, self._register, self._normalize, self._origin = self._told
+        self._head: bytes | None = None
+        self._readers: dict[int, Read] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Registered, self._told
+
+    def encode(self, value: Any) -> bytes:
+        """A value as a message. The first one of a process asks the registry for the schema's id."""
+        data = self._format.write(value)
+        if self._head is None:
+            self._head = head(self._id())
+        return self._head + data
+
+    def decode(self, data: bytes) -> Any:
+        """The value of a message. The first one of each id asks the registry for the schema."""
+        id, rest = split(data)
+        read = self._readers.get(id)
+        if read is None:
+            read = self._readers[id] = self._reader(id)
+        return read(rest)
+
+    def check(self, writes: bool) -> str:
+        """What `fluvial check` says; raises where a run could not write."""
+        latest = self._registry.latest(self._subject)
+        if not writes:
+            return f"{self._where} " + (f"has version {latest.version}" if latest else "has no schema yet")
+        if not self._register:
+            return f"{self._where} has the schema, with id {self._id()}"
+        schema = self._format.schema(self._version)
+        if latest is None or schema is None:
+            return f"{self._where} will be given {'its first' if latest is None else 'the'} schema"
+        if not self._registry.fits(self._subject, schema, normalize=self._normalize):
+            wrong = f"{self._where} does not take the schema after its version {latest.version}"
+            remedy = "change the schema as docs/guide/serdes.md says, or choose another subject"
+            raise PipelineError(explain(wrong, "a schema that its compatibility level allows", remedy, self._origin))
+        return f"{self._where} takes the schema after its version {latest.version}"
+
+    @property
+    def _where(self) -> str:
+        return f"subject {self._subject!r} of {self._registry.url}"
+
+    def _id(self) -> int:
+        schema = self._format.schema(self._kept if self._register else self._version)
+        if self._register and schema is not None:
+            return self._registry.register(self._subject, schema, normalize=self._normalize)
+        found = schema and self._registry.find(self._subject, schema, normalize=self._normalize)
+        if not found:
+            wrong = f"{self._where} does not have the schema"
+            remedy = "register it, or leave out register=False"
+            raise SystemProblem(explain(wrong, "one that was registered before", remedy, self._origin))
+        return found.id
+
+    def _kept(self, subject: str, schema: Schema) -> int | None:
+        self._registry.register(subject, schema, normalize=self._normalize)
+        return self._version(subject, schema)
+
+    def _version(self, subject: str, schema: Schema) -> int | None:
+        found = self._registry.find(subject, schema, normalize=self._normalize)
+        return found.version if found else None
+
+    def _reader(self, id: int) -> Read:
+        written = self._registry.schema(id, self._format.form)
+        if written.kind != self._format.kind:
+            raise ValueError(f"schema {id} of {self._registry.url} is one of {written.kind}, not {self._format.kind}")
+        return self._format.reader(written, self._registry)
+
+
+def registered(
+    what: str, format: Format, registry: "Registry | None", subject: str | None, register: bool, normalize: bool
+) -> Registered | None:
+    """What writes and reads with a registry, None without one; `what` names the serde in an error."""
+    for name, value in (("register", register), ("normalize", normalize)):
+        require(isinstance(value, bool), PipelineError, f"{what}: {name}={value!r}", "True or False")
+    if registry is None:
+        rest = "subject" if subject is not None else "register" if not register else "normalize" if normalize else ""
+        remedy = "pass registry=Registry(...), or leave it out"
+        require(not rest, PipelineError, f"{what}: {rest} without a registry", "a registry that it is told", remedy)
+        return None
+    asked = callable(getattr(registry, "schema", None))
+    require(asked, PipelineError, f"{what}: registry={registry!r}", "a Registry", 'write Registry("http://HOST:PORT")')
+    good = isinstance(subject, str) and bool(subject)
+    remedy = 'write subject="STREAM-value", or "STREAM-key" for a key'
+    require(good, PipelineError, f"{what}: subject={subject!r}", "the subject of the registry to write under", remedy)
+    return Registered(format, registry, subject or "", register, normalize, here())

@@ -1,0 +1,84 @@
+"""Queries on the embedded log."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ....planner.settings import Settings
+from ...systems.log import LogSystem
+from ...systems.provisioning import bootstrap_streams
+from ..counts import Tally, tally_of
+from ..lowering.query_plan import Part
+from ..query.connection import Offsets
+from ..worker.outputs import Outputs, all_as_rows
+from .log_sink import LogSink, SinkOptions
+from .log_source import LogDataSource, LogOffsets, LogOptions
+from .published_batches import check_published
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class LogConnection:
+    """The log as `Connection` asks."""
+
+    def __init__(self, system: LogSystem) -> None:
+        self._log = system
+        self._directory = str(system.directory.absolute())
+
+    @property
+    def system(self) -> LogSystem:
+        return self._log
+
+    def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        return self._log.claim(pipeline)
+
+    def prepare(self, session: "SparkSession") -> None:
+        session.dataSource.register(LogDataSource)
+
+    def check(self, part: Part, reset: str) -> None:
+        check_published(part, self._log.admin().checkpoints(part.group), self._log.url, reset)
+
+    def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        admin = self._log.admin()
+        told = LogOptions(
+            directory=self._directory,
+            starts=part.starts,
+            ends=None if ends is None else {name: ends[name] for name in part.sources},
+            closing=ends is not None and part.keeps_state,
+            batch_records=settings.spark_batch_records,
+            first={name: admin.ends(name) for name in part.sources if name in bootstrap_streams(part.plan)},
+            shipment=part.shipment,
+            clocked=part.levels.clocked,
+        )
+        return session.readStream.format(LogDataSource.name()).option("told", msgspec.json.encode(told).decode()).load()
+
+    def outputs(self, part: Part) -> Outputs:
+        return all_as_rows
+
+    def writer(self, part: Part) -> "Callable[[DataFrame, int], None]":
+        told = SinkOptions(
+            directory=self._directory,
+            fsync=self._log.fsync,
+            partitions={stream.name: stream.partitions for stream in part.plan.streams},
+            group=part.group,
+            checkpoint=str(part.checkpoint.absolute()),
+        )
+        return LogSink(told).write
+
+    def tally(self, part: Part) -> Tally:
+        return tally_of(self._log.admin().checkpoints(part.group))
+
+    def forget(self, group: str) -> None:
+        if saved := self._log.admin().checkpoints(group):
+            with closing(self._log.producer()) as producer:
+                producer.begin().commit(group, dict.fromkeys(saved, b""))
+
+    def may_stop(self, part: Part) -> bool:
+        return True  # what a batch has staged is published at its end, or never
+
+    def offsets(self, told: Sequence[str]) -> Offsets:
+        return msgspec.json.decode(told[0], type=LogOffsets).streams

@@ -1,0 +1,65 @@
+"""Which batches of a query the log has published, and whether its checkpoint is the one that they are of."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from ....dsl.errors import SystemProblem
+from ....dsl.validation import explain
+from ....planner.plan import Plan
+from ..lowering.query_plan import Part
+from ..query.checkpoint_log import DONE, PLANNED, batches, planned_lines
+
+BATCH = "batch"
+"""The checkpoint under which the number of the last published batch is kept."""
+OFFSETS = "offsets"
+"""The checkpoint under which a hash of that batch's end offsets is kept. A version of before has written none."""
+
+
+def published_batch(saved: Mapping[str, bytes]) -> int:
+    """The number of the last published batch, of a query's checkpoints in the log; -1 before the first."""
+    return int(saved.get(BATCH) or -1)
+
+
+def offsets_hash(checkpoint: Path, number: int) -> bytes:
+    """A hash of the offsets at which a planned batch ends. A batch that Spark repeats ends at the same ones."""
+    lines = planned_lines(checkpoint, number)
+    return sha256("\n".join(lines).encode()).hexdigest().encode()
+
+
+def check_published(part: Part, saved: Mapping[str, bytes], system: str, reset: str) -> None:
+    """Raise SystemProblem unless the log has published each batch that Spark has noted as done, and none that it has
+    not planned: a batch that counts as published already would be dropped, with other messages in it.
+
+    `saved` are the query's checkpoints in the log, which `system` names; the command `reset` would remove them.
+    """
+    done, planned = (max(batches(part.checkpoint, kind), default=-1) for kind in (DONE, PLANNED))
+    published = published_batch(saved)
+    if published > planned:
+        wrong = f"is older than its outputs: batches planned {planned + 1}, published in {system} {published + 1}"
+    elif published < done:
+        wrong = f"is newer than {system}: batches done {done + 1}, published there {published + 1}"
+    elif _other_offsets(part, published, saved):
+        wrong = f"has read other messages up to batch {published} than those whose outputs {system} has"
+    else:
+        return
+    raise _not_its_own(part.plan, part.folder, wrong, reset)
+
+
+def _other_offsets(part: Part, published: int, saved: Mapping[str, bytes]) -> bool:
+    if published < 0 or OFFSETS not in saved:
+        return False
+    try:
+        return offsets_hash(part.checkpoint, published) != saved[OFFSETS]
+    except FileNotFoundError:  # Spark keeps the last hundred, or as few as one if it is told so
+        return False
+
+
+def _not_its_own(plan: Plan, folder: Path, wrong: str, reset: str) -> SystemProblem:
+    text = f"the checkpoint in {folder} of pipeline {plan.name!r} {wrong}"
+    expected = "the checkpoint as the last run left it; one that was copied or restored lacks what came after"
+    remedy = (
+        "put it back together with a copy of the log of the same time, or begin anew; inputs are then read from their "
+        f"start, and outputs come in addition to those that are there: {reset} --all"
+    )
+    return SystemProblem(explain(text, expected, remedy, plan.pipeline.origin))

@@ -1,0 +1,92 @@
+"""Which queries a plan becomes on Spark, and at which level of its query each stage runs."""
+
+from collections.abc import Mapping
+
+import networkx as nx
+
+from ....planner.plan import Plan, PlannedStage
+from .levels import Levels
+
+
+def components(plan: Plan) -> list[list[PlannedStage]]:
+    """The stages that messages connect, by connected part of the plan: each becomes one query."""
+    graph = _graph(plan).to_undirected()
+    parts = [set(part) for part in nx.connected_components(graph)]
+    ordered = sorted(parts, key=lambda part: min(_order(plan, id) for id in part))
+    return [[stage for stage in plan.stages if stage.id in part] for part in ordered]
+
+
+def has_loop(plan: Plan) -> bool:
+    """Whether a stage reads what it has written itself, directly or through other stages."""
+    return not nx.is_directed_acyclic_graph(_graph(plan))
+
+
+def levels(plan: Plan, part: list[PlannedStage], buckets: int) -> Levels:
+    """Give each stage of a connected part its level."""
+    graph = _graph(plan)
+    members = {stage.id: stage for stage in part}
+    of_stage: dict[str, int] = {}
+    for id in nx.topological_sort(graph):
+        if id in members:
+            before = [of_stage[other] for other in graph.predecessors(id)]
+            light = not before and not any(store.stage == id for store in plan.stores)
+            of_stage[id] = 0 if light else max(before, default=0) + 1
+    reading = {name: of_stage[stage.id] for stage in part for name in stage.inputs}
+    sources = {name for name in reading if plan.stream(name).kind == "source"}
+    forwarded = frozenset(name for name in sources if reading[name] > 0)
+    producers = {name: _producers(plan, name, of_stage, buckets) for name in reading}
+    ordered = {stage.id: of_stage[stage.id] for stage in part}
+    patience = {name: _patience(plan, name, of_stage) for name in reading if reading[name] > 0}
+    operators = [plan.pipeline.operator(id) for stage in part for id in stage.operators]
+    clocked = any(operator.follows_clock for operator in operators) or any(map(any, patience.values()))
+    return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, patience, clocked)
+
+
+def _patience(plan: Plan, stream: str, of_stage: Mapping[str, int]) -> tuple[int | None, ...]:
+    """After how many ms without messages each producer of a stream is idle that level 0 writes or hands on. Those of
+    inputs that do not lead to the stream are none of its producers."""
+    planned = plan.stream(stream)
+    if planned.kind == "source":
+        names: tuple[str, ...] = (stream,)
+        leading = {stream}
+    else:
+        writer = plan.stage(plan.operator(planned.written_by[0]).stage)
+        names = writer.inputs if of_stage[writer.id] == 0 else ()
+        leading = _sources_of(plan, planned.written_by[0])
+    waits = {op.stream: op.idle_after if op.stream in leading else None for op in plan.pipeline.sources}
+    return tuple(waits[name] for name in names for _ in range(plan.stream(name).partitions))
+
+
+def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: int) -> int:
+    planned = plan.stream(stream)
+    if planned.kind == "source":
+        return planned.partitions
+    writer = plan.stage(plan.operator(planned.written_by[0]).stage)
+    if of_stage[writer.id] > 0:
+        return buckets
+    leading = _sources_of(plan, planned.written_by[0])
+    return sum(plan.stream(name).partitions for name in writer.inputs if name in leading)
+
+
+def _sources_of(plan: Plan, operator: str) -> set[str]:
+    """The sources that lead to an operator."""
+    found: set[str] = set()
+    rest = [operator]
+    while rest:
+        at = plan.pipeline.operator(rest.pop())
+        rest.extend(source for source in at.inputs if source not in found)
+        found.update(at.inputs)
+    return {source.stream for source in plan.pipeline.sources if source.id in found}
+
+
+def _graph(plan: Plan) -> "nx.DiGraph[str]":
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(stage.id for stage in plan.stages)
+    for stage in plan.stages:
+        for name in stage.inputs:
+            graph.add_edges_from((plan.operator(id).stage, stage.id) for id in plan.stream(name).written_by)
+    return graph
+
+
+def _order(plan: Plan, id: str) -> int:
+    return [stage.id for stage in plan.stages].index(id)

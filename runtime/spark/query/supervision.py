@@ -1,0 +1,147 @@
+"""Running queries until all have ended: what one fails with becomes an error of ours, unless it is begun again."""
+
+import logging
+import math
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ....dsl.errors import FluvialError, MessageError, PipelineError, SystemProblem, UsageError
+from ....dsl.validation import explain
+from ...process.resource_limits import exhausted, remedy_for
+from ..lowering.query_plan import Part
+from .connection import Connection
+from .java_process import QueryFailed, reason
+from .progress import Watch
+
+POLL_SECONDS = 0.2
+STOP_SECONDS = 0.02
+
+START_SECONDS = 10
+"""How long Spark waits for a process in which a source lives. It has no setting for this."""
+
+_TOO_SLOWLY = "Python worker failed to connect back"
+"""What Spark says when such a process is not up by then. A machine that is busy at that moment is no reason to end a
+run: from its checkpoint the query can be begun again."""
+
+_log = logging.getLogger(__name__)
+
+
+def run_queries(
+    parts: Sequence[Part],
+    begin: Callable[[Part], StreamingQuery],
+    connection: Connection,
+    watch: Watch,
+    patience: timedelta,
+) -> None:
+    """Start the queries and wait for their end. One that fails, be it to start, ends all; but one whose processes come
+    up too slowly is begun again as long as there is `patience`."""
+    most = max(1, math.ceil(patience.total_seconds() / START_SECONDS))
+    queries: list[StreamingQuery] = []
+    starts = [1] * len(parts)
+    try:
+        for part in parts:
+            queries.append(_begun(begin, part, most))
+        while not watch.stop():
+            _await_any(queries)
+            active = any(query.isActive for query in queries)
+            slow = [number for number, query in enumerate(queries) if starts[number] < most and _was_slow(query)]
+            for number in slow:
+                _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
+                queries[number] = _begun(begin, parts[number], most)
+                starts[number] += 1
+            if not slow:
+                _raise_any(queries, most)
+                if not active:
+                    break
+            watch.tell()
+        for part, query in zip(parts, queries, strict=True):
+            while query.isActive and not connection.may_stop(part):
+                time.sleep(STOP_SECONDS)
+            query.stop()
+        _raise_any(queries, most)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def _begun(begin: Callable[[Part], StreamingQuery], part: Part, starts: int) -> StreamingQuery:
+    try:
+        return begin(part)
+    except (PySparkException, Py4JJavaError) as error:
+        raise _problem(error, starts) from error
+
+
+def _await_any(queries: Sequence[StreamingQuery]) -> None:
+    active = next((query for query in queries if query.isActive), None)
+    if active is not None:
+        try:
+            active.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]
+        except StreamingQueryException:
+            return  # told by `exception`, with those of the other queries
+
+
+def _failed(query: StreamingQuery) -> Exception | None:
+    return None if query.isActive else query.exception()
+
+
+def _was_slow(query: StreamingQuery) -> bool:
+    return _TOO_SLOWLY in str(_failed(query))
+
+
+def _raise_any(queries: Sequence[StreamingQuery], starts: int) -> None:
+    """Raise what a query has failed with, whatever the others do; it was begun so often at most."""
+    for query in queries:
+        if (error := _failed(query)) is not None:
+            raise _problem(error, starts)
+
+
+_RAISED = re.compile(
+    r"^fluvial\.dsl\.errors\.(\w+): (.*?)"
+    r"(?=\n\s*(?:at org\.|SQLSTATE|=== Streaming Query|JVM stack|Driver stack|"
+    r"The above exception was|During handling of the above)|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_KINDS: dict[str, type[FluvialError]] = {
+    kind.__name__: kind for kind in (MessageError, PipelineError, SystemProblem, UsageError)
+}
+
+_NO_FLUVIAL = "No module named 'fluvial'"
+
+_GONE = "failOnDataLoss"
+"""What Spark's connector to Kafka advises to set where messages are gone."""
+
+
+def _problem(error: Exception, starts: int) -> FluvialError:
+    """Spark's error as ours: what was raised in a worker comes back as the text of a traceback."""
+    text = str(error)
+    found = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
+    if found:
+        kind, told = found[-1]
+        return kind(told.strip())
+    told = reason(error)
+    if _GONE in told:
+        remedy = "remove the pipeline's folder of checkpoints on Spark, to begin again with what is left"
+        wrong = f"messages are gone that were still to be read: {told.partition('Reason:')[2].strip() or told}"
+        return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
+    if _TOO_SLOWLY in told:
+        times = "once, and" if starts == 1 else f"{starts} times, and each time"
+        wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
+        remedy = "run it where there are cores to spare, or give it more time with Settings(spark_patience=...)"
+        return SystemProblem(explain(wrong, "Python processes that start in a second or two", remedy))
+    if _NO_FLUVIAL in told:
+        wrong = "Spark starts a Python that has no Fluvial"
+        remedy = (
+            f"set PYSPARK_PYTHON={sys.executable} in the environment before the session is made, or "
+            "spark.pyspark.python; on a cluster, install Fluvial on each worker"
+        )
+        return SystemProblem(explain(wrong, "a Python with the same version of Fluvial as here", remedy))
+    if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
+        return exhausted(Exception(line.strip()), "Spark")
+    return QueryFailed(f"the query on Spark has failed: {told}")

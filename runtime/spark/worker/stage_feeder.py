@@ -1,0 +1,76 @@
+"""Feeding a stage inside a Spark task: at once, or with an event loop where it makes asynchronous calls."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Self
+
+from ....dsl.message import Record
+from ...kernel.calls.cancellation import begin_loop, end_loop
+from ...kernel.calls.threads import CallThreads
+from ...kernel.stage import StageTask
+
+REST_SECONDS = 0.001
+
+
+class Feeder:
+    """Feeds stage tasks of one Spark task. It has an event loop of its own, closed at the end, since Spark uses worker
+    processes again."""
+
+    def __init__(self) -> None:
+        self._loop: tuple[asyncio.AbstractEventLoop, CallThreads] | None = None
+        self._tasks: set[StageTask] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._loop is not None:
+            end_loop(*self._loop)
+
+    def feed(
+        self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]
+    ) -> None:
+        """Process records and wait until all they gave rise to is there."""
+        if not task.program.asynchronous:
+            task.feed(stream, partition, offsets, records)
+            return
+        self._run(task, self._feed(task, stream, partition, offsets, records))
+
+    def run(self, task: StageTask, step: Callable[[], None]) -> None:
+        """Do something that may fire windows, and wait for what the firings set off."""
+        if not task.program.asynchronous:
+            step()
+            return
+        self._run(task, self._step(task, step))
+
+    async def _step(self, task: StageTask, step: Callable[[], None]) -> None:
+        step()
+        await self._drain(task)
+
+    def _run(self, task: StageTask, work: Coroutine[None, None, None]) -> None:
+        self._tasks.add(task)
+        if self._loop is None:
+            self._loop = begin_loop()
+        self._loop[0].run_until_complete(work)
+
+    async def _feed(
+        self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]
+    ) -> None:
+        start = 0
+        while start < len(records):
+            stop = min(start + task.room, len(records))
+            if stop > start:
+                task.feed(stream, partition, offsets, records, start, stop)
+                start = stop
+            await asyncio.sleep(0 if task.room else REST_SECONDS)
+        await self._drain(task)
+
+    async def _drain(self, task: StageTask) -> None:
+        while task.busy:
+            await asyncio.sleep(REST_SECONDS)
+        task.check()

@@ -1,0 +1,199 @@
+"""Pages: the state of one bucket in Spark's state store, many entries to a page.
+
+A call to Spark's store costs as much as hundreds of entries, so entries lie together: under each prefix in as many
+pages as they need, by the hash of their keys. A page is read at its first use in a batch, and written back if changed.
+The number of pages doubles when they grow full; the index, which is read with the first page, says how many there are.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Protocol
+
+import msgspec
+
+from ...kernel.compiler.program import POSITION_BY_OPERATOR, Position
+from ...kernel.state_cache import PREFIX_SIZE, Change
+
+VERSION = 1
+_ALWAYS = ("producers", *POSITION_BY_OPERATOR)
+"""What is remembered of each position."""
+_BY_CLOCK = ("idle", "rested", "clock")
+"""What is remembered of the position of a stage that is told the time."""
+FULL = 2000
+"""Entries to a page, on average, at which the number of pages doubles."""
+
+
+class Blobs(Protocol):
+    """Bytes by name: Spark's map state, or a dictionary."""
+
+    def get(self, name: bytes) -> bytes | None: ...
+
+    def put(self, name: bytes, data: bytes) -> None: ...
+
+    def remove(self, name: bytes) -> None: ...
+
+
+class _Shelf(msgspec.Struct, array_like=True):
+    """The pages of one prefix: how many, and how many entries they hold together."""
+
+    pages: int = 1
+    entries: int = 0
+
+
+class Index(msgspec.Struct, array_like=True):
+    """What a bucket holds: the pages of each prefix, and what is to be remembered of its inputs, by stage: see
+    `Position`. `heard` tells when, by the clock, each producer of a stream was last heard of; `resets` how often the
+    state of an operator was removed."""
+
+    version: int = VERSION
+    shelves: dict[bytes, _Shelf] = {}
+    highs: dict[str, dict[str, int]] = {}
+    producers: dict[str, dict[str, dict[int, int]]] = {}
+    idle: dict[str, dict[str, list[int]]] = {}
+    clocks: dict[str, int] = {}
+    met: dict[str, dict[str, int]] = {}
+    heard: dict[str, dict[str, dict[int, int]]] = {}
+    rested: dict[str, dict[str, dict[int, int]]] = {}
+    resets: dict[str, int] = {}
+    lateness: dict[str, dict[str, int]] = {}
+    forgotten: dict[str, dict[str, int]] = {}
+    reached: dict[str, dict[str, int]] = {}
+    rung: dict[str, dict[str, int]] = {}
+    versions: dict[str, dict[str, int]] = {}
+    built: dict[str, dict[str, int]] = {}
+
+    def position(self, stage: str) -> Position:
+        """What is remembered of a stage's inputs."""
+        kept = {name: self._by_stage(name) for name in (*_ALWAYS, *_BY_CLOCK, "met")}
+        return Position(**{name: by_stage[stage] for name, by_stage in kept.items() if stage in by_stage})
+
+    def remember(self, stage: str, position: Position, *, clocked: bool) -> None:
+        """Remember how far a stage's inputs have come; `clocked` says whether the stage is told the time."""
+        for name in (*_ALWAYS, *(_BY_CLOCK if clocked else ())):
+            self._by_stage(name)[stage] = getattr(position, name)
+        if clocked:
+            self.met.pop(stage, None)
+
+    def forget(self, operator: str) -> None:
+        """What was to be remembered of an operator's state is so no longer."""
+        for name in POSITION_BY_OPERATOR:
+            for by_operator in self._by_stage(name).values():
+                by_operator.pop(operator, None)
+
+    def _by_stage(self, name: str) -> dict[str, Any]:
+        """A field of `Position`, by stage."""
+        found: dict[str, Any] = getattr(self, "clocks" if name == "clock" else name)
+        return found
+
+
+_INDEX = b"\0index"
+_index_decoder = msgspec.msgpack.Decoder(Index)
+_page_decoder = msgspec.msgpack.Decoder(dict[bytes, bytes])
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Pages:
+    """The bytes below a bucket's state (see `kernel.state.Bytes`)."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        data = blobs.get(_INDEX)
+        self.index = Index() if data is None else _index_decoder.decode(data)
+        self._loaded: dict[bytes, dict[bytes, bytes]] = {}
+
+    def _name(self, prefix: bytes, number: int) -> bytes:
+        return prefix + number.to_bytes(3, "big")
+
+    def _page(self, prefix: bytes, number: int) -> dict[bytes, bytes]:
+        name = self._name(prefix, number)
+        page = self._loaded.get(name)
+        if page is None:
+            data = self._blobs.get(name)
+            page = self._loaded[name] = {} if data is None else _page_decoder.decode(data)
+        return page
+
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        shelf = self.index.shelves.get(prefix)
+        return None if shelf is None else self._page(prefix, _slot(key, shelf.pages)).get(key)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        shelf = self.index.shelves.get(prefix)
+        pages = range(shelf.pages if shelf else 0)
+        return iter(sorted(chain.from_iterable(self._page(prefix, number).items() for number in pages)))
+
+    def prefixes(self, start: bytes) -> Iterator[bytes]:
+        size = len(start) + PREFIX_SIZE
+        return iter(sorted(prefix for prefix in self.index.shelves if prefix.startswith(start) and len(prefix) == size))
+
+    def reset(self, wanted: Mapping[str, int]) -> None:
+        """Remove the state of operators that was to be removed since the last batch; `wanted` are their counts."""
+        for operator, count in wanted.items():
+            if self.index.resets.get(operator, 0) < count:
+                for prefix in [one for one in self.index.shelves if one.startswith(operator.encode() + b"\0")]:
+                    self._clear(prefix, self.index.shelves[prefix])
+                self.index.forget(operator)
+                self.index.resets[operator] = count
+
+    def write(self, changes: Iterable[Change]) -> None:
+        """Take changes in, and write back the pages they touch and the index."""
+        by_prefix: dict[bytes, dict[bytes, bytes | None]] = {}
+        for prefix, key, value in changes:
+            found = by_prefix.setdefault(prefix, {})
+            if key is None:
+                found.update(dict.fromkeys([name for name, _ in self.scan(prefix)]))
+            else:
+                found[key] = value
+        for prefix, found in by_prefix.items():
+            self._write_shelf(prefix, found)
+        self._blobs.put(_INDEX, _encode(self.index))
+
+    def _write_shelf(self, prefix: bytes, changes: Mapping[bytes, bytes | None]) -> None:
+        shelf = self.index.shelves.setdefault(prefix, _Shelf())
+        touched = set()
+        for key, value in changes.items():
+            number = _slot(key, shelf.pages)
+            page = self._page(prefix, number)
+            before = len(page)
+            if value is None:
+                page.pop(key, None)
+            else:
+                page[key] = value
+            shelf.entries += len(page) - before
+            touched.add(number)
+        if shelf.entries > FULL * shelf.pages:
+            touched = self._spread(prefix, shelf)
+        for number in sorted(touched):
+            self._write_page(prefix, number)
+        if shelf.entries == 0:
+            self._clear(prefix, shelf)
+
+    def _spread(self, prefix: bytes, shelf: _Shelf) -> set[int]:
+        """Lay the entries of a prefix out over more pages."""
+        entries = list(self.scan(prefix))
+        while shelf.entries > FULL * shelf.pages:
+            shelf.pages *= 2
+        for number in range(shelf.pages):
+            self._loaded[self._name(prefix, number)] = {}
+        for key, value in entries:
+            self._loaded[self._name(prefix, _slot(key, shelf.pages))][key] = value
+        return set(range(shelf.pages))
+
+    def _write_page(self, prefix: bytes, number: int) -> None:
+        name = self._name(prefix, number)
+        page = self._loaded[name]
+        if page:
+            self._blobs.put(name, _encode(page))
+        else:
+            self._blobs.remove(name)
+
+    def _clear(self, prefix: bytes, shelf: _Shelf) -> None:
+        for number in range(shelf.pages):
+            self._blobs.remove(self._name(prefix, number))
+            self._loaded.pop(self._name(prefix, number), None)
+        del self.index.shelves[prefix]
+
+
+def _slot(key: bytes, pages: int) -> int:
+    # The low bits of the hash have chosen the bucket: they are the same for all keys here.
+    return (zlib.crc32(key) >> 8) % pages

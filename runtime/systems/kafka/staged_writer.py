@@ -1,0 +1,95 @@
+"""Writing in transactions, for tools and tests: each is one transaction of Kafka's."""
+
+from collections.abc import Mapping, Sequence
+from uuid import uuid4
+
+from ....dsl.message import Record
+from ....planner import stream_names as names
+from ..contract import StreamPartition
+from ..errors import ended
+from .admin import KafkaAdmin
+from .cluster import Cluster, Known
+from .record_producer import KafkaSender
+
+
+class KafkaProducer:
+    """Writes to topics in transactions that are held in memory until they are committed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known = Known(cluster)
+        self._admin = KafkaAdmin(cluster)
+        self._sender: KafkaSender | None = None
+
+    def begin(self) -> "KafkaTransaction":
+        """A new transaction; several may be open at once."""
+        return KafkaTransaction(self)
+
+    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Nobody reads these partitions before these offsets any more: the brokers remove what lies there, soon."""
+        self._cluster.trim(starts)
+
+    def close(self) -> None:
+        """Drop what was staged."""
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
+
+    def check(self, stream: str, partition: int) -> None:
+        """Raise SystemProblem where a topic or partition does not exist."""
+        self._known.check(stream, partition)
+
+    def write(
+        self, staged: Mapping[StreamPartition, list[Record]], group: str, checkpoints: Mapping[str, bytes]
+    ) -> None:
+        """Make records and checkpoints visible together."""
+        staged = dict(staged)
+        if checkpoints:
+            stream = names.checkpoints(group)
+            self._admin.create(stream, 1, "checkpoints")
+            staged[stream, 0] = [(task.encode(), value or None, -1, ()) for task, value in checkpoints.items()]
+        if not staged:
+            return
+        if self._sender is None:
+            self._sender = KafkaSender(self._cluster, f"fluvial-{uuid4().hex}")
+        try:
+            self._sender.begin()
+            for place, records in staged.items():
+                self._sender.send(*place, records)
+            self._sender.commit()
+            self._sender.await_readers(staged)
+        except BaseException:
+            self.close()  # what was sent is dropped with its sender
+            raise
+
+
+class KafkaTransaction:
+    """Records that become visible together."""
+
+    def __init__(self, producer: KafkaProducer) -> None:
+        self._producer = producer
+        self._staged: dict[StreamPartition, list[Record]] | None = {}
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of keys and values staged so far."""
+        return self._size
+
+    def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        """Stage records in order; raises SystemProblem where the topic or partition does not exist."""
+        if self._staged is None:
+            raise ended()
+        place = (stream, partition)
+        if place not in self._staged:
+            self._producer.check(stream, partition)
+        if records:
+            self._staged.setdefault(place, []).extend(records)
+            self._size += sum(len(key or b"") + len(value or b"") for key, value, _, _ in records)
+
+    def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
+        """Make everything visible, and write the checkpoints by task name, at once or not at all."""
+        staged, self._staged = self._staged, None
+        if staged is None:
+            raise ended()
+        self._producer.write(staged, group, checkpoints or {})

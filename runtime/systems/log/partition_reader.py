@@ -1,0 +1,134 @@
+"""Reading one partition in order: from an offset to its extent, through the frames, to records."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ....dsl.errors import SystemProblem
+from ....dsl.message import Record
+from ..contract import Batch
+from ..errors import outside
+from . import frames
+from .disk import OpenFiles, explained, read_all
+from .index import Extents, Place
+from .records import decode
+
+CHUNK_BYTES = 256 << 10
+# A batch ends early here: large records do not fill the memory, and small ones are still in the cache when used.
+BATCH_BYTES = 256 << 10
+
+
+def segment_files() -> OpenFiles:
+    """Segment files opened for reading, to be shared by the partitions of a reader."""
+    return OpenFiles(os.O_RDONLY)
+
+
+class PartitionReader:
+    """The records of a partition from an offset on; `offset` is that of the next one."""
+
+    def __init__(self, directory: Path, files: OpenFiles, stream: str, partition: int, offset: int) -> None:
+        self._directory = directory / "streams" / stream / str(partition)
+        self._files = files
+        self._stream = stream
+        self._partition = partition
+        self.offset = offset
+        self._start = 0
+        self._ahead: list[Record] = []
+        # The frame to read next: the extent it lies in, its first offset, its place.
+        self._base = -1
+        self._frame_offset = 0
+        self._frame_place = 0
+        self._chunk = b""
+        self._chunk_file = ""
+        self._chunk_start = 0
+
+    def read(self, extents: Extents, limit: int, end: int) -> Batch | None:
+        """Up to `limit` records below `end`; None where there are none. Raises SystemProblem for damaged bytes."""
+        if extents.start != self._start:
+            self._start = extents.start
+            self._files.close_removed()
+        first = self.offset
+        if first >= end:
+            return None
+        if first < extents.start:
+            where = f"log:{self._directory.parents[2]}"
+            raise outside(self._stream, self._partition, first, extents.start, extents.end, where)
+        limit = min(limit, end - first)
+        records, self._ahead = self._ahead, []
+        size = 0
+        while len(records) < limit and size < BATCH_BYTES:
+            before = self._frame_place
+            more = self._next(extents, first + len(records))
+            size += self._frame_place - before
+            if records:
+                records.extend(more)
+            else:
+                records = more
+        if len(records) > limit:
+            self._ahead = records[limit:]
+            del records[limit:]
+        self.offset = first + len(records)
+        if self.offset == end:
+            # A reader that has caught up may wait for long, and there may be many.
+            self._chunk = b""
+        return Batch(self._stream, self._partition, range(first, self.offset), records)
+
+    def _next(self, extents: Extents, offset: int) -> list[Record]:
+        """The records from `offset` to the end of its frame."""
+        place = extents.find(offset)
+        if place.base != self._base:
+            self._base, self._frame_offset, self._frame_place = place.base, place.base, place.start
+        while True:
+            start, at = self._frame_offset, self._frame_place
+            frame = self._frame(place, at)
+            self._frame_offset += frame.records
+            self._frame_place = at + frames.HEADER_BYTES + len(frame.payload)
+            if offset < self._frame_offset:
+                records = self._decoded(frame, place, at)
+                return records[offset - start :] if offset > start else records
+
+    def _frame(self, place: Place, at: int) -> frames.Frame:
+        """The frame at a place of a file, from the chunk that was read last if it is there whole."""
+        try:
+            frame = None
+            if self._chunk_file == place.file and 0 <= at - self._chunk_start < len(self._chunk):
+                frame = frames.take(self._chunk, at - self._chunk_start)
+            if frame is None:
+                frame = frames.take(self._load(place, at, CHUNK_BYTES), 0)
+            if frame is None:
+                frame = frames.take(self._load(place, at, place.stop - at), 0)
+        except frames.DamagedFrame as damage:
+            raise self._damaged(place, at) from damage
+        if frame is None:
+            raise self._damaged(place, at)
+        return frame
+
+    def _load(self, place: Place, at: int, size: int) -> bytes:
+        path = self._directory / place.file
+        try:
+            with explained("read", path):
+                self._chunk = read_all(self._files.number(path), min(size, place.stop - at), at)
+        except SystemProblem as problem:
+            if not isinstance(problem.__cause__, FileNotFoundError):
+                raise
+            raise self._lost(f"{path} is gone: expected records") from problem.__cause__
+        self._chunk_file, self._chunk_start = place.file, at
+        return self._chunk
+
+    def _decoded(self, frame: frames.Frame, place: Place, at: int) -> list[Record]:
+        try:
+            return decode(frame.payload)
+        except msgspec.DecodeError as error:
+            raise self._damaged(place, at) from error
+
+    def _damaged(self, place: Place, at: int) -> SystemProblem:
+        return self._lost(
+            f"{self._directory / place.file} is damaged at byte {at}: expected a whole frame with records"
+        )
+
+    def _lost(self, problem: str) -> SystemProblem:
+        return SystemProblem(
+            f"{problem} of stream {self._stream!r}, partition {self._partition}, from offset {self._frame_offset} on. "
+            "Restore the file from a copy, or produce the stream again."
+        )

@@ -1,0 +1,146 @@
+"""How staged extents become visible: tokens of prepared transactions, and their one entry in the journal."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ....dsl.errors import SystemProblem
+from ..errors import unknown_token
+from . import frames, marks
+from .disk import OpenFiles, explained
+from .index import Extent, Index, Published
+from .journal import Journal
+from .lookup import extents_of
+from .segments import Segment, Segments, segment_path
+
+Checkpoints = Mapping[str, bytes]
+Unless = Callable[[Checkpoints], bool]
+
+
+class Prepared(Struct, frozen=True, array_like=True):
+    """What a token holds. `number` counts the prepared transactions of a writer from 1; 0 is never published twice."""
+
+    writer: str
+    number: int
+    extents: list[Extent]
+    group: str
+    checkpoints: dict[str, bytes]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Prepared).decode
+
+
+def to_token(prepared: Prepared) -> bytes:
+    """The bytes that stand for a prepared transaction; its records are on disk, not in them."""
+    return frames.make(1, [_encode(prepared)])
+
+
+def from_token(token: bytes, directory: Path) -> Prepared:
+    """What `to_token` was given; raises SystemProblem for other bytes."""
+    try:
+        frame = frames.take(token, 0)
+        if frame is None or frame.stop != len(token):
+            raise unknown_token(f"log:{directory}", "it is cut short or too long")
+        return _decode(frame.payload)
+    except (frames.DamagedFrame, msgspec.DecodeError) as error:
+        raise unknown_token(f"log:{directory}", "its check sum does not match") from error
+
+
+def publish(
+    journal: Journal,
+    segments: Segments,
+    transactions: Iterable[Prepared],
+    group: str = "",
+    checkpoints: Checkpoints | None = None,
+    unless: Unless | None = None,
+) -> bool:
+    """Make transactions visible that are not yet, with checkpoints, in one entry; False where `unless` held.
+
+    The segments with the records get a mark of the entry, through the open files of the writer that calls.
+    """
+    with journal.exclusive() as index:
+        if unless is not None and unless(index.checkpoints.get(group, {})):
+            return False
+        entry = _entry([*_fresh(transactions, index), Prepared("", 0, [], group, dict(checkpoints or {}))])
+        marked = _check_all(entry.extents, index, journal.directory, segments)
+        if entry.extents or entry.checkpoints:
+            journal.add(entry)
+            _mark(marked, journal.position, segments)
+    return True
+
+
+def _fresh(transactions: Iterable[Prepared], index: Index) -> Iterable[Prepared]:
+    """The transactions that are not visible, each once."""
+    seen: set[tuple[str, int]] = set()
+    for one in transactions:
+        name = (one.writer, one.number)
+        if one.number and (name in seen or index.has_published(*name)):
+            continue
+        seen.add(name)
+        yield one
+
+
+def _entry(transactions: Sequence[Prepared]) -> Published:
+    checkpoints: dict[str, dict[str, bytes]] = {}
+    for one in transactions:
+        if one.checkpoints:
+            checkpoints.setdefault(one.group, {}).update(one.checkpoints)
+    # A transaction without any effect may take it twice, so the journal need not remember it.
+    tokens = [(one.writer, one.number) for one in transactions if one.number and (one.extents or one.checkpoints)]
+    return Published([extent for one in transactions for extent in one.extents], tokens, checkpoints)
+
+
+def _check_all(
+    extents: Iterable[Extent], index: Index, directory: Path, segments: Segments
+) -> dict[Path, Segment | None]:
+    """The files of extents that have room for a mark, with the segment of each that this writer is writing.
+
+    Raises SystemProblem unless streams and bytes are there.
+    """
+    stops: dict[Path, int] = {}
+    found: dict[Path, Segment | None] = {}
+    for extent in extents:
+        extents_of(index, directory, extent.stream, extent.partition)
+        own = segments.current(extent)
+        path = segment_path(directory, extent.stream, extent.partition, extent.file) if own is None else own.path
+        found[path] = own
+        stops[path] = max(extent.stop, stops.get(path, 0))
+    for path, stop in stops.items():
+        _check(path, stop, directory, segments.files)
+        if found[path] is None and marks.read(segments.files.number(path), path) is None:
+            del found[path]
+    return found
+
+
+def _check(path: Path, stop: int, directory: Path, files: OpenFiles) -> None:
+    """Raise SystemProblem unless a segment is there and has the bytes before `stop`."""
+    try:
+        with explained("read", path):
+            found = os.fstat(files.number(path))
+    except SystemProblem as problem:
+        if isinstance(problem.__cause__, FileNotFoundError):
+            raise _gone(path, directory) from problem
+        raise
+    if not found.st_nlink:
+        raise _gone(path, directory)
+    if found.st_size < stop:
+        raise SystemProblem(
+            f"{path} has {found.st_size} bytes, expected {stop} or more. A transaction was prepared without fsync and "
+            "the machine stopped, or the file was cut. Produce the transaction again."
+        )
+
+
+def _gone(path: Path, directory: Path) -> SystemProblem:
+    return unknown_token(f"log:{directory}", f"{path} is gone, which vacuum may have removed")
+
+
+def _mark(marked: Mapping[Path, Segment | None], position: int, segments: Segments) -> None:
+    """Keep in files which entry has published bytes of them. The entry is in already, whatever fails here."""
+    with suppress(OSError, SystemProblem):
+        for path, own in marked.items():
+            segments.mark(path, own, position)

@@ -1,0 +1,66 @@
+"""A system as data, for another process to open the same."""
+
+from datetime import timedelta
+
+from msgspec import Struct
+
+from ...dsl.errors import UsageError
+from ...dsl.validation import explain
+from . import open_system
+from .contract import System
+from .kafka import KafkaSystem
+from .log import LogSystem
+
+
+class Opening(Struct, frozen=True, kw_only=True):
+    """What `opened` makes a system of: its URL, and the settings that are not in it, which may be secrets. Times are in
+    seconds."""
+
+    url: str
+    fsync: bool = True
+    conf: dict[str, str | int | float | bool] = {}
+    topics: dict[str, str] = {}
+    reach_within: float = 0.0
+    give_up_after: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"Opening({self.url!r})"
+
+
+def opening(system: System) -> Opening:
+    """How to open a system; raises UsageError for one that only its own process can.
+
+    >>> opening(LogSystem(".fluvial", fsync=False))
+    Opening('log:.fluvial')
+    """
+    if isinstance(system, LogSystem):
+        return Opening(url=system.url, fsync=system.fsync)
+    if isinstance(system, KafkaSystem):
+        settings = system.settings
+        conf = {name: value for name, value in settings.conf.items() if isinstance(value, str | int | float | bool)}
+        if len(conf) == len(settings.conf):
+            return Opening(
+                url=system.url,
+                conf=conf,
+                topics=dict(settings.topics),
+                reach_within=settings.reach_within,
+                give_up_after=settings.give_up_after,
+            )
+    wrong = f"{system.url} cannot be opened by another process as it is here"
+    raise UsageError(explain(wrong, "log:DIR, or kafka://HOST:PORT with settings that are no functions"))
+
+
+def opened(told: Opening) -> System:
+    """The system that `opening` was given, in another process."""
+    scheme, _, rest = told.url.partition(":")
+    if scheme == "log":
+        return LogSystem(rest, fsync=told.fsync)
+    if scheme == "kafka":
+        return KafkaSystem(
+            told.url.removeprefix("kafka://"),
+            conf=told.conf,
+            topics=told.topics,
+            reach_within=timedelta(seconds=told.reach_within),
+            give_up_after=timedelta(seconds=told.give_up_after),
+        )
+    return open_system(told.url)

@@ -1,0 +1,69 @@
+"""The streams of a plan, made where they are not there yet."""
+
+from collections.abc import Iterable
+
+from ...dsl.errors import PlanError
+from ...dsl.validation import explain
+from ...planner.partition_counts import counts
+from ...planner.plan import Plan, StreamKind
+from ...planner.settings import Settings
+from ...planner.stream_names import checkpoints, intermediate
+from .contract import Admin, StreamPartition
+
+
+def make_streams(plan: Plan, admin: Admin, *, without: StreamKind | None = None) -> None:
+    """Make the streams that the plan writes, but for those of a kind. Raises SystemProblem where one exists with
+    another partition count."""
+    for stream in plan.streams:
+        if stream.kind not in ("source", without):
+            admin.create(
+                stream.name, stream.partitions, "intermediate" if stream.kind == "intermediate" else "messages"
+            )
+
+
+def refuse_other_counts(plan: Plan, settings: Settings) -> None:
+    """Raise PlanError where a stream between stages has another partition count than `intermediate_partitions` asks
+    for: the count of a stream that exists does not change."""
+    if settings.intermediate_partitions is None:
+        return
+    others = {stream.name: stream.partitions for stream in plan.streams if stream.kind != "intermediate"}
+    wanted = counts(plan.pipeline, others, settings)
+    for border in plan.pipeline.borders:
+        name = intermediate(plan.name, border.id)
+        found = plan.stream(name).partitions
+        if wanted[name] != found:
+            wrong = f"the stream {name!r} has {found} partitions, and is to have {wanted[name]}, as the setting "
+            wrong += f"intermediate_partitions={settings.intermediate_partitions} says"
+            remedy = f"leave out the setting, or give {border.id!r} another id, which makes a stream anew"
+            raise PlanError(explain(wrong, "the count that the stream was made with", remedy, border.origin))
+
+
+def make_changelogs(plan: Plan, admin: Admin) -> None:
+    """Make the streams of checkpoints and of changelogs. Raises SystemProblem as `make_streams` does."""
+    admin.create(checkpoints(plan.name), 1, "checkpoints")
+    for store in plan.stores:
+        admin.create(store.changelog, plan.stage(store.stage).tasks, "changelog")
+
+
+def bootstrap_streams(plan: Plan) -> frozenset[str]:
+    """The sources that are processed before others."""
+    return frozenset(source.stream for source in plan.pipeline.sources if source.bootstrap)
+
+
+def table_streams(plan: Plan) -> frozenset[str]:
+    """The sources that hold the rows of tables: they are read from their start, wherever others begin."""
+    return frozenset(tables_by_stream(plan, (op.id for op in plan.pipeline.operators)))
+
+
+def tables_by_stream(plan: Plan, operators: Iterable[str]) -> dict[str, str]:
+    """The tables among some operators that follow a stream, by that stream."""
+    pipeline = plan.pipeline
+    tables = [table for table in map(pipeline.operator, operators) if table.is_table]
+    followed = {pipeline.operator(source).reads: table.id for table in tables for source in table.inputs}
+    return {stream: table for stream, table in followed.items() if stream is not None}
+
+
+def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:
+    """Where the sources end now."""
+    sources = [stream.name for stream in plan.streams if stream.kind == "source"]
+    return {(name, partition): end for name in sources for partition, end in enumerate(admin.ends(name))}

@@ -1,0 +1,78 @@
+"""Records of the streams that a pipeline writes, and the rows of its tables, with values of the declared types."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN, returned
+from ...dsl.errors import MessageError, UsageError
+from ...dsl.message import Message, Record
+from ...dsl.serde import Serde, key_serde, untyped_serde, value_serde
+from ...dsl.validation import explain
+from ...planner.plan import Plan
+from ...planner.type_inference import flows, written_flow
+from ..local.task import LocalTask
+
+Decode = Callable[[bytes], Any]
+
+
+_READ_RAW = "mend the annotation of the function in front of it; records() has the bytes"
+
+
+class Decoder:
+    """Decodes the outputs of a plan. Keys whose type nothing tells stay bytes."""
+
+    def __init__(self, plan: Plan) -> None:
+        known = flows(plan.pipeline)
+        self._kinds: dict[str, tuple[Decode, Decode]] = {}
+        for stream in plan.streams:
+            if stream.kind in ("output", "late"):
+                writer = plan.pipeline.operator(stream.written_by[0])
+                flow = written_flow(writer, known)
+                new_key = writer.key if isinstance(writer, ops.SendTo) else None
+                key = flow.key if new_key is None else returned(new_key)
+                self._kinds[stream.name] = _key_decoder(key), _serde(flow.value).decode
+            elif stream.kind == "dead-letters":
+                self._kinds[stream.name] = bytes, bytes
+
+    def check(self, stream: str) -> None:
+        """Refuse a stream that the pipeline does not write."""
+        if stream not in self._kinds:
+            known = ", ".join(map(repr, self._kinds)) or "none"
+            wrong = f"the pipeline writes no stream {stream!r}"
+            raise UsageError(explain(wrong, f"one of its outputs: {known}", "read one of them"))
+
+    def messages(self, stream: str, records: Iterable[Record]) -> Iterator[Message[Any]]:
+        """What was written to a stream. Raises MessageError for what cannot be decoded."""
+        decode_key, decode_value = self._kinds[stream]
+        for key, value, timestamp, headers in records:
+            try:
+                known = None if key is None else decode_key(key)
+                decoded = None if value is None else decode_value(value)
+            except Exception as error:
+                wrong = f"a message of {stream!r} cannot be read as its declared type: {error}"
+                raise MessageError(explain(wrong, "keys and values of the declared types", _READ_RAW)) from error
+            yield Message(known, decoded, timestamp, headers)
+
+
+def rows_of(plan: Plan, table: str, tasks: Iterable[LocalTask]) -> dict[Any, Any]:
+    """What the tasks hold of a table, by key."""
+    known = [operator.id for operator in plan.pipeline.operators if operator.is_table]
+    if table not in known:
+        listed = ", ".join(map(repr, known)) or "none"
+        raise UsageError(explain(f"the pipeline has no table {table!r}", f"the id of one of its tables: {listed}"))
+    decode = key_serde(flows(plan.pipeline)[table].key).decode
+    return {decode(key): row for task in tasks for key, row in task.rows_of(table)}
+
+
+def _key_decoder(kind: Any) -> Decode:
+    if kind is None or kind is UNKNOWN:
+        return bytes
+    try:
+        return key_serde(kind).decode
+    except TypeError:  # an annotation that is no type of key, as `str | None`
+        return bytes
+
+
+def _serde(kind: Any) -> Serde[Any]:
+    return untyped_serde() if kind is UNKNOWN else value_serde(kind)

@@ -1,0 +1,86 @@
+"""What stands in any stream of a plan: its records as messages, those of inputs and between stages too."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.message import Message, Record
+from ...dsl.serde import key_serde, value_serde
+from ...planner.plan import Plan
+from ...planner.stream_names import intermediate
+from ...planner.type_inference import flows
+from ..kernel.time.border_watermarks import STAMP_SIZE, unstamped
+from .decoded_outputs import Decoder
+
+Decode = Callable[[bytes], Any]
+Reader = Callable[[Iterable[Record]], Iterator[Message[Any]]]
+"""Turns records of a stream into messages; what is none of the user's, such as a control message, is left out."""
+
+
+def readers(plan: Plan) -> dict[str, Reader]:
+    """A reader for each stream of a plan, in the plan's order. What no operator tells the types of stays bytes."""
+    known = flows(plan.pipeline)
+    found: dict[str, Reader] = {}
+    for source in plan.pipeline.sources:
+        found[source.stream] = _input(source)
+    for border in plan.pipeline.borders:
+        flow = known[border.id]
+        decode = bytes if flow.key is None else key_serde(flow.key).decode, value_serde(flow.value).decode
+        found[intermediate(plan.name, border.id)] = _border(*decode)
+    outputs = Decoder(plan)
+    untold: dict[str, Reader] = {"source": _raw, "intermediate": _border(bytes, bytes)}
+    return {
+        stream.name: found.get(stream.name) or untold.get(stream.kind) or _output(outputs, stream.name)
+        for stream in plan.streams
+    }
+
+
+def _raw(records: Iterable[Record]) -> Iterator[Message[Any]]:
+    return (Message(*record) for record in records)
+
+
+def _input(source: ops.Source) -> Reader:
+    """Messages as the pipeline sees them: with the time that `timestamp=` tells."""
+    decode_key = bytes if source.key is None else key_serde(source.key).decode
+    decode_value, time_of = value_serde(source.value).decode, source.timestamp
+
+    def read(records: Iterable[Record]) -> Iterator[Message[Any]]:
+        for record in records:
+            message = _decoded(record, decode_key, decode_value)
+            time = _tried(time_of, message.value, message.timestamp) if time_of else message.timestamp
+            yield Message(message.key, message.value, time, message.headers)
+
+    return read
+
+
+def _border(decode_key: Decode, decode_value: Decode) -> Reader:
+    def read(records: Iterable[Record]) -> Iterator[Message[Any]]:
+        for record in records:
+            if not _is_control(record):
+                yield _decoded(unstamped(record), decode_key, decode_value)
+
+    return read
+
+
+def _is_control(record: Record) -> bool:
+    _, value, _, headers = record
+    return value is None and len(headers[-1][1]) != STAMP_SIZE
+
+
+def _output(outputs: Decoder, stream: str) -> Reader:
+    return lambda records: outputs.messages(stream, records)
+
+
+def _decoded(record: Record, decode_key: Decode, decode_value: Decode) -> Message[Any]:
+    """A record as a message; what cannot be decoded stays bytes."""
+    key, value, timestamp, headers = record
+    known = None if key is None else _tried(decode_key, key, key)
+    return Message(known, None if value is None else _tried(decode_value, value, value), timestamp, headers)
+
+
+def _tried(fn: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
+    """What a user's function makes of a value; a message that it fails on is the pipeline's to judge, not ours."""
+    try:
+        return fn(value)
+    except Exception:
+        return otherwise

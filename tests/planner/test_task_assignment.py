@@ -1,0 +1,104 @@
+"""Which container runs which task: evenly, and where it was."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluvial.dsl import Pipeline
+from fluvial.planner import plan
+from fluvial.planner.task_assignment import Stages, assign, stages_of, task_name, tasks_of
+
+stages = st.dictionaries(st.sampled_from(["clicks", "by-user", "by-page", "by-day"]), st.integers(1, 9))
+containers = st.integers(1, 6)
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> tuple[Stages, int, dict[str, int]]:
+    """Stages, containers, and an assignment of before, which may be of other stages and containers."""
+    before = assign(draw(stages), draw(containers))
+    places = st.dictionaries(st.sampled_from(tasks_of({"clicks": 9, "by-user": 9})), st.integers(0, 7))
+    return draw(stages), draw(containers), before | draw(places)
+
+
+def kept(made: dict[str, int], before: dict[str, int]) -> int:
+    return sum(before.get(task) == container for task, container in made.items())
+
+
+def loads(made: dict[str, int], number: int, stage: str = "") -> list[int]:
+    found = Counter(container for task, container in made.items() if task.startswith(stage))
+    return [found[container] for container in range(number)]
+
+
+@given(assignments())
+def test_every_task_has_one_container(given: tuple[Stages, int, dict[str, int]]) -> None:
+    made = assign(*given)
+    assert list(made) == tasks_of(given[0])
+    assert set(made.values()) <= set(range(given[1]))
+
+
+@given(assignments())
+def test_it_is_even_in_each_stage_and_as_a_whole(given: tuple[Stages, int, dict[str, int]]) -> None:
+    made = assign(*given)
+    for stage in ["", *(f"{stage}/" for stage in given[0])]:
+        found = loads(made, given[1], stage)
+        assert max(found) - min(found) <= 1
+
+
+@given(assignments())
+def test_the_same_again_is_the_same(given: tuple[Stages, int, dict[str, int]]) -> None:
+    made = assign(*given)
+    assert assign(*given) == made
+    assert assign(given[0], given[1], made) == made
+
+
+def even(tasks: Stages, number: int) -> Iterator[dict[str, list[int]]]:
+    """All even ways to say how many tasks of each stage each container gets."""
+    whole = {stage: count // number for stage, count in tasks.items()}
+    ways = [combinations(range(number), count % number) for count in tasks.values()]
+    for extra in product(*ways):
+        found = {
+            stage: [whole[stage] + (container in more) for container in range(number)]
+            for stage, more in zip(tasks, extra, strict=True)
+        }
+        sums = [sum(counts[container] for counts in found.values()) for container in range(number)]
+        if max(sums) - min(sums) <= 1:
+            yield found
+
+
+@given(assignments())
+def test_no_even_assignment_moves_fewer_tasks(given: tuple[Stages, int, dict[str, int]]) -> None:
+    tasks, number, before = given
+    homes = {
+        stage: Counter(before.get(task_name(stage, task), -1) for task in range(count))
+        for stage, count in tasks.items()
+    }
+    most = max(
+        sum(
+            min(homes[stage][container], counts[container])
+            for stage, counts in way.items()
+            for container in range(number)
+        )
+        for way in even(tasks, number)
+    )
+    assert kept(assign(*given), before) == most
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 3), (3, 2), (4, 4)])
+def test_tasks_stay_where_they_were_when_containers_come_and_go(before: int, after: int) -> None:
+    tasks = {"clicks": 12}
+    first = assign(tasks, before)
+    assert kept(assign(tasks, after, first), first) == 12 * min(before, after) // max(before, after)
+
+
+def test_more_containers_than_tasks_leave_some_idle() -> None:
+    assert loads(assign({"clicks": 2}, 4), 4) == [1, 1, 0, 0]
+
+
+def test_the_tasks_of_a_plan() -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("words", value=str).partition_by(str, id="by", key_type=str).send_to("out")
+    assert tasks_of(stages_of(plan(pipeline, partitions={"words": 2, "p-by": 1}))) == ["words/0", "words/1", "p-by/0"]

@@ -1,0 +1,125 @@
+"""Options of several parts are taken apart, and wrong ones are told as they were written."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fluvial.dsl import UsageError
+from fluvial.runtime.cli.arguments import by_stream, count, duration, pairs, read_properties, size, system
+from fluvial.runtime.systems import KafkaSystem
+
+
+def test_pairs_are_split_at_the_first_sign() -> None:
+    assert pairs("--input", ["a=b=c", "d=-"], "STREAM=FILE", str) == {"a": "b=c", "d": "-"}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["clicks"], "--partitions clicks\n  at the command line\n  expected: STREAM=N"),
+        (["=4"], "--partitions =4\n  at the command line\n  expected: STREAM=N"),
+        (["a="], "--partitions a=\n  at the command line\n  expected: STREAM=N"),
+        (["a=x"], "--partitions a=x\n  at the command line\n  expected: STREAM=N: a whole number, 1 or more"),
+        (["a=0"], "--partitions a=0\n  at the command line\n  expected: STREAM=N: a whole number, 1 or more"),
+        (["a=1", "a=2"], "--partitions a=2\n  at the command line\n  expected: each name once; a was given before"),
+    ],
+)
+def test_pairs_that_are_wrong(given: list[str], text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        pairs("--partitions", given, "STREAM=N", count)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("500ms", 500), ("2s", 2000), ("1.5min", 90_000), ("1 h", 3_600_000), ("1d", 86_400_000)]
+)
+def test_durations(text: str, ms: int) -> None:
+    assert duration("--commit-interval", text) == timedelta(milliseconds=ms)
+
+
+@pytest.mark.parametrize("text", ["500", "5m", "-1s", "", "1s2s"])
+def test_durations_need_a_unit(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        duration("--commit-interval", text)
+    assert str(caught.value) == (
+        f"--commit-interval {text}\n  at the command line\n  expected: a number with a unit: ms, s, min, h or d\n"
+        "  to do: write --commit-interval 500ms"
+    )
+
+
+def test_a_file_of_properties_is_read_line_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# how to reach the cluster\n\nsecurity.protocol = sasl_ssl\nsasl.password=a=b#c\n"
+        "topics.replication.factor=3\ntopic.metadata.refresh.interval.ms=1000\n"
+    )
+    assert read_properties(file) == {
+        "conf": {
+            "security.protocol": "sasl_ssl",
+            "sasl.password": "a=b#c",
+            "topic.metadata.refresh.interval.ms": "1000",
+        },
+        "topics": {"replication.factor": "3"},
+    }
+
+
+def test_a_line_that_is_no_property_is_named_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("linger.ms=5\nopen sesame\n")
+    with pytest.raises(UsageError, match=r"client.properties, line 2\n.*\n  expected: NAME=VALUE") as caught:
+        read_properties(file)
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_file_of_properties_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"(?s)--kafka-conf .*nothing.*expected: a text file"):
+        read_properties(tmp_path / "nothing")
+
+
+def test_a_cluster_has_the_settings_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("linger.ms=5\ntopics.replication.factor=3\n")
+    made = system("kafka://one:9092", file)
+    assert isinstance(made, KafkaSystem)
+    assert (made.url, made.settings.conf) == ("kafka://one:9092", {"linger.ms": "5"})
+    assert made.settings.topics == {"replication.factor": "3"}
+
+
+@pytest.mark.parametrize("url", [None, "log:.fluvial"])
+def test_settings_of_kafka_are_for_kafka(tmp_path: Path, url: str | None) -> None:
+    with pytest.raises(UsageError, match="--kafka-conf with"):
+        system(url, tmp_path)
+
+
+def test_without_settings_a_system_is_opened_by_its_url() -> None:
+    assert system(None, None) is None
+    assert system("memory:", None).url == "memory:"
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"), [("1B", 1), ("500kB", 500_000), ("64 MB", 64_000_000), ("1.5GiB", 3 << 29), ("2KiB", 2048)]
+)
+def test_sizes(text: str, bytes: int) -> None:
+    assert size("--max-line", text) == bytes
+
+
+@pytest.mark.parametrize("text", ["64", "64mb", "-1MB", "MB", "1TB", ""])
+def test_a_size_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--max-line"):
+        size("--max-line", text)
+
+
+def test_values_by_stream() -> None:
+    assert by_stream("--key-field", []) == {}
+    assert by_stream("--key-field", ["id", "orders=customer", "names=a.b"]) == {
+        "": "id",
+        "orders": "customer",
+        "names": "a.b",
+    }
+
+
+@pytest.mark.parametrize("given", [["id", "of"], [""], ["orders=a", "orders=b"], ["=a"], ["orders="]])
+def test_values_by_stream_that_are_none(given: list[str]) -> None:
+    with pytest.raises(UsageError, match="--key-field"):
+        by_stream("--key-field", given)

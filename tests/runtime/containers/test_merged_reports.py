@@ -1,0 +1,46 @@
+"""Progress and reports of several containers, as one."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluvial.runtime import Progress, Report
+from fluvial.runtime.containers.merged_reports import merged_progress, merged_report
+
+NAMES = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))
+MAYBE = st.none() | st.integers(0, 9)
+progresses = st.builds(
+    Progress, phase=st.just("running"), seconds=st.floats(0, 9), read=st.integers(0, 9), written=st.integers(0, 9),
+    lag=MAYBE, watermark=MAYBE, in_flight=st.integers(0, 9),
+)  # fmt: skip
+reports = st.builds(
+    Report, pipeline=st.just("p"), engine=st.just("local"), seconds=st.floats(0, 9), read=NAMES, written=NAMES,
+    late=NAMES, failed=NAMES, checkpoints=st.integers(0, 9), restored=st.integers(0, 9),
+    restore_seconds=st.floats(0, 9),
+)  # fmt: skip
+
+
+@given(st.lists(progresses))
+def test_progress_is_the_sum_and_time_the_least(parts: list[Progress]) -> None:
+    found = merged_progress(parts, "2 of 2", 3.0)
+    assert (found.phase, found.seconds) == ("2 of 2", 3.0)
+    for name in ("read", "written", "in_flight"):
+        assert getattr(found, name) == sum(getattr(part, name) for part in parts)
+    lags = [part.lag for part in parts]
+    assert found.lag == (None if None in lags else sum(lag or 0 for lag in lags))
+    assert found.watermark == min((part.watermark for part in parts if part.watermark is not None), default=None)
+
+
+@given(st.lists(reports))
+def test_a_report_is_the_sum_by_name(parts: list[Report]) -> None:
+    found = merged_report("p", parts, 3.0)
+    assert (found.pipeline, found.engine, found.seconds) == ("p", "local", 3.0)
+    assert found.checkpoints == sum(part.checkpoints for part in parts)
+    assert found.restored == sum(part.restored for part in parts)
+    assert found.restore_seconds == max((part.restore_seconds for part in parts), default=0)  # all at the same time
+    for kind in ("read", "written", "late", "failed"):
+        wanted: dict[str, Any] = {}
+        for name, number in ((name, number) for part in parts for name, number in getattr(part, kind).items()):
+            wanted[name] = wanted.get(name, 0) + number
+        assert getattr(found, kind) == wanted

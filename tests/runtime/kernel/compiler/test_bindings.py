@@ -1,0 +1,116 @@
+"""What a stage's code is bound to: how values and keys are read and written, and where late messages go."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engines.stages import feed, task_of
+from fluvial.dsl import KeyedStream, Message, Pipeline, Serde, count, session, skip, tumbling
+from fluvial.runtime.kernel.time.border_watermarks import STAMP_SIZE, unpack_stamp
+from fluvial.runtime.kernel.windows.sessions import SessionOperator
+from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
+
+TEN = timedelta(milliseconds=10)
+
+
+class Kept:
+    """A sink that is never asked, for a stage on its own gives what is for a sink to whoever takes it."""
+
+    def open(self) -> None: ...
+
+    def write(self, messages: Any) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def call(value: int) -> list[int]:
+    return [value]
+
+
+def keyed(pipeline: Pipeline) -> KeyedStream[int, int]:
+    return pipeline.stream("in", value=int, key=int)
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def late_to(stream: str | None) -> Any:
+    pipeline = Pipeline("p")
+    keyed(pipeline).window(tumbling(TEN), count(), id="window", late_to=stream).send_to("out")
+    return task_of(pipeline)
+
+
+def test_a_late_message_is_counted_and_sent_on_as_it_came() -> None:
+    task = late_to("late")
+    records = [(key(1), b"5", 20, ()), (key(2), b"6", 3, (("h", b"x"),)), (key(2), None, 3, ())]
+    assert feed(task, "in", *records) == {"window": records[1:]}
+    assert task.late == {"window": 2}
+
+
+def test_a_late_message_without_a_place_to_go_is_counted() -> None:
+    task = late_to(None)
+    assert feed(task, "in", (key(1), b"5", 20, ()), (key(2), b"6", 3, ())) == {}
+    assert task.late == {"window": 1}
+
+
+def test_each_assigner_has_its_operator() -> None:
+    pipeline = Pipeline("p")
+    source = keyed(pipeline)
+    source.window(tumbling(TEN), count(), id="tumbling").send_to("out")
+    source.window(session(TEN), count(), id="session").send_to("out")
+    kinds = {id: type(window) for id, window in task_of(pipeline).stateful.items()}
+    assert kinds == {"tumbling": TumblingOperator, "session": SessionOperator}
+
+
+def test_an_output_is_written_by_the_serde_it_was_given() -> None:
+    shouting: Serde[str] = Serde("shouting", str, lambda text: text.upper().encode(), bytes.decode)
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out", value=shouting)
+    assert feed(task_of(pipeline), "in", (None, b"a", 0, ())) == {"send_to-2": [(None, b"A", 0, ())]}
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(None, key(1)), (int, 1)])
+def test_functions_and_sinks_see_keys_of_the_declared_type_else_bytes(kind: Any, shown: Any) -> None:
+    seen: list[Any] = []
+
+    def look(message: Message[int]) -> Message[int]:
+        seen.append(message.key)
+        return message
+
+    pipeline = Pipeline("p")
+    source = pipeline.stream("in", value=int, key=kind)
+    source.map_messages(look).send_to("out")
+    source.sink(Kept(), id="sink")
+    made = feed(task_of(pipeline), "in", (key(1), b"5", 7, ()), (None, b"5", 7, ()))
+    assert made["sink"] == [Message(shown, 5, 7), Message(None, 5, 7)]
+    assert seen == [shown, None]
+
+
+def test_a_record_that_waited_for_a_call_carries_the_time_at_its_release() -> None:
+    pipeline = Pipeline("p")
+    called = pipeline.stream("in", value=int).async_flat_map(call, id="call", order="none")
+    called.partition_by(str, id="by", key_type=str, value=int).map(str).send_to("out")
+
+    async def work() -> Any:
+        task = task_of(pipeline, producer=4)
+        task.feed("in", 0, range(2), [(None, b"1", 7, ()), (None, b"2", 9, ())])
+        while task.busy:
+            await asyncio.sleep(0)
+        return dict(task.take())
+
+    stamps = [value[-STAMP_SIZE:] for _, value, _, _ in asyncio.run(work())["by"]]
+    # The first met no time, and time waits for it until it has landed; then it waits for the second.
+    assert [unpack_stamp(stamp) for stamp in stamps] == [(4, -(2**63)), (4, 7)]
+
+
+def test_a_key_that_is_none_of_the_declared_type_fails_at_its_source() -> None:
+    pipeline = Pipeline("p", on_error=skip())
+    pipeline.stream("in", value=int, key=str).send_to("out")
+    task = task_of(pipeline)
+    assert feed(task, "in", (b"\xff", b"1", 0, ())) == {}
+    assert task.failures.counts == {"stream-1": 1}

@@ -1,0 +1,341 @@
+"""Remote tables over functions that note what they are asked: cache, batches, retries, rate, and writes in order."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluvial.dsl import Batch, Cache, Pipeline, RemoteTable, Retry
+from fluvial.dsl.errors import MessageError
+from fluvial.runtime.kernel.operators.remote_tables import MOST_ABANDONED, Remote
+from fluvial.runtime.testing.virtual_clock import VirtualLoop
+
+SECOND = timedelta(seconds=1)
+
+
+class Server:
+    """A table somewhere: its rows, and when it was asked what. Each answer takes a second."""
+
+    def __init__(self, rows: dict[str, str] | None = None, failures: int = 0) -> None:
+        self.rows = rows or {}
+        self.calls: list[tuple[float, Any]] = []
+        self.failures = failures
+
+    async def _answer(self, asked: Any) -> None:
+        self.calls.append((asyncio.get_running_loop().time(), asked))
+        fails, self.failures = self.failures > 0, self.failures - 1
+        await asyncio.sleep(1)
+        if fails:
+            raise OSError("away")
+
+    async def read(self, key: str) -> str | None:
+        found = self.rows.get(key)
+        await self._answer(key)
+        return found
+
+    async def read_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        await self._answer([*keys])
+        return {key: self.rows[key] for key in keys if key in self.rows}
+
+    async def write(self, key: str, row: str | None) -> None:
+        await self._answer((key, row))
+        if row is None:
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = row
+
+    async def write_many(self, rows: Mapping[str, str | None]) -> None:
+        await self._answer(dict(rows))
+        self.rows.update({key: row for key, row in rows.items() if row is not None})
+
+    @property
+    def asked(self) -> list[Any]:
+        return [asked for _, asked in self.calls]
+
+
+def table(server: Server, **options: Any) -> RemoteTable[Any, Any]:
+    many = "batch" in options
+    functions = {"read": server.read_many, "write": server.write_many} if many else _single(server)
+    return Pipeline("p").remote_table("rows", **functions, **options)
+
+
+def _single(server: Server) -> dict[str, Any]:
+    return {"read": server.read, "write": server.write}
+
+
+def done(work: Callable[[], Awaitable[Any]]) -> Any:
+    """Run to the end, on virtual time; what is left behind runs on."""
+    loop = VirtualLoop()
+
+    async def worked() -> Any:
+        task = asyncio.ensure_future(work())
+        await loop.quiet()
+        while not task.done():
+            assert loop.jump()
+            await loop.quiet()
+        while loop.jump():
+            await loop.quiet()
+        return task.result()
+
+    try:
+        return loop.run_until_complete(worked())
+    finally:
+        loop.close()
+
+
+def test_a_row_is_read_each_time_without_a_cache() -> None:
+    server = Server({"a": "A"})
+    remote = Remote(table(server))
+
+    async def work() -> list[Any]:
+        return [await remote.read("a"), await remote.read("a"), await remote.read("b")]
+
+    assert done(work) == ["A", "A", None]
+    assert server.asked == ["a", "a", "b"]
+
+
+def test_a_cache_keeps_rows_but_not_their_absence() -> None:
+    server = Server({"a": "A"})
+    remote = Remote(table(server, cache=Cache(size=2, ttl=10 * SECOND)))
+
+    async def work() -> None:
+        for _ in range(2):
+            assert (await remote.read("a"), await remote.read("b")) == ("A", None)
+        await remote.write("a", "AA")
+        assert await remote.read("a") == "AA"
+        await remote.write("a", None)
+        assert await remote.read("a") is None
+        await asyncio.sleep(20)
+
+    done(work)
+    assert server.asked == ["a", "b", "b", ("a", "AA"), ("a", None), "a"]
+
+
+def test_rows_leave_a_cache_when_it_is_full_and_when_their_time_is_over() -> None:
+    server = Server({key: key for key in "abc"})
+    remote = Remote(table(server, cache=Cache(size=2, ttl=10 * SECOND)))
+
+    async def work() -> None:
+        for key in "abaca":
+            await remote.read(key)
+        await asyncio.sleep(10)
+        await remote.read("a")
+
+    done(work)
+    assert server.asked == ["a", "b", "c", "a"]
+
+
+def test_what_was_read_before_a_write_ended_is_not_kept() -> None:
+    server = Server({"a": "old"})
+    remote = Remote(table(server, cache=Cache()))
+
+    async def work() -> list[str]:
+        reading = asyncio.ensure_future(remote.read("a"))
+        await asyncio.sleep(0.5)
+        writing = asyncio.ensure_future(remote.write("a", "new"))
+        found = [await reading, await remote.read("a")]
+        await writing
+        return [*found, await remote.read("a")]
+
+    assert done(work) == ["old", "old", "new"]
+
+
+def test_a_call_is_made_again_as_the_retry_says() -> None:
+    server = Server({"a": "A"}, failures=2)
+    remote = Remote(table(server, retry=Retry(attempts=3, delay=10 * SECOND, factor=2.0, max_delay=60 * SECOND)))
+
+    async def read() -> Any:
+        return await remote.read("a")
+
+    assert done(read) == "A"
+    assert [at for at, _ in server.calls] == [0, 11, 32]
+    server.failures = 3
+    with pytest.raises(OSError, match="away"):
+        done(read)
+
+
+def test_a_call_that_takes_too_long_has_failed() -> None:
+    server = Server({"a": "A"})
+    remote = Remote(table(server, timeout=timedelta(milliseconds=900), retry=Retry(attempts=1)))
+
+    async def read() -> Any:
+        return await remote.read("a")
+
+    with pytest.raises(TimeoutError):
+        done(read)
+
+
+class Client:
+    """Answers the first of what it is asked in another way than with rows."""
+
+    def __init__(self, first: Callable[[], Awaitable[Any]]) -> None:
+        self.first: Callable[[], Awaitable[Any]] | None = first
+        self.seen: list[str] = []
+
+    async def _answer(self) -> None:
+        self.seen.append(WHO.get())
+        WHO.set("another call")
+        first, self.first = self.first, None
+        if first is not None:
+            await first()
+
+    async def read(self, _: str) -> str:
+        await self._answer()
+        return "A"
+
+    async def read_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        await self._answer()
+        return dict.fromkeys(keys, "A")
+
+    async def write(self, _: str, __: str) -> None:
+        await self._answer()
+
+    async def write_many(self, _: Mapping[str, str]) -> None:
+        await self._answer()
+
+
+WHO = ContextVar("WHO", default="nobody")
+
+
+async def cancelled() -> None:
+    raise asyncio.CancelledError
+
+
+async def deaf() -> None:
+    """Does not heed that it is cancelled, for a day."""
+    until = asyncio.get_running_loop().time() + 86400
+    while (left := until - asyncio.get_running_loop().time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(left)
+
+
+def rows_of(client: Client, *, many: bool, attempts: int) -> Remote:
+    options: dict[str, Any] = {"retry": Retry(attempts=attempts, delay=SECOND), "timeout": 2 * SECOND}
+    if many:
+        options |= {"read": client.read_many, "write": client.write_many, "batch": Batch(size=1)}
+    else:
+        options |= {"read": client.read, "write": client.write}
+    return Remote(Pipeline("p").remote_table("rows", **options))
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("asked", [lambda remote: remote.read("a"), lambda remote: remote.write("a", "A")])
+@pytest.mark.parametrize(("first", "wrong"), [(cancelled, CancelledError), (deaf, TimeoutError)])
+def test_a_call_that_is_cancelled_or_does_not_heed_it_fails_as_others_do(
+    first: Callable[[], Awaitable[None]], wrong: type[Exception], asked: Callable[[Remote], Any], *, many: bool
+) -> None:
+    client = Client(first)
+    with pytest.raises(wrong):
+        done(lambda: asked(rows_of(client, many=many, attempts=1)))
+    again = Client(first)
+    assert done(lambda: asked(rows_of(again, many=many, attempts=2))) in ("A", None)
+    assert again.seen == ["nobody"] * 2
+
+
+def test_calls_that_do_not_heed_their_timeout_are_bounded() -> None:
+    async def read(_: str) -> str:
+        await deaf()
+        return "A"
+
+    remote = Remote(Pipeline("p").remote_table("rows", read=read, timeout=SECOND, retry=Retry(attempts=1)))
+
+    async def work() -> list[Any]:
+        reads = (remote.read(str(number)) for number in range(MOST_ABANDONED + 1))
+        return [*await asyncio.gather(*reads, return_exceptions=True)]
+
+    errors = done(work)
+    (last,) = (error for error in errors if isinstance(error, MessageError))
+    assert [type(error) for error in errors].count(TimeoutError) == MOST_ABANDONED
+    assert "read of remote table 'rows': 101 calls run on" in str(last)
+
+
+def test_no_more_keys_pass_than_the_rate_says() -> None:
+    server = Server()
+    remote = Remote(table(server, reads_per_second=2))
+
+    async def work() -> None:
+        await asyncio.gather(*(remote.read(str(n)) for n in range(5)))
+
+    done(work)
+    assert [at for at, _ in server.calls] == [0, 0.5, 1, 1.5, 2]
+
+
+def test_repeats_count_too() -> None:
+    server = Server({"a": "A"}, failures=2)
+    remote = Remote(table(server, reads_per_second=0.1, retry=Retry(attempts=3, delay=timedelta(0))))
+
+    async def read() -> Any:
+        return await remote.read("a")
+
+    done(read)
+    assert [at for at, _ in server.calls] == [0, 10, 20]
+
+
+def test_a_batch_goes_when_it_is_full_or_its_time_has_come() -> None:
+    server = Server({"a": "A", "b": "B"})
+    remote = Remote(table(server, batch=Batch(size=3, delay=SECOND)))
+
+    async def work() -> list[Any]:
+        return await asyncio.gather(*(remote.read(key) for key in "abcaab"))
+
+    assert done(work) == ["A", "B", None, "A", "A", "B"]
+    assert server.calls == [(0, ["a", "b", "c"]), (1, ["a", "b"])]
+
+
+def test_who_gives_up_takes_nobody_along() -> None:
+    server = Server({"a": "A"})
+    remote = Remote(table(server, batch=Batch(size=3, delay=SECOND)))
+
+    async def work() -> Any:
+        first, second = (asyncio.ensure_future(remote.read("a")) for _ in range(2))
+        await asyncio.sleep(0.5)
+        first.cancel()
+        return await second
+
+    assert done(work) == "A"
+
+
+def test_a_batch_that_fails_fails_all_who_asked() -> None:
+    server = Server(failures=1)
+    remote = Remote(table(server, batch=Batch(size=2), retry=Retry(attempts=1)))
+
+    async def work() -> list[Any]:
+        return [*await asyncio.gather(remote.read("a"), remote.read("b"), return_exceptions=True)]
+
+    assert [type(error) for error in done(work)] == [OSError, OSError]
+
+
+def test_with_a_batch_read_must_return_a_mapping() -> None:
+    async def read(keys: Sequence[str]) -> list[str]:
+        return [*keys]
+
+    remote = Remote(Pipeline("p").remote_table("rows", read=read, batch=Batch(size=1)))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must return a mapping of keys to rows, not list"):
+        done(lambda: remote.read("a"))
+
+
+WRITES = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 9).map(str)), max_size=12)
+
+
+@given(WRITES, st.booleans(), st.integers(0, 3))
+def test_the_last_row_written_to_a_key_stays(writes: list[tuple[str, str | None]], cached: bool, failures: int) -> None:
+    server = Server(failures=failures)
+    options: dict[str, Any] = {"cache": Cache()} if cached else {}
+    remote = Remote(table(server, retry=Retry(attempts=9, delay=timedelta(milliseconds=1)), **options))
+    model: dict[str, str] = {}
+    for key, row in writes:
+        model.pop(key, None) if row is None else model.__setitem__(key, row)
+
+    async def work() -> list[str | None]:
+        await asyncio.gather(*(remote.write(key, row) for key, row in writes))
+        return [await remote.read(key) for key in "ab"]
+
+    assert done(work) == [model.get("a"), model.get("b")]
+    assert server.rows == model

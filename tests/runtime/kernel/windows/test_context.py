@@ -1,0 +1,46 @@
+"""What every window shares: how a pane is made of what a window holds."""
+
+from typing import Any
+
+from fluvial.dsl import count, mean
+from fluvial.dsl.message import Pane, Window
+from fluvial.runtime.kernel.windows.context import Context
+from fluvial.runtime.state import MemoryStore
+
+
+def emitted(aggregate: Any, held: Any, *replaces: Window) -> tuple[Any, ...]:
+    found: list[tuple[Any, ...]] = []
+    context = Context(
+        id="window",
+        below=MemoryStore(),
+        empty=True,
+        watermark=0,
+        aggregate=aggregate,
+        state_type=Any,
+        decode_key=bytes.decode,
+        lateness=0,
+        accumulate=True,
+        emit=lambda *pane: found.append(pane),
+        fail=lambda *failed: found.append(failed),
+        late=lambda *_: None,
+        rouse=lambda _: None,
+        firing=lambda _: None,
+        relieve=lambda: None,
+    )
+    context.panes()(b"k", Window(0, 10), held, "late", replaces)
+    return found[0]
+
+
+def test_a_pane_is_of_the_last_millisecond_of_its_window_and_has_no_headers() -> None:
+    pane = Pane("k", Window(0, 10), 3, "late", (Window(0, 5),))
+    assert emitted(count(), 3, Window(0, 5)) == (b"k", pane, 9, ())
+
+
+def test_a_pane_holds_the_aggregate_s_result_not_its_accumulator() -> None:
+    assert emitted(mean(float), (9.0, 2))[1].value == 4.5
+
+
+def test_a_pane_whose_value_cannot_be_made_fails_by_itself() -> None:
+    # Of nothing there is no mean.
+    key, pane, timestamp, error = emitted(mean(float), (9.0, 0))
+    assert (key, pane.value, timestamp, type(error)) == (b"k", None, 9, ZeroDivisionError)

@@ -1,0 +1,163 @@
+"""Which store a task goes on with, where state has changelogs."""
+
+import pytest
+from msgspec.structs import replace
+
+from engines.sending import SendingAdmin, SendingSystem
+from engines.targets import write
+from fluvial.dsl import SystemProblem
+from fluvial.dsl.message import Record
+from fluvial.runtime.kernel.state_cache import Change
+from fluvial.runtime.local.background_work import at_once
+from fluvial.runtime.local.commit import checkpoint as checkpoints
+from fluvial.runtime.local.commit.changelog_commit import STALE_MS, SentCommits
+from fluvial.runtime.local.commit.checkpoint import Checkpoint
+from fluvial.runtime.local.commit.contract import CHECKPOINT, META, TaskCommit, TaskSetup
+from fluvial.runtime.state import MemoryStore
+
+NOW = 1_800_000_000
+LOG = "p-count-changelog"
+OFFSETS = {"in": 5}
+RECORDS: list[Record] = [(b"k1", b"1", 0, ()), (b"k2", b"2", 0, ()), (b"k1", None, 0, ()), (b"k3", b"3", 0, ())]
+
+
+@pytest.fixture
+def system() -> SendingSystem:
+    """A pipeline whose only task has changed its state four times, the last without a checkpoint."""
+    made = SendingSystem()
+    made.admin().create("p-checkpoints", 1, "checkpoints")
+    made.admin().create(LOG, 1, "changelog")
+    writing = made.producer().begin()
+    writing.append(LOG, 0, RECORDS)
+    writing.commit()
+    return made
+
+
+def commits_of(system: SendingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> SentCommits:
+    outputs = None if exactly_once else system.sender()
+    return SentCommits("p", system, system.sender("p"), outputs=outputs, clock=lambda: seconds)
+
+
+def resumed(
+    system: SendingSystem,
+    store: MemoryStore,
+    kept: Checkpoint | None,
+    *,
+    seconds: float = NOW,
+    exactly_once: bool = False,
+) -> Checkpoint:
+    commits = commits_of(system, exactly_once=exactly_once, seconds=seconds)
+    setup = TaskSetup("in/0", "in", 0, store, {"count": LOG})
+    return commits.resume([setup], {} if kept is None else {"in/0": kept})["in/0"]
+
+
+def at(changelog: int, offset: int = 5) -> Checkpoint:
+    return Checkpoint(offsets={"in": offset}, changelogs={"count": changelog})
+
+
+def atomic(changelog: int) -> Checkpoint:
+    return replace(at(changelog), atomic=True)
+
+
+def state(store: MemoryStore) -> dict[bytes, bytes]:
+    return dict(store.scan(b"count\0"))
+
+
+def left(store: MemoryStore, *changes: Change) -> None:
+    """What another process wrote without a checkpoint."""
+    store.write(changes)
+
+
+def test_a_lost_store_is_restored_up_to_the_checkpoint_and_what_lies_behind_is_undone(system: SendingSystem) -> None:
+    store = MemoryStore()
+    found = resumed(system, store, at(3))
+    assert state(store) == {b"k2": b"2"}
+    assert found == replace(at(5), atomic=True)
+    assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == found
+    consumer = system.consumer()
+    consumer.assign({(LOG, 0): 4})
+    assert [record[:2] for record in consumer.poll()[0].records] == [(b"k3", None)]
+
+
+def test_an_intact_store_reads_only_what_it_lacks(system: SendingSystem) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(2))
+    left(store, (b"count\0", b"k9", b"9"))  # which a store that is built anew has not
+    resumed(system, store, at(3))
+    assert state(store) == {b"k2": b"2", b"k9": b"9"}
+
+
+def test_a_store_that_was_not_used_for_long_is_built_anew(system: SendingSystem) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(2))
+    left(store, (b"count\0", b"k9", b"9"))
+    resumed(system, store, at(3), seconds=NOW + STALE_MS / 1000)
+    assert state(store) == {b"k2": b"2"}
+
+
+def test_the_store_of_a_changelog_that_was_made_anew_is_of_no_use(
+    system: SendingSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(2))
+    left(store, (b"count\0", b"k9", b"9"))
+    monkeypatch.setattr(SendingAdmin, "identity", lambda _, stream: f"another {stream}")
+    resumed(system, store, at(3))
+    assert state(store) == {b"k2": b"2"}
+
+
+def test_a_store_without_a_checkpoint_is_emptied(system: SendingSystem) -> None:
+    store = MemoryStore()
+    left(store, (b"count\0", b"k9", b"9"))
+    assert resumed(system, store, None).offsets == {}
+    assert state(store) == {}
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_what_a_store_has_beyond_its_checkpoint_never_was(system: SendingSystem, exactly_once: bool) -> None:
+    store = MemoryStore()
+    resumed(system, store, at(3, offset=7), exactly_once=exactly_once)
+    found = resumed(system, store, atomic(1), exactly_once=exactly_once)
+    assert (found, state(store)) == (atomic(1), {b"k1": b"1"})
+
+
+def test_beyond_a_checkpoint_that_was_written_in_one_transaction_nothing_is_undone(system: SendingSystem) -> None:
+    ends = system.admin().ends(LOG)
+    assert resumed(system, MemoryStore(), atomic(3)) == atomic(3)
+    assert system.admin().ends(LOG) == ends
+
+
+def test_a_changelog_that_ends_too_soon_is_told(system: SendingSystem) -> None:
+    with pytest.raises(SystemProblem, match=r"the changelog 'p-count-changelog' ends at offset 4 of partition 0.*to 9"):
+        resumed(system, MemoryStore(), at(9))
+
+
+def commit_of(store: MemoryStore, commits: SentCommits) -> TaskCommit:
+    """Two changes of state behind offset 7 of the input."""
+    setup = TaskSetup("in/0", "in", 0, store, {"count": LOG}, ["in"])
+    changes: list[Change] = [(b"count\0", b"k2", None), (b"count\0", b"k4", b"4")]
+    return TaskCommit(setup, Checkpoint(offsets={"in": 7}, number=1), changes, commits.outbox())
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_commit_returns_the_checkpoint_with_the_ends_of_the_changelogs(
+    system: SendingSystem, exactly_once: bool
+) -> None:
+    write(system, {"in": [[(None, b"", 0, ())] * 7]})
+    store, commits = MemoryStore(), commits_of(system, exactly_once=exactly_once)
+    wanted = commit_of(store, commits)
+    (result,) = at_once(commits.commit([wanted]))
+    assert result.checkpoint == Checkpoint(offsets={"in": 7}, number=1, changelogs={"count": 6}, atomic=True)
+    assert result.outbox is wanted.outbox
+    assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == result.checkpoint
+    assert state(store) == {b"k4": b"4"}
+    assert store.get(META, CHECKPOINT) == checkpoints.encode(result.checkpoint)
+
+
+def test_of_a_task_without_changelogs_the_checkpoint_alone_is_kept(system: SendingSystem) -> None:
+    store, commits = MemoryStore(), commits_of(system)
+    ends = system.admin().ends(LOG)
+    setup, checkpoint = TaskSetup("in/0", "in", 0, store, {}), Checkpoint(offsets={"in": 7})
+    (result,) = at_once(commits.commit([TaskCommit(setup, checkpoint, [], commits.outbox())]))
+    assert result.checkpoint == replace(checkpoint, atomic=True)
+    assert (system.admin().ends(LOG), store.get(META, CHECKPOINT)) == (ends, None)

@@ -1,0 +1,81 @@
+"""The bytes of checkpoints: what earlier versions have written is read, and what is written they can read."""
+
+from dataclasses import fields
+
+import pytest
+from msgspec import structs
+
+from fluvial.dsl import SystemProblem
+from fluvial.planner.state_schema import StateSchema
+from fluvial.runtime.kernel.compiler.program import Position
+from fluvial.runtime.local.commit.checkpoint import Checkpoint, decode, encode
+
+WRITTEN = (
+    b'{"version":1,"offsets":{"in":5,"mid":7},"highs":{"in":40},"producers":{"mid":{"0":30,"2":35}},'
+    b'"changelogs":{"w":9},"run":"r","ended":{"mid":[0]},"idle":{"mid":[2]},"clock":50,"met":{"w":20},'
+    b'"rested":{"mid":{"2":36}},"lateness":{"w":3},"out_of_order":{"in":4},"forgotten":{"w":10},"reached":{"w":33},'
+    b'"rung":{"p":45},"states":{"w":{"version":1,"kind":"window","facts":{"windows":"tumbling 10 ms"},"types":{}}},'
+    b'"atomic":true,"number":6,"identities":{"in":"id"},"tables":{"t":5},"versions":{"t":2},"built":{"j":3}}'
+)
+"""A checkpoint as versions before wrote it, to which each field of the position was one of its own."""
+
+CHECKPOINT = Checkpoint(
+    offsets={"in": 5, "mid": 7},
+    position=Position(
+        highs={"in": 40},
+        producers={"mid": {0: 30, 2: 35}},
+        ended={"mid": [0]},
+        idle={"mid": [2]},
+        clock=50,
+        met={"w": 20},
+        rested={"mid": {2: 36}},
+        lateness={"w": 3},
+        out_of_order={"in": 4},
+        forgotten={"w": 10},
+        reached={"w": 33},
+        rung={"p": 45},
+        versions={"t": 2},
+        built={"j": 3},
+    ),
+    changelogs={"w": 9},
+    run="r",
+    states={"w": StateSchema(kind="window", facts={"windows": "tumbling 10 ms"})},
+    atomic=True,
+    number=6,
+    identities={"in": "id"},
+    tables={"t": 5},
+)
+
+
+def test_the_bytes_of_a_checkpoint_are_those_of_earlier_versions() -> None:
+    assert encode(CHECKPOINT) == WRITTEN
+    assert decode(WRITTEN, "in/0") == CHECKPOINT
+
+
+def test_a_blank_checkpoint_tells_all_fields_too() -> None:
+    assert encode(Checkpoint()) == (
+        b'{"version":1,"offsets":{},"highs":{},"producers":{},"changelogs":{},"run":"","ended":{},"idle":{},'
+        b'"clock":-9223372036854775808,"met":{},"rested":{},"lateness":{},"out_of_order":{},"forgotten":{},'
+        b'"reached":{},"rung":{},"states":{},"atomic":false,"number":0,"identities":{},"tables":null,"versions":{},'
+        b'"built":{}}'
+    )
+
+
+def test_every_field_has_a_value_in_the_checkpoint_that_is_compared() -> None:
+    blank = Checkpoint()
+    own = {name for name in structs.asdict(blank) if getattr(blank, name) == getattr(CHECKPOINT, name)}
+    at = {
+        one.name for one in fields(Position) if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
+    }
+    assert (own, at) == ({"version"}, set())
+
+
+def test_a_checkpoint_of_an_early_version_lacks_what_came_later() -> None:
+    early = b'{"version":1,"offsets":{"in":3},"highs":{"in":9},"met":{"w":4}}'
+    assert decode(early, "in/0") == Checkpoint(offsets={"in": 3}, position=Position(highs={"in": 9}, met={"w": 4}))
+
+
+@pytest.mark.parametrize("wrong", [b'{"offsets":3}', b'{"producers":{"mid":{"one":3}}}', b"{", b"\xff"])
+def test_what_is_no_checkpoint_is_refused(wrong: bytes) -> None:
+    with pytest.raises(SystemProblem, match=r"the checkpoint of task in/0 cannot be read"):
+        decode(wrong, "in/0")

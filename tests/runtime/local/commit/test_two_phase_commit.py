@@ -1,0 +1,63 @@
+"""Commits as values, where a system publishes prepared transactions: what is published, and what the store has then."""
+
+from engines.targets import contents
+from fluvial.dsl import Pipeline
+from fluvial.dsl.message import Record
+from fluvial.planner import plan
+from fluvial.runtime.local.background_work import at_once
+from fluvial.runtime.local.commit import checkpoint as checkpoints
+from fluvial.runtime.local.commit.checkpoint import Checkpoint
+from fluvial.runtime.local.commit.contract import CHECKPOINT, META, TaskCommit, TaskSetup
+from fluvial.runtime.local.commit.two_phase_commit import PublishedCommits
+from fluvial.runtime.local.stores.alignment import PENDING, CommittedLog
+from fluvial.runtime.state import MemoryStore
+from fluvial.runtime.systems import MemorySystem
+
+RECORD: Record = (b"k", b"1", 0, ())
+CHANGE = (b"n\0", b"k", b"1")
+
+
+def commits_to(system: MemorySystem) -> PublishedCommits:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).send_to("out")
+    return PublishedCommits(CommittedLog(plan(pipeline, partitions={"in": 1}), system, system.producer(), "reset"))
+
+
+def commit_of(commits: PublishedCommits, number: int, store: MemoryStore, *changelogs: str) -> TaskCommit:
+    """One record, one change of state, and one more message read, of a task of this number."""
+    setup = TaskSetup(f"in/{number}", "in", number, store, dict.fromkeys(changelogs, ""), ["in"])
+    outbox = commits.outbox()
+    outbox.append("out", 0, [RECORD])
+    return TaskCommit(setup, Checkpoint(offsets={"in": number}, number=1), [CHANGE], outbox)
+
+
+def test_a_commit_publishes_outputs_and_checkpoint_and_writes_the_state() -> None:
+    system, store = MemorySystem(), MemoryStore()
+    system.admin().create("out", 1)
+    commits = commits_to(system)
+    wanted = commit_of(commits, 0, store, "n")
+    (result,) = at_once(commits.commit([wanted]))
+    assert result.checkpoint == wanted.checkpoint
+    assert result.outbox is not wanted.outbox
+    assert contents(system, "out") == [RECORD]
+    data = system.admin().checkpoints("p")["in/0"]
+    assert checkpoints.decode(data, "in/0") == wanted.checkpoint
+    assert (store.get(b"n\0", b"k"), store.get(META, CHECKPOINT)) == (b"1", data)
+    assert store.get(META, PENDING) is not None
+
+
+def test_of_a_task_that_keeps_no_state_nothing_is_written_to_a_store() -> None:
+    system, store = MemorySystem(), MemoryStore()
+    system.admin().create("out", 1)
+    commits = commits_to(system)
+    at_once(commits.commit([commit_of(commits, 0, store)]))
+    assert [*store.scan(b"")] == []
+
+
+def test_results_come_in_the_order_of_the_commits() -> None:
+    system = MemorySystem()
+    system.admin().create("out", 1)
+    commits = commits_to(system)
+    results = at_once(commits.commit([commit_of(commits, number, MemoryStore(), "n") for number in (2, 0, 1)]))
+    assert [result.checkpoint.offsets["in"] for result in results] == [2, 0, 1]
+    assert len(contents(system, "out")) == 3

@@ -1,0 +1,109 @@
+"""No container runs while what a pipeline keeps is changed by hand: it is noticed, or it has lost its place."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from engines.sending import SendingSystem
+from engines.targets import write
+from fluvial.dsl import Pipeline, SystemProblem, TakenOver
+from fluvial.planner import Plan, plan
+from fluvial.runtime.local.coordination import coordinator_stream as coordinator
+from fluvial.runtime.local.coordination import exclusion, membership
+from fluvial.runtime.local.coordination.exclusion import no_containers
+from fluvial.runtime.local.coordination.membership import Place, Seat, join
+from fluvial.runtime.systems import LogSystem, System
+
+
+@pytest.fixture(autouse=True)
+def _look_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "CHECK_SECONDS", 0.0)
+
+
+def planned(system: System) -> Plan:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", value=str).partition_by(str, id="by", key_type=str).send_to("out", value=str)
+    write(system, {"in": [[], []]})
+    return plan(pipeline, partitions={"in": 2})
+
+
+@contextmanager
+def at_work(place: Place) -> Iterator[None]:
+    """Meanwhile a container looks again and again whether it still has its place."""
+    over = Event()
+
+    def look() -> None:
+        while not over.wait(0.001):
+            place.check()
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            yield
+        finally:
+            over.set()
+            looking.result()
+
+
+def look_often(place: Place) -> None:
+    """A look may see a part of what was written."""
+    for _ in range(9):
+        place.check()
+
+
+@pytest.mark.parametrize("containers", [1, 2])
+def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> None:
+    system = SendingSystem()
+    with join(planned(system), system, Seat(containers - 1, containers), "stopped") as place:
+        place.tell("running")
+        with at_work(place), pytest.raises(SystemProblem) as raised, no_containers("p", system):
+            raise AssertionError
+        assert f"container {containers - 1} of pipeline 'p' on memory: is alive: process" in str(raised.value)
+        place.check()  # and goes on
+
+
+def test_a_container_that_stands_still_has_lost_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
+    system = SendingSystem()
+    with join(planned(system), system, Seat(), "stopped") as place:
+        sender = system.sender(place.membership.transactional_id)
+        with no_containers("p", system):
+            pass
+        with pytest.raises(TakenOver, match="another run has begun"):
+            look_often(place)
+        with pytest.raises(SystemProblem, match="another sender has this id"):
+            sender.begin()
+    with join(planned(system), system, Seat(), "stopped") as place:
+        place.check()
+
+
+def test_containers_that_come_after_it_begin_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
+    system = SendingSystem()
+    with join(planned(system), system, Seat(0, 2), "end") as place:
+        before = place.membership
+    with no_containers("p", system):
+        pass
+    with join(planned(system), system, Seat(0, 2), "end") as place:
+        assert place.membership.run != before.run
+        assert place.membership.ends == {("in", 0): 0, ("in", 1): 0}
+
+
+def test_claims_tell_of_containers_on_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "PATIENCE_SECONDS", 0.2)
+    system = LogSystem(tmp_path, fsync=False)
+    with no_containers("p", system):
+        pass
+    made = planned(system)
+    with (
+        join(made, system, Seat(1, 2), "stopped"),
+        pytest.raises(SystemProblem, match="container 1"),
+        no_containers("p", system),
+    ):
+        raise AssertionError
+    with no_containers("p", system), pytest.raises(SystemProblem), join(made, system, Seat(1, 2), "stopped"):
+        raise AssertionError

@@ -1,0 +1,103 @@
+"""What a run of the local engine tells of itself while it goes on."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from engines.sending import SendingSystem
+from engines.targets import write
+from fluvial.dsl import Pipeline, SystemProblem, count, dead_letter, skip, tumbling
+from fluvial.planner import Settings
+from fluvial.runtime import Progress, run
+from fluvial.runtime.metrics.collector import families
+from fluvial.runtime.metrics.definitions import MEASURES
+from fluvial.runtime.systems import MemorySystem, System
+from fluvial.runtime.systems.memory import MemoryAdmin
+
+
+def told_by(pipeline: Pipeline, system: System, settings: Settings | None = None) -> list[Progress]:
+    told: list[Progress] = []
+    run(pipeline, system=system, until="end", settings=settings, progress=told.append)
+    return told
+
+
+def values(progress: Progress, measure: str) -> Mapping[tuple[str, ...], object]:
+    return {fact.labels: fact.value for fact in progress.facts if fact.measure == measure}
+
+
+def per_ten() -> Pipeline:
+    pipeline = Pipeline("p", on_error=skip())
+    keyed = pipeline.stream("in", value=int, key=str)
+    keyed.window(tumbling(timedelta(milliseconds=10)), count(), id="tens").map(lambda pane: pane.value).send_to("out")
+    return pipeline
+
+
+async def twice(number: int) -> list[int]:
+    await asyncio.sleep(0)
+    return [number, 12 // number]
+
+
+def calling() -> Pipeline:
+    pipeline = Pipeline("p", on_error=dead_letter())
+    pipeline.stream("in", value=int).async_flat_map(twice, id="call").send_to("out")
+    return pipeline
+
+
+def numbers(system: System, *times: int) -> System:
+    write(system, {"in": [[(b"a", b"1", time, ()) for time in times]]})
+    return system
+
+
+def test_a_run_tells_at_once_and_in_the_end() -> None:
+    told = told_by(per_ten(), numbers(MemorySystem(), *range(6000)))
+    assert (told[0].phase, told[-1].phase) == ("running", "done")
+    last = told[-1]
+    assert (last.pipeline, last.engine, last.container, last.read, last.lag) == ("p", "local", "0", 6000, 0)
+    assert values(told[0], "watermark_timestamp_seconds") == {("in", "in/0", "in", "0"): 4.999}
+
+
+def test_state_that_is_lost_is_told_of_while_it_is_restored(tmp_path: Path) -> None:
+    system = numbers(SendingSystem(), *range(0, 300, 10))
+    first = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / "kept"), commit_interval=timedelta(0)))
+    assert "restoring" not in [progress.phase for progress in first]
+    told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / "lost")))
+    assert [*dict.fromkeys(progress.phase for progress in told)] == ["restoring", "running", "done"]
+    begun, ended = told[0], told[-1]
+    (done,), (left,) = (values(begun, name).values() for name in ("restored_records", "restore_remaining_records"))
+    assert isinstance(done, float | int)
+    assert isinstance(left, float | int)
+    assert values(ended, "restored_records") == {(): done + left}
+    assert values(ended, "restore_remaining_records") == {(): 0}
+
+
+def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> None:
+    system = numbers(SendingSystem(), *range(0, 300, 10))
+    for name in ("kept", "lost"):
+        told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
+    told += told_by(calling(), numbers(MemorySystem(), 1))
+    assert {fact.measure for progress in told for fact in progress.facts} == {
+        measure.name for measure in MEASURES if "local" in measure.engines
+    }
+    assert all(list(families(progress)) for progress in told)
+
+
+def test_a_system_that_cannot_tell_its_ends_leaves_the_lag_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = MemoryAdmin.ends
+    pipeline, system = per_ten(), numbers(MemorySystem(), 1, 2)
+    told: list[Progress] = []
+
+    def tell(progress: Progress) -> None:
+        told.append(progress)
+        monkeypatch.setattr(MemoryAdmin, "ends", away)
+
+    def away(admin: MemoryAdmin, stream: str) -> list[int]:
+        raise SystemProblem(f"{stream} of {admin} is out of reach")
+
+    run(pipeline, system=system, until="end", progress=tell)
+    monkeypatch.setattr(MemoryAdmin, "ends", ends)
+    assert [progress.lag for progress in told] == [0, None]
+    assert values(told[0], "lag_messages") == {("in", "in/0", "in", "0"): 0}
+    assert values(told[-1], "lag_messages") == {}

@@ -1,0 +1,30 @@
+"""The collector looks seldom while containers run, and as before once the last has ended."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from fluvial.runtime.local.gc_tuning import collecting_seldom
+
+
+@pytest.fixture(params=[(700, 10, 10), (100_000, 10, 10), (0, 10, 10)])
+def before(request: pytest.FixtureRequest) -> "Iterator[tuple[int, int, int]]":
+    kept = gc.get_threshold()
+    gc.set_threshold(*request.param)
+    yield request.param
+    gc.set_threshold(*kept)
+
+
+def test_it_looks_seldom_until_the_last_run_has_ended(before: tuple[int, int, int]) -> None:
+    one, other = collecting_seldom(), collecting_seldom()
+    one.__enter__()
+    other.__enter__()
+    seldom = gc.get_threshold()[0]
+    assert seldom == (50_000 if before[0] == 700 else before[0])
+    one.__exit__(None, None, None)
+    assert gc.get_threshold()[0] == seldom
+    assert gc.get_freeze_count() > 0
+    other.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0

@@ -1,0 +1,64 @@
+"""What an engine cannot run is known beforehand."""
+
+import pytest
+from rich.console import Console
+
+from fluvial.dsl import Pipeline
+from fluvial.planner import Plan, plan
+from fluvial.runtime.cli.commands.plan import tables
+from fluvial.runtime.preflight.unsupported import Gap, gaps, notes
+
+
+@pytest.fixture
+def words() -> Plan:
+    pipeline = Pipeline("words")
+    pipeline.stream("lines", value=str).flat_map(str.split).send_to("out")
+    return plan(pipeline)
+
+
+def test_spark_cannot_see_the_memory(words: Plan) -> None:
+    reason = "Spark's workers are other processes and cannot see it"
+    assert gaps(words, "spark", "memory:") == [Gap("spark", "the system memory:", reason)]
+
+
+@pytest.mark.parametrize(("engine", "system"), [("local", "memory:"), ("local", ""), ("spark", "log:x"), ("spark", "")])
+def test_everything_else_runs(words: Plan, engine: str, system: str) -> None:
+    assert gaps(words, engine, system) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "system", "noted"),
+    [("spark", "kafka://one:9092", ["out"]), ("spark", "log:x", []), ("local", "kafka://one:9092", [])],
+)
+def test_on_kafka_spark_promises_less_of_what_it_writes(
+    words: Plan, engine: str, system: str, noted: list[str]
+) -> None:
+    found = notes(words, engine, system)
+    assert [note.subject for note in found] == noted
+    assert all("at least once" in note.reason for note in found)
+
+
+def test_the_plan_shows_what_is_promised(words: Plan) -> None:
+    console = Console(width=400)
+    with console.capture() as shown:
+        console.print(tables(words, "kafka://one:9092"))
+    assert "runs all of it; out is written at least once, also under exactly_once" in shown.get()
+
+
+@pytest.mark.parametrize(
+    ("system", "others", "found"), [("kafka://a:1", True, 1), ("kafka://a:1", False, 0), ("log:x", True, 0)]
+)
+def test_no_stream_comes_first_on_spark_and_kafka_without_state(system: str, others: bool, found: int) -> None:
+    pipeline = Pipeline("p")
+    rates = pipeline.stream("rates", value=str, bootstrap=True)
+    orders = pipeline.stream("orders", value=str)
+    (rates.merge(orders) if others else rates).send_to("out")
+    orders.send_to("orders-out")
+    assert [gap.subject for gap in gaps(plan(pipeline), "spark", system)] == ["rates"] * found
+
+
+def test_tables_come_first_on_spark_and_kafka_too() -> None:
+    pipeline = Pipeline("p")
+    rates = pipeline.table("rates", key=str, value=str)
+    pipeline.stream("orders", key=str, value=str).join(rates, max, id="join").send_to("out")
+    assert gaps(plan(pipeline), "spark", "kafka://a:1") == []

@@ -1,0 +1,97 @@
+"""When a query on Kafka is told that its input has ended, without Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the source is one of Spark's")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, left
+from fluvial.runtime.spark.connectors.kafka_format import text_of
+from fluvial.runtime.spark.lowering.packaging import Shipment
+from fluvial.runtime.spark.worker.control_rows import EndOfInput
+
+STARTS = {"in": [0, 3], "other": [0]}
+ENDS = {"in": [5, 3], "other": [2]}
+FIRST: dict[str, Any] = {"ends": 0}
+
+
+class Query:
+    """What Spark notes of a query's batches, and what it asks our source for each."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+        (checkpoint / "offsets").mkdir()
+        self.batches = 0
+        self.ends = FIRST
+
+    def planned(self, *offsets: list[int]) -> None:
+        """A batch that goes up to these offsets of the streams, planned along with where our source is."""
+        lines = ["v1", "{}", text_of(dict(zip(STARTS, offsets, strict=True))), '{"ends": 0}']
+        (self.checkpoint / "offsets" / str(self.batches)).write_text("\n".join(lines))
+        self.batches += 1
+
+    def run(self, ends: dict[str, list[int]] | None = ENDS, *, at_once: bool = False) -> EndStreamReader:
+        return EndStreamReader(EndOptions(str(self.checkpoint), STARTS, ends, at_once, Shipment("", b"")))
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    return Query(tmp_path)
+
+
+def latest(source: EndStreamReader, start: dict[str, Any] = FIRST) -> int:
+    ends: int = source.latestOffset(start, ReadAllAvailable())["ends"]
+    return ends
+
+
+def test_the_end_is_told_once_all_of_every_partition_is_planned(query: Query) -> None:
+    source = query.run()
+    found = [latest(source)]
+    for offsets in ([5, 3], [1]), ([5, 3], [2]):
+        query.planned(*offsets)
+        found.append(latest(source))
+    assert found == [0, 0, 1]
+    assert source.partitions({"ends": 0}, {"ends": 1}) == [EndOfInput(1)]
+
+
+def test_what_came_after_the_beginning_does_not_keep_the_end_away(query: Query) -> None:
+    query.planned([9, 3], [2])
+    assert latest(query.run()) == 1
+
+
+def test_an_input_without_anything_ends_at_once(query: Query) -> None:
+    assert latest(query.run(STARTS)) == 1
+
+
+def test_a_run_tells_one_end_and_a_later_run_another(query: Query) -> None:
+    query.planned([5, 3], [2])
+    first, second = query.run(), query.run()
+    assert [latest(first), latest(first, {"ends": 1})] == [1, 1]
+    assert first.partitions({"ends": 1}, {"ends": 1}) == []
+    assert latest(second, {"ends": 1}) == 2
+
+
+def test_the_tenth_batch_comes_after_the_ninth(query: Query) -> None:
+    for number in range(11):
+        query.planned([number // 2, 3], [2])
+    assert latest(query.run()) == 1
+
+
+def test_a_run_that_goes_on_tells_no_end(query: Query) -> None:
+    query.planned([5, 3], [2])
+    assert latest(query.run(ends=None)) == 0
+
+
+def test_where_one_batch_takes_all_it_is_told_the_end(query: Query) -> None:
+    source = query.run(at_once=True)
+    assert [latest(source), latest(source, {"ends": 1})] == [1, 1]
+
+
+def test_what_is_left_counts_no_partition_that_is_ahead(query: Query) -> None:
+    assert left(query.checkpoint, STARTS, ENDS) == 7
+    query.planned([4, 9], [0])
+    assert left(query.checkpoint, STARTS, ENDS) == 3

@@ -1,0 +1,134 @@
+"""How a plan comes to Spark's workers."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="plans are pickled by what Spark brings")
+
+from fluvial.dsl import Pipeline, SystemProblem
+from fluvial.planner import plan
+from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.pipeline_loader import load_pipeline
+from fluvial.runtime.spark.lowering.lowering import levels
+from fluvial.runtime.spark.lowering.packaging import Cargo, Shipment, laid_down, pack, unpack
+from generators.shop import generated, message, proto
+
+
+def shipment(folder: Path) -> Shipment:
+    pipeline = Pipeline("copy")
+    pipeline.stream("in", value=str).send_to(folder.name)
+    made = plan(pipeline)
+    return laid_down(pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))), folder)
+
+
+def test_a_plan_is_read_from_where_it_was_laid_down(tmp_path: Path) -> None:
+    sent = shipment(tmp_path)
+    assert sent.data == b""
+    assert unpack(sent)[0].plan.name == "copy"
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
+    sent = shipment(tmp_path)
+    Path(sent.file).unlink()
+    with pytest.raises(SystemProblem, match="expected: a folder that every worker sees"):
+        unpack(sent)
+
+
+def test_a_plan_that_another_run_has_put_in_its_place_is_refused(tmp_path: Path) -> None:
+    sent = shipment(tmp_path)
+    Path(sent.file).write_bytes(b"another")
+    with pytest.raises(SystemProblem, match="has changed since the run began"):
+        unpack(sent)
+
+
+SENT = """
+from datetime import timedelta
+from fluvial.dsl import Pipeline
+from fluvial.runtime.serdes import Registry, protobuf
+from sent_pb2 import Sent
+
+registry = Registry("http://localhost:1", give_up_after=timedelta(milliseconds=200))
+pipeline = Pipeline("sent")
+(
+    pipeline.stream("in", value=protobuf(Sent))
+    .map(lambda sent: Sent(text=sent.text.upper()))
+    .send_to("out", value=protobuf(Sent, registry=registry, subject="out-value"))
+)
+"""
+RECEIVED = """
+import pickle, sys
+cargo = pickle.loads(sys.stdin.buffer.read())
+source, mapped, out = cargo.plan.pipeline.operators
+value = mapped.fn(source.value.decode(b"\\x0a\\x03tea"))
+print(value.text, isinstance(value, out.value.type), "sent_pb2" in sys.modules)
+"""
+
+
+def test_what_protoc_has_generated_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "sent_pb2.py").write_text(generated(proto("sent.proto", message("Sent", text="string")), "sent_pb2"))
+    (tmp_path / "sent.py").write_text(SENT)
+    made = plan(load_pipeline(str(tmp_path / "sent.py")))
+    assert import_module("sent_pb2").Sent.DESCRIPTOR.full_name == "shop.Sent"
+    data = pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))).data
+    path = os.pathsep.join(entry for entry in sys.path if entry != str(tmp_path))
+    command = [sys.executable, "-c", RECEIVED]
+    done = subprocess.run(
+        command, input=data, capture_output=True, check=True, cwd="/", env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.stdout.decode() == "TEA True False\n"
+
+
+HIDING = """
+import chunk
+from fluvial.dsl import Pipeline
+import beside
+
+pipeline = Pipeline("hiding")
+words = pipeline.stream("in", value=str)
+words.map(chunk.loud).send_to("out", value=str)
+words.map(lambda word: beside.twice(chunk.loud(word))).send_to("out-2", value=str)
+"""
+ON_A_WORKER = """
+import pickle, sys
+shipment = pickle.loads(sys.stdin.buffer.read())
+from fluvial.runtime.spark.lowering.packaging import unpack
+cargo, _ = unpack(shipment)
+import queue, chunk
+print([operator.fn("tea") for operator in cargo.plan.pipeline.operators if operator.kind == "map"])
+print(hasattr(queue, "SimpleQueue"), hasattr(chunk, "Chunk"))
+"""
+
+
+def test_modules_of_the_user_s_may_be_named_like_python_s(tmp_path: Path) -> None:
+    """A pipeline in `queue.py` with a helper `chunk.py`: workers have Python's modules of these names, too."""
+    (tmp_path / "queue.py").write_text(HIDING)
+    (tmp_path / "chunk.py").write_text("def loud(word: str) -> str:\n    return word.upper()\n")
+    (tmp_path / "beside.py").write_text("def twice(word: str) -> str:\n    return 2 * word\n")
+    send = """
+import os, pickle, subprocess, sys
+from fluvial.planner import plan
+from fluvial.runtime.kernel.state_cache import Size
+from fluvial.runtime.spark.query import session
+from fluvial.runtime.spark.lowering.lowering import levels
+from fluvial.runtime.spark.lowering.packaging import Cargo, pack
+from fluvial.runtime.pipeline_loader import load_pipeline
+
+made = plan(load_pipeline("queue.py"))
+data = pickle.dumps(pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))))
+session.look_where_this_process_does()
+worker = subprocess.run([sys.executable, "-m", "worker_of_spark"], input=data, capture_output=True)
+print(worker.stdout.decode(), worker.stderr.decode())
+"""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "worker_of_spark.py").write_text(ON_A_WORKER)
+    environment = {**os.environ, "PYTHONPATH": str(elsewhere)}
+    command = [sys.executable, "-P", "-c", send]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=environment, check=True)
+    assert done.stdout.decode().split("\n")[:2] == ["['TEA', 'TEATEA']", "True True"], done

@@ -1,0 +1,71 @@
+"""A Spark that ends before a run does: the run ends with a word about it, or quietly where it was to stop anyway."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the engine needs pyspark")
+
+from py4j.protocol import Py4JNetworkError
+
+from engines import spark_until_stopped
+from engines.targets import write
+from fluvial.dsl import MessageError, SystemProblem
+from fluvial.runtime.preflight.requirements import missing
+from fluvial.runtime.spark.query.java_process import QueryFailed, outlived
+from fluvial.runtime.systems import LogSystem
+
+LOST = [Py4JNetworkError("Error while receiving"), ConnectionRefusedError(111, "Connection refused"), EOFError()]
+
+
+@pytest.mark.parametrize("error", [*LOST, QueryFailed("SparkContext was shut down\n at x.scala")])
+def test_a_run_that_is_to_stop_ends_quietly(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    with outlived(lambda: True):
+        raise error
+    assert "Spark has ended before its batch did; the next run repeats it" in caplog.text
+    assert "x.scala" not in caplog.text
+
+
+@pytest.mark.parametrize("error", LOST)
+def test_a_run_that_is_to_go_on_says_what_is_lost(error: Exception) -> None:
+    with pytest.raises(SystemProblem, match="Spark's Java process does not answer"), outlived(lambda: False):
+        raise error
+
+
+@pytest.mark.parametrize("error", [MessageError("map failed"), SystemProblem("a segment is damaged")])
+def test_other_errors_are_told_by_a_run_that_is_to_stop_too(error: Exception) -> None:
+    with pytest.raises(type(error)), outlived(lambda: True):
+        raise error
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("whose", "number"), [("own", signal.SIGINT), ("own", signal.SIGTERM), ("theirs", signal.SIGTERM)]
+)
+def test_a_signal_to_the_whole_group_stops_a_run_quietly(whose: str, number: int, tmp_path: Path) -> None:
+    """As Ctrl-C, `timeout` and service managers send it."""
+    if need := missing("spark"):
+        pytest.skip(f"{need.missing}: {need.remedy}")
+    write(LogSystem(tmp_path / "log", fsync=False), {"in": [[(b"k", b"a", 1, ())]]})
+    process = subprocess.Popen(
+        [sys.executable, spark_until_stopped.__file__, f"log:{tmp_path / 'log'}", whose],
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        os.killpg(process.pid, number)
+        out, err = process.communicate()
+    assert (process.returncode, first, "wrote {'out': 1}" in out) == (0, "reading\n", True), err
+    # A Java of the user's gets the signal too: what PySpark itself says of its end is not ours.
+    assert ("Traceback" if whose == "own" else "fluvial/runtime/") not in err

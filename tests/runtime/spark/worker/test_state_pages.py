@@ -1,0 +1,115 @@
+"""Pages of a bucket's state against a dictionary."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
+
+from engines.spark_in_process import Blobs
+from fluvial.runtime.kernel.compiler.program import Position
+from fluvial.runtime.spark.worker import state_pages as pages
+
+KEYS = st.binary(min_size=1, max_size=3)
+BATCHES = st.lists(st.dictionaries(KEYS, st.none() | st.binary(max_size=3)), max_size=6)
+
+
+@given(BATCHES, st.integers(1, 4))
+def test_pages_hold_what_was_last_written(batches: list[Mapping[bytes, bytes | None]], full: int) -> None:
+    blobs, model = Blobs(), dict[bytes, bytes]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "FULL", full)
+        for batch in batches:
+            pages.Pages(blobs).write([(b"w\0k", key, value) for key, value in batch.items()])
+            model.update({key: value for key, value in batch.items() if value is not None})
+            for key in [key for key, value in batch.items() if value is None]:
+                model.pop(key, None)
+    found = pages.Pages(blobs)
+    assert dict(found.scan(b"w\0k")) == model
+    assert all(found.get(b"w\0k", key) == value for key, value in model.items())
+
+
+def test_a_prefix_is_forgotten_as_a_whole() -> None:
+    blobs = Blobs()
+    pages.Pages(blobs).write([(prefix, b"%d" % number, b"1") for prefix in (b"w\0a", b"w\0b") for number in range(9)])
+    pages.Pages(blobs).write([(b"w\0a", b"3", b"2"), (b"w\0a", None, None), (b"w\0a", b"4", b"new")])
+    found = pages.Pages(blobs)
+    assert dict(found.scan(b"w\0a")) == {b"4": b"new"}
+    assert [key for key, _ in found.scan(b"w\0b")] == [b"%d" % number for number in range(9)]
+
+
+def test_an_emptied_prefix_leaves_nothing_but_the_index() -> None:
+    blobs = Blobs()
+    pages.Pages(blobs).write([(b"w\0k", b"a", b"1")])
+    pages.Pages(blobs).write([(b"w\0k", b"a", None)])
+    assert len(blobs.data) == 1
+    assert pages.Pages(blobs).get(b"w\0k", b"a") is None
+
+
+def test_prefixes_name_the_times_that_hold_values() -> None:
+    blobs = Blobs()
+    time = b"w\0t" + bytes(8) + b"\0"
+    pages.Pages(blobs).write([(time, b"a", b"1"), (b"w\0k", b"b", b"2")])
+    assert list(pages.Pages(blobs).prefixes(b"w\0t")) == [time]
+
+
+def test_a_reset_removes_the_state_of_an_operator_once() -> None:
+    blobs = Blobs()
+    kept = pages.Pages(blobs)
+    kept.write([(b"w\0k", b"a", b"1"), (b"w\0t12345678\0", b"a", b"2"), (b"wide\0k", b"a", b"3")])
+    kept = pages.Pages(blobs)
+    kept.reset({"w": 1})
+    kept.write([])
+    kept = pages.Pages(blobs)
+    assert [*kept.scan(b"w\0k"), *kept.scan(b"w\0t12345678\0"), *kept.scan(b"wide\0k")] == [(b"a", b"3")]
+    kept.write([(b"w\0k", b"b", b"4")])
+    kept = pages.Pages(blobs)
+    kept.reset({"w": 1})
+    assert [*kept.scan(b"w\0k")] == [(b"b", b"4")]
+
+
+INDEX = (
+    b"\xdc\x00\x10\x01\x81\xc4\x02w\x00\x92\x02\x03\x81\xa1s\x81\xa2in(\x81\xa1s\x81\xa3mid\x82\x00\x1e\x02#"
+    b"\x81\xa1s\x81\xa3mid\x91\x02\x81\xa1s2\x81\xa1s\x81\xa1w\x14\x81\xa1s\x81\xa3mid\x81\x000\x81\xa1s\x81\xa3mid"
+    b"\x81\x02$\x81\xa1w\x01\x81\xa1s\x81\xa1w\x03\x81\xa1s\x81\xa1w\n\x81\xa1s\x81\xa1w!\x81\xa1s\x81\xa1p-"
+    b"\x81\xa1s\x81\xa1t\x02\x81\xa1s\x81\xa1j\x03"
+)
+"""The index of a bucket as an earlier version wrote it, with something in each field."""
+
+POSITION = Position(
+    producers={"mid": {0: 30, 2: 35}},
+    idle={"mid": [2]},
+    clock=50,
+    met={"w": 20},
+    rested={"mid": {2: 36}},
+    lateness={"w": 3},
+    forgotten={"w": 10},
+    reached={"w": 33},
+    rung={"p": 45},
+    versions={"t": 2},
+    built={"j": 3},
+)
+
+
+def test_an_index_that_was_written_before_tells_the_position_of_a_stage_and_is_written_as_it_was() -> None:
+    blobs = Blobs()
+    blobs.put(b"\0index", INDEX)
+    kept = pages.Pages(blobs)
+    assert kept.index.position("s") == POSITION
+    assert kept.index.position("another") == Position()
+    kept.write([])
+    assert blobs.get(b"\0index") == INDEX
+
+
+def test_what_is_remembered_of_a_stage_without_a_clock_leaves_alone_what_was_by_the_clock() -> None:
+    blobs = Blobs()
+    blobs.put(b"\0index", INDEX)
+    index = pages.Pages(blobs).index
+    index.remember("s", Position(reached={"w": 40}), clocked=False)
+    assert index.position("s") == Position(
+        idle=POSITION.idle, clock=50, met=POSITION.met, rested=POSITION.rested, reached={"w": 40}
+    )
+    index.remember("s", Position(idle={"mid": [1]}, clock=60), clocked=True)
+    assert index.position("s") == Position(idle={"mid": [1]}, clock=60)
