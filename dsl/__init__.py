@@ -16,10 +16,9 @@ from .errors import (
     UsageError,
 )
 from .keyed_state import ClockTimers, ListState, MapState, ValueState
-from .keyed_stream import KeyedStream
+from .keyed_stream import KeyedStream, ProcessedStream
 from .message import Headers, Message, Pane, Window
 from .pipeline import Pipeline
-from .processed import ProcessedStream
 from .processor import Context, KeyedProcessor, Tag, Tagged, Timer
 from .remote_table import Batch, Cache, RemoteTable
 from .serde import FLOAT64, INT64, Serde, msgpack

@@ -6,9 +6,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import msgspec
 
-from .declared import checked_key
 from .errors import PipelineError, UsageError
-from .serde import Serde, type_name
+from .serde import Serde, checked_key, type_name
 from .type_form import TypeForm
 from .validation import explain, millis
 

@@ -2,27 +2,24 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
 from .aggregates import Aggregate
 from .error_policy import Retry
 from .errors import PipelineError
-from .joining import check_sides, checked_join, checked_lookup
 from .message import Pane
-from .processor import KeyedProcessor, checked_processor
+from .operators.join import check_sides, checked_join, checked_lookup
+from .operators.window import WindowRules, checked_window
+from .processor import KeyedProcessor, Tag, checked_processor, tags_of
 from .remote_table import RemoteTable, remote_call
 from .serde import Serde
 from .stream import MessageStream
 from .table import Table
 from .triggers import Trigger
 from .type_form import TypeForm
-from .validation import require
-from .windowing import WindowRules, checked_window
+from .validation import explain, require
 from .windows import Assigner
-
-if TYPE_CHECKING:
-    from .processed import ProcessedStream
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -233,3 +230,45 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
     # Samza's spellings.
     asyncFlatMap = async_flat_map
     flatMap = flat_map
+
+
+class ProcessedStream(KeyedStream[K, V], Generic[K, V]):
+    """The main output of a processor; `tagged` gives its side outputs.
+
+    >>> class Halves(KeyedProcessor[str, int, int]):
+    ...     odd = Tag("odd", int)
+    ...     def on_message(
+    ...         self, message: Message[int], context: Context[str]
+    ...     ) -> Iterable[int | Tagged[int]]:
+    ...         number = message.value
+    ...         yield self.odd(number) if number % 2 else number // 2
+    >>> pipeline = Pipeline("halves")
+    >>> halves = pipeline.stream("numbers", key=str, value=int).process(Halves(), id="halves")
+    >>> halves.send_to("halves")
+    >>> halves.tagged(Halves.odd).send_to("odd")
+    >>> with PipelineDriver(pipeline) as driver:
+    ...     for number in (4, 5):
+    ...         driver.send("numbers", number, key="a")
+    ...     [[message.value for message in driver.read(name)] for name in ("halves", "odd")]
+    [[2], [5]]
+    """
+
+    __slots__ = ()
+
+    def tagged(self, tag: Tag[U]) -> KeyedStream[K, U]:
+        """What the processor emits under a tag of its class; nobody reads what is emitted under another."""
+        operator: Any = self.operator
+        remedy = "call .tagged on what .process returned, before anything else"
+        wrong = f"tagged on {operator.kind} {operator.id!r}"
+        require(isinstance(operator, ops.Process), PipelineError, wrong, "the output of a processor", remedy)
+        known = tags_of(operator.processor)
+        if not isinstance(tag, Tag) or known.get(tag.name) != tag:
+            owner = type(operator.processor).__name__
+            listed = ", ".join(map(repr, known)) or "none"
+            wrong = f"tagged got {tag!r}, which is no tag of {owner}"
+            remedy = f"declare it as an attribute of {owner}"
+            raise PipelineError(explain(wrong, f"one of its tags: {listed}", remedy))
+        for other in self._pipeline.operators:
+            if isinstance(other, ops.Side) and other.inputs == (operator.id,) and other.tag == tag:
+                return KeyedStream(self._pipeline, other.id)
+        return KeyedStream(self._pipeline, self._add(ops.Side, tag=tag))

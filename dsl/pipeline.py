@@ -6,16 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import operators as ops
-from .calling import MOST_IN_FLIGHT, TIMEOUT
-from .declared import checked_key, checked_value
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import function
-from .keyed_stream import KeyedStream
+from .keyed_stream import KeyedStream, ProcessedStream
+from .operators.async_call import MOST_IN_FLIGHT, TIMEOUT
 from .origin import here
-from .processed import ProcessedStream
 from .remote_table import Batch, Cache, RemoteTable, checked_remote
-from .serde import Serde
+from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
 from .type_form import TypeForm

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from .declared import checked_value
 from .errors import PipelineError
 from .keyed_state import ClockTimers, State, assigned
 from .message import Message
-from .serde import Serde
+from .serde import Serde, checked_value
 from .type_form import TypeForm
 from .validation import explain, operator_id, require
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overloa
 
 from . import operators as ops
 from .annotations import UNKNOWN, returned
-from .calling import checked_call
-from .declared import checked_key, checked_value
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, predicate
 from .message import Message
+from .operators.async_call import checked_call
 from .remote_table import RemoteTable, check_write, remote_call
-from .serde import Serde
+from .serde import Serde, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
 from .type_form import TypeForm

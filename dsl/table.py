@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
 from .errors import PipelineError
-from .joining import checked_tables
+from .operators.join import checked_tables
 from .validation import require
 
 if TYPE_CHECKING:

@@ -1,13 +1,85 @@
-"""What a join may be told, checked where it is written."""
+"""Joins of streams, of tables, and of a stream with a table."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from .errors import PipelineError
-from .functions import function
-from .operators import How, Lookup, Retain, Time
-from .validation import millis, one_of, require
+from ..errors import PipelineError
+from ..functions import function
+from ..remote_table import RemoteTable
+from ..validation import millis, one_of, require
+from .async_call import AsyncFlatMap
+from .base import Emits, Operator, Role, Time
+
+How = Literal["inner", "left", "outer"]
+Retain = Literal["all", "latest"]
+Lookup = Literal["inner", "left"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinStreams(Operator):
+    """Brings together rows of two inputs, the left and the right one, by key and time. `within` in ms."""
+
+    fn: Callable[[Any, Any], Any]
+    within: int
+    how: How
+    retain: Retain
+    time: Time = "event"
+    kind: ClassVar[str] = "join"
+    role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "many"
+    meets_by_time: ClassVar[bool] = True
+
+    @property
+    def time_domain(self) -> Time:
+        return self.time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTable(Operator):
+    """Turns each message and the row that a table has for its key into a value; inputs: the stream, the table."""
+
+    fn: Callable[[Any, Any], Any]
+    how: Lookup
+    kind: ClassVar[str] = "join"
+    emits: ClassVar[Emits] = "some"
+    looks_up: ClassVar[bool] = True
+
+    @property
+    def fed_by(self) -> tuple[str, ...]:
+        return self.inputs[:1]
+
+    @property
+    def uses_table(self) -> str:
+        return self.inputs[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTables(Operator):
+    """A table of the rows that two tables, the left and the right one, have for each key."""
+
+    fn: Callable[[Any, Any], Any]
+    how: How
+    kind: ClassVar[str] = "join"
+    role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "some"
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRemote(AsyncFlatMap):
+    """Turns each message and the row that a remote table has for its key into a value: `joined(value, row)`."""
+
+    table: RemoteTable[Any, Any]
+    joined: Callable[[Any, Any], Any]
+    how: Lookup
+    kind: ClassVar[str] = "join"
+    looks_up: ClassVar[bool] = True
+
+    @property
+    def remote(self) -> RemoteTable[Any, Any]:
+        return self.table
 
 
 def check_sides(what: str, *, keyed: bool, same: bool) -> None:

@@ -1,15 +1,38 @@
-"""What a windowed operator may be told, checked where it is written."""
+"""Windows, and what may be asked of them."""
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
-from .aggregates import Aggregate
-from .errors import PipelineError
-from .operators import Time
-from .triggers import Trigger
-from .validation import flag, millis, one_of, require, stream_name
-from .windows import Assigner, Session, Unbounded
+from ..aggregates import Aggregate
+from ..errors import PipelineError
+from ..triggers import Trigger
+from ..validation import flag, millis, one_of, require, stream_name
+from ..windows import Assigner, Session, Unbounded
+from .base import Emits, Operator, Role, Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowBy(Operator):
+    """Gathers the messages of each key and window into one value, and emits it as a pane. `lateness` in ms."""
+
+    assigner: Assigner
+    aggregate: Aggregate[Any, Any]
+    trigger: Trigger | None
+    late_trigger: Trigger | None
+    lateness: int
+    late_to: str | None
+    accumulate: bool
+    time: Time = "event"
+    kind: ClassVar[str] = "window"
+    role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "many"
+    meets_by_time: ClassVar[bool] = True
+
+    @property
+    def time_domain(self) -> Time:
+        return self.time
+
 
 ASSIGNERS = "tumbling(...), hopping(...), session(...) or unbounded()"
 

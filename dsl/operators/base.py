@@ -1,0 +1,120 @@
+"""The record of an operator, and what is true of all kinds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ..labels import call_text, function_name, line_of
+from ..origin import Origin
+
+Role = Literal["non-terminal", "terminal", "both"]
+Emits = Literal["one", "routed", "some", "many"]
+"""How many messages an operator emits for each that it is given: one to all that follow, one to a single follower, none
+or one, or any number."""
+Time = Literal["event", "processing"]
+
+NAMELESS: Any = object()
+"""The id of an operator that the pipeline is to number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """A node of a pipeline's graph.
+
+    A terminal operator is where a message lands; a non-terminal one passes on what it is given; one that is both may
+    keep a message and later emit. What planner and engines ask of an operator stands here, so that they need not know
+    its kind: what a kind does not say otherwise holds for it as for all.
+    """
+
+    id: str
+    inputs: tuple[str, ...]
+    origin: Origin
+    kind: ClassVar[str]
+    role: ClassVar[Role] = "non-terminal"
+    emits: ClassVar[Emits] = "one"
+    is_border: ClassVar[bool] = False
+    """Whether it writes an intermediate stream, which the next stage reads."""
+    is_table: ClassVar[bool] = False
+    """Whether it keeps the rows of a table."""
+    is_async: ClassVar[bool] = False
+    """Whether it makes asynchronous calls."""
+    looks_up: ClassVar[bool] = False
+    """Whether it passes messages on with the rows that a table has for their keys."""
+    meets_by_time: ClassVar[bool] = False
+    """Whether it brings those messages together whose times are near each other."""
+
+    @property
+    def label(self) -> str:
+        """A short text that tells an operator from its neighbours: `map(to_visit)`, `filter(lambda, visits.py:12)`,
+        `stream clicks`, `window visits`."""
+        return f"{self.kind} {self.id}"
+
+    @property
+    def name(self) -> str:
+        """What the user calls it, and its state and messages are found by; empty where the pipeline numbers it."""
+        return self.id
+
+    @property
+    def way(self) -> str:
+        """The function or branch that messages pass in it, if that tells two ways of messages apart; else empty."""
+        return ""
+
+    @property
+    def fed_by(self) -> tuple[str, ...]:
+        """The inputs whose messages it is given: all but a table that it looks up."""
+        return self.inputs
+
+    @property
+    def reads(self) -> str | None:
+        """The stream that it reads; None unless it is a source."""
+        return None
+
+    @property
+    def uses_table(self) -> str | None:
+        """The id of the table that it looks up or, being terminal, fills; None if there is none."""
+        return None
+
+    @property
+    def fills(self) -> str | None:
+        """The id of the table that it sends rows to; None if there is none."""
+        return self.uses_table if self.role == "terminal" else None
+
+    @property
+    def time_domain(self) -> Time:
+        """By which time it brings messages together: their own, or that of the clock."""
+        return "event"
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether processing time moves something in it."""
+        return self.time_domain == "processing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbered(Operator):
+    """An operator whose id counts the operators before it, and changes when one is added."""
+
+    @property
+    def label(self) -> str:
+        return call_text(self.kind, line_of(self.origin))
+
+    @property
+    def name(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerMessage(Numbered):
+    """Calls a function with each message or value."""
+
+    fn: Callable[[Any], Any]
+
+    @property
+    def label(self) -> str:
+        name = function_name(self.fn)
+        return call_text(self.kind, name, line_of(self.origin) if name == "lambda" else "")
+
+    @property
+    def way(self) -> str:
+        name = function_name(self.fn)
+        return "" if name == "lambda" else name

@@ -1,0 +1,68 @@
+"""Tables, and the operators that fill them."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..remote_table import RemoteTable
+from .async_call import AsyncFlatMap
+from .base import Emits, Operator, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOf(Operator):
+    """Keeps the latest row of each key. Its input is the stream of the table; it has none if the pipeline fills it."""
+
+    stream: str
+    key: Any
+    value: Any
+    kind: ClassVar[str] = "table"
+    role: ClassVar[Role] = "both"
+    emits: ClassVar[Emits] = "some"
+    is_table: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        return f"table {self.stream}"
+
+    @property
+    def name(self) -> str:
+        return self.stream
+
+
+def table_id(name: str) -> str:
+    """The id of the table of a name, which is that of its stream: ids have no dots."""
+    return name.replace(".", "-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutTo(Operator):
+    """Makes each message the row of its key in a table of the pipeline's own."""
+
+    table: str
+    kind: ClassVar[str] = "send_to"
+    role: ClassVar[Role] = "terminal"
+
+    @property
+    def label(self) -> str:
+        return f"send_to table {self.table}"
+
+    @property
+    def uses_table(self) -> str:
+        return self.table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutRemote(AsyncFlatMap):
+    """Writes each message to a remote table, as the row of its key."""
+
+    table: RemoteTable[Any, Any]
+    kind: ClassVar[str] = "send_to"
+    role: ClassVar[Role] = "terminal"
+
+    @property
+    def label(self) -> str:
+        return f"send_to remote table {self.table.name}"
+
+    @property
+    def remote(self) -> RemoteTable[Any, Any]:
+        return self.table
