@@ -41,11 +41,11 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
     def map(self, fn: Callable[[V], U]) -> "KeyedStream[K, U]":
         """Turn each value into `fn(value)`; the key stays."""
-        return KeyedStream(self._pipeline, super().map(fn)._tail)
+        return KeyedStream(self._graph, super().map(fn)._tail)
 
     def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "KeyedStream[K, U]":
         """Turn each value into the values that `fn(value)` gives; the key stays."""
-        return KeyedStream(self._pipeline, super().flat_map(fn)._tail)
+        return KeyedStream(self._graph, super().flat_map(fn)._tail)
 
     def async_flat_map(
         self,
@@ -58,7 +58,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         retry: Retry | None = None,
     ) -> "KeyedStream[K, U]":
         """As on a `MessageStream`; the key stays."""
-        return KeyedStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
+        return KeyedStream(self._graph, self._async(fn, id, max_in_flight, order, timeout, retry))
 
     @overload
     def send_to(
@@ -80,7 +80,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         """The messages of this stream and the others; keyed if all of them are, with equal partition counts."""
         tail = self._merge(others)
         keyed = all(isinstance(other, KeyedStream) for other in others)
-        return KeyedStream[K, V](self._pipeline, tail) if keyed else MessageStream(self._pipeline, tail)
+        return KeyedStream[K, V](self._graph, tail) if keyed else MessageStream(self._graph, tail)
 
     def window(
         self,
@@ -117,7 +117,7 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         """
         late = (late_trigger, lateness, late_to)
         rules = WindowRules(f"window {id!r}", assigner, aggregate, trigger, *late, accumulate, time)
-        return KeyedStream(self._pipeline, self._add(ops.WindowBy, id=id, **checked_window(rules)))
+        return KeyedStream(self._graph, self._add(ops.WindowBy, id=id, **checked_window(rules)))
 
     @overload
     def join(
@@ -210,22 +210,22 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         if isinstance(other, RemoteTable):
             found = checked_lookup(what, fn, within, how, retain, time)
             call = {**remote_call(other, other.read), "joined": fn, "how": found["how"]}
-            return KeyedStream(self._pipeline, self._add(ops.JoinRemote, id=id, **call))
-        good = isinstance(other, MessageStream | Table) and other._pipeline is self._pipeline
+            return KeyedStream(self._graph, self._add(ops.JoinRemote, id=id, **call))
+        good = isinstance(other, MessageStream | Table) and other._graph is self._graph
         require(good, PipelineError, f"{what} got {other!r}", "a stream or table of the same pipeline")
         inputs = self._tail, other._tail
         if isinstance(other, Table):
             found = checked_lookup(what, fn, within, how, retain, time)
-            return KeyedStream(self._pipeline, self._pipeline._add(ops.JoinTable, id=id, inputs=inputs, **found))
+            return KeyedStream(self._graph, self._graph.add(ops.JoinTable, id=id, inputs=inputs, **found))
         check_sides(what, keyed=isinstance(other, KeyedStream), same=other._tail == self._tail)
         fields = checked_join(what, fn, within, how, retain, time)
-        tail = self._pipeline._add(ops.JoinStreams, id=id, inputs=inputs, **fields)
-        return KeyedStream(self._pipeline, tail)
+        tail = self._graph.add(ops.JoinStreams, id=id, inputs=inputs, **fields)
+        return KeyedStream(self._graph, tail)
 
     def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
         """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""
         found = checked_processor(f"process {id!r}", processor)
-        return self._pipeline._processed(self._add(ops.Process, id=id, processor=found))
+        return ProcessedStream(self._graph, self._add(ops.Process, id=id, processor=found))
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map
@@ -268,7 +268,7 @@ class ProcessedStream(KeyedStream[K, V], Generic[K, V]):
             wrong = f"tagged got {tag!r}, which is no tag of {owner}"
             remedy = f"declare it as an attribute of {owner}"
             raise PipelineError(explain(wrong, f"one of its tags: {listed}", remedy))
-        for other in self._pipeline.operators:
+        for other in self._graph:
             if isinstance(other, ops.Side) and other.inputs == (operator.id,) and other.tag == tag:
-                return KeyedStream(self._pipeline, other.id)
-        return KeyedStream(self._pipeline, self._add(ops.Side, tag=tag))
+                return KeyedStream(self._graph, other.id)
+        return KeyedStream(self._graph, self._add(ops.Side, tag=tag))

@@ -1,7 +1,6 @@
 """Pipelines: what a user writes; a name, and a graph of operators that grows as streams are used."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -9,7 +8,8 @@ from . import operators as ops
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import function
-from .keyed_stream import KeyedStream, ProcessedStream
+from .graph import OperatorGraph
+from .keyed_stream import KeyedStream
 from .operators.async_call import MOST_IN_FLIGHT, TIMEOUT
 from .origin import here
 from .remote_table import Batch, Cache, RemoteTable, checked_remote
@@ -17,13 +17,12 @@ from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
 from .type_form import TypeForm
-from .validation import explain, flag, millis, operator_id, require, stream_name
+from .validation import flag, millis, operator_id, require, stream_name
 
 if TYPE_CHECKING:
     import networkx as nx
 K = TypeVar("K")
 V = TypeVar("V")
-Kind = TypeVar("Kind", bound=ops.Operator)
 
 
 class Pipeline:
@@ -43,8 +42,7 @@ class Pipeline:
         require(good, PipelineError, f"on_error={on_error!r}", "fail(), skip() or dead_letter()")
         self.on_error = on_error
         self.origin = here()
-        self._operators: dict[str, ops.Operator] = {}
-        self._made = 0
+        self._graph = OperatorGraph(self.name)
 
     @overload
     def stream(
@@ -134,9 +132,9 @@ class Pipeline:
             "idle_after": None if idle_after is None else millis(f"stream {name!r}: idle_after", idle_after, least=1),
             "bootstrap": bootstrap,
         }
-        self._check_new(name)
-        tail = self._add(ops.Source, inputs=(), **fields)
-        return MessageStream(self, tail) if key is None else KeyedStream(self, tail)
+        self._graph.check_new_stream(name)
+        tail = self._graph.add(ops.Source, inputs=(), **fields)
+        return MessageStream(self._graph, tail) if key is None else KeyedStream(self._graph, tail)
 
     @overload
     def table(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Table[K, V]: ...
@@ -162,11 +160,10 @@ class Pipeline:
         """
         stream_name(name)
         key, value = checked_key(f"table {name!r}", key), checked_value(f"table {name!r}", value)
-        self._check_new(name)
-        source = self._add(ops.Source, inputs=(), stream=name, value=value, key=key, bootstrap=True)
-        return Table(
-            self, self._add(ops.TableOf, id=ops.table_id(name), inputs=(source,), stream=name, key=key, value=value)
-        )
+        self._graph.check_new_stream(name)
+        source = self._graph.add(ops.Source, inputs=(), stream=name, value=value, key=key, bootstrap=True)
+        fields: dict[str, Any] = {"stream": name, "key": key, "value": value}
+        return Table(self._graph, self._graph.add(ops.TableOf, id=ops.table_id(name), inputs=(source,), **fields))
 
     @overload
     def remote_table(
@@ -251,83 +248,39 @@ class Pipeline:
             batch=batch,
         )
 
-    def _check_new(self, name: str) -> None:
-        """Refuse to read a stream a second time."""
-        # A table that the pipeline fills has no source any more; its name is taken all the same.
-        tables = [operator for operator in self._operators.values() if operator.is_table]
-        same = next((operator for operator in (*self.sources, *tables) if operator.name == name), None)
-        if same is not None:
-            wrong = f"stream {name!r} is read twice, first at {same.origin}"
-            remedy = "keep the handle and use it in both places; a table has .changes()"
-            raise PipelineError(explain(wrong, "one handle per stream or table", remedy))
-
-    def _fill(self, table: str) -> None:
-        """A table that the pipeline fills reads no stream."""
-        kept = self._operators[table]
-        for source in kept.inputs:
-            del self._operators[source]
-        self._operators[table] = replace(kept, inputs=())
-
-    def _keyed(self, tail: str) -> KeyedStream[Any, Any]:
-        return KeyedStream(self, tail)
-
     @property
     def operators(self) -> tuple[ops.Operator, ...]:
         """All operators, in the order in which they were written; inputs come before what reads them."""
-        return tuple(self._operators.values())
+        return tuple(self._graph)
 
     @property
     def sources(self) -> tuple[ops.Source, ...]:
         """The operators that read streams, tables' among them, in the order in which they were written."""
-        return self._of(ops.Source)
+        return self._graph.of(ops.Source)
 
     @property
     def borders(self) -> tuple[ops.Border, ...]:
         """The operators that write intermediate streams, in the order in which they were written."""
-        return self._of(ops.Border)
+        return self._graph.of(ops.Border)
 
     @property
     def calls(self) -> tuple[ops.AsyncFlatMap, ...]:
         """The operators that make asynchronous calls, in the order in which they were written."""
-        return self._of(ops.AsyncFlatMap)
+        return self._graph.of(ops.AsyncFlatMap)
 
     @property
     def sinks(self) -> tuple[ops.SinkTo, ...]:
         """The operators that hand messages to sinks, in the order in which they were written."""
-        return self._of(ops.SinkTo)
-
-    def _of(self, kind: type[Kind]) -> tuple[Kind, ...]:
-        return tuple(operator for operator in self._operators.values() if isinstance(operator, kind))
+        return self._graph.of(ops.SinkTo)
 
     def operator(self, id: str) -> ops.Operator:
         """The operator of that id; KeyError if there is none."""
-        return self._operators[id]
+        return self._graph[id]
 
     @property
     def graph(self) -> "nx.MultiDiGraph[str]":
         """The operators as a networkx graph: nodes are ids with the record as `operator`, edges follow the messages."""
-        import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
-
-        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
-        for operator in self._operators.values():
-            graph.add_node(operator.id, operator=operator)
-            graph.add_edges_from((source, operator.id) for source in operator.inputs)
-        return graph
-
-    def _add(self, make: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
-        self._made += 1
-        number = self._made
-        known: Mapping[str, ops.Operator] = self._operators
-        name = f"{make.kind}-{number}" if id is ops.NAMELESS else operator_id(id)
-        if name in known:
-            wrong = f"id {name!r} is used twice in pipeline {self.name!r}, first by {known[name].kind}"
-            remedy = "choose another id: it names topics, stores and checkpoints"
-            raise PipelineError(explain(f"{wrong} at {known[name].origin}", "a unique id", remedy))
-        self._operators[name] = make(id=name, origin=here(), **fields)
-        return name
-
-    def _processed(self, tail: str) -> ProcessedStream[Any, Any]:
-        return ProcessedStream(self, tail)
+        return self._graph.to_networkx()
 
     def __repr__(self) -> str:
-        return f"Pipeline({self.name!r}, {len(self._operators)} operators)"
+        return f"Pipeline({self.name!r}, {len(self._graph)} operators)"

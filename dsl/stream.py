@@ -9,6 +9,7 @@ from .annotations import UNKNOWN, returned
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, predicate
+from .graph import OperatorGraph
 from .message import Message
 from .operators.async_call import checked_call
 from .remote_table import RemoteTable, check_write, remote_call
@@ -20,7 +21,6 @@ from .validation import explain, require, stream_name
 
 if TYPE_CHECKING:
     from .keyed_stream import KeyedStream
-    from .pipeline import Pipeline
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -45,11 +45,11 @@ class MessageStream(Generic[V]):
     MessageStream(map(len))
     """
 
-    __slots__ = ("_pipeline", "_tail")
+    __slots__ = ("_graph", "_tail")
     _is_keyed: ClassVar[bool] = False
 
-    def __init__(self, pipeline: "Pipeline", tail: str) -> None:
-        self._pipeline = pipeline
+    def __init__(self, graph: OperatorGraph, tail: str) -> None:
+        self._graph = graph
         self._tail = tail
 
     @property
@@ -59,7 +59,7 @@ class MessageStream(Generic[V]):
         >>> Pipeline("p").stream("words", value=str).operator.kind
         'stream'
         """
-        return self._pipeline.operator(self._tail)
+        return self._graph[self._tail]
 
     def map(self, fn: Callable[[V], U]) -> "MessageStream[U]":
         """Turn each value into `fn(value)`, None included.
@@ -72,7 +72,7 @@ class MessageStream(Generic[V]):
         [5]
         """
         function("map", fn)
-        return MessageStream(self._pipeline, self._add(ops.Map, fn=fn))
+        return MessageStream(self._graph, self._add(ops.Map, fn=fn))
 
     def filter(self, fn: Callable[[V], Any]) -> Self:
         """Keep the messages for which `fn(value)` is true.
@@ -86,7 +86,7 @@ class MessageStream(Generic[V]):
         [12]
         """
         predicate("filter", fn)
-        return type(self)(self._pipeline, self._add(ops.Filter, fn=fn))
+        return type(self)(self._graph, self._add(ops.Filter, fn=fn))
 
     def split(self, *predicates: Callable[[V], Any]) -> tuple[Self, ...]:
         """A stream for each predicate and one for the rest: a message goes to the first whose predicate holds.
@@ -105,8 +105,8 @@ class MessageStream(Generic[V]):
         for fn in predicates:
             predicate("split", fn)
         places, split = range(len(predicates) + 1), self._add(ops.Split, predicates=predicates)
-        tails = [self._pipeline._add(ops.Branch, inputs=(split,), place=place) for place in places]
-        return tuple(type(self)(self._pipeline, tail) for tail in tails)
+        tails = [self._graph.add(ops.Branch, inputs=(split,), place=place) for place in places]
+        return tuple(type(self)(self._graph, tail) for tail in tails)
 
     def flat_map(self, fn: Callable[[V], Iterable[U]]) -> "MessageStream[U]":
         """Turn each value into the values that `fn(value)` gives, in that order; there may be none.
@@ -119,7 +119,7 @@ class MessageStream(Generic[V]):
         ['to', 'be']
         """
         function("flat_map", fn, many=True)
-        return MessageStream(self._pipeline, self._add(ops.FlatMap, fn=fn))
+        return MessageStream(self._graph, self._add(ops.FlatMap, fn=fn))
 
     def map_messages(self, fn: Callable[[Message[V]], Message[U]]) -> "MessageStream[U]":
         """Turn each whole message into another. The result has no key that the planner could trust: it is unkeyed.
@@ -134,7 +134,7 @@ class MessageStream(Generic[V]):
         ['1700000000000 tea']
         """
         function("map_messages", fn)
-        return MessageStream(self._pipeline, self._add(ops.MapMessages, fn=fn))
+        return MessageStream(self._graph, self._add(ops.MapMessages, fn=fn))
 
     def async_flat_map(
         self,
@@ -167,7 +167,7 @@ class MessageStream(Generic[V]):
 
         Source: Apache Samza, SEP-21 (async high-level API).
         """
-        return MessageStream(self._pipeline, self._async(fn, id, max_in_flight, order, timeout, retry))
+        return MessageStream(self._graph, self._async(fn, id, max_in_flight, order, timeout, retry))
 
     def merge(self, *others: "MessageStream[V]") -> "MessageStream[V]":
         """The messages of this stream and the others, in no order between them. The result is not keyed.
@@ -177,7 +177,7 @@ class MessageStream(Generic[V]):
         >>> tea.merge(coffee)
         MessageStream(merge(...))
         """
-        return MessageStream(self._pipeline, self._merge(others))
+        return MessageStream(self._graph, self._merge(others))
 
     @overload
     def partition_by(
@@ -213,7 +213,9 @@ class MessageStream(Generic[V]):
             )
         key = checked_key(f"partition_by {id!r}", found)
         kind = None if value is None else checked_value(f"partition_by {id!r}", value)
-        return self._pipeline._keyed(self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
+        from .keyed_stream import KeyedStream  # noqa: PLC0415 - streams, keyed streams and tables lead to each other
+
+        return KeyedStream(self._graph, self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
 
     @overload
     def broadcast(self, *, id: str, value: type[V] | Serde[V] | None = None) -> "MessageStream[V]": ...
@@ -235,7 +237,7 @@ class MessageStream(Generic[V]):
         ['no tea', 'no tea']
         """
         kind = None if value is None else checked_value(f"broadcast {id!r}", value)
-        return MessageStream(self._pipeline, self._add(ops.Broadcast, id=id, value=kind))
+        return MessageStream(self._graph, self._add(ops.Broadcast, id=id, value=kind))
 
     @overload
     def send_to(
@@ -267,9 +269,9 @@ class MessageStream(Generic[V]):
             self._add(ops.PutRemote, **remote_call(name, write))
             return
         if isinstance(name, Table):
-            check_put(name, self._pipeline, self._is_keyed, key, value)
+            check_put(name, self._graph, self._is_keyed, key, value)
             self._add(ops.PutTo, table=name._tail)
-            self._pipeline._fill(name._tail)
+            self._graph.fill(name._tail)
             return
         stream_name(name)
         if key is not None:
@@ -296,7 +298,7 @@ class MessageStream(Generic[V]):
         self._add(ops.SinkTo, id=id, sink=sink)
 
     def _add(self, make: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
-        return self._pipeline._add(make, id=id, inputs=(self._tail,), **fields)
+        return self._graph.add(make, id=id, inputs=(self._tail,), **fields)
 
     def _async(
         self, fn: Any, id: str, max_in_flight: int | None, order: ops.Order, timeout: timedelta | None, retry: Any
@@ -307,9 +309,9 @@ class MessageStream(Generic[V]):
     def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:
         require(bool(others), PipelineError, "merge got no streams", "one stream or more", "write a.merge(b)")
         for other in others:
-            good = isinstance(other, MessageStream) and other._pipeline is self._pipeline
+            good = isinstance(other, MessageStream) and other._graph is self._graph
             require(good, PipelineError, f"merge got {other!r}", "streams of the same pipeline")
-        return self._pipeline._add(ops.Merge, inputs=(self._tail, *(other._tail for other in others)))
+        return self._graph.add(ops.Merge, inputs=(self._tail, *(other._tail for other in others)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.operator.label})"

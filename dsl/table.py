@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
 from .errors import PipelineError
+from .graph import OperatorGraph
 from .operators.join import checked_tables
 from .validation import require
 
 if TYPE_CHECKING:
     from .keyed_stream import KeyedStream
-    from .pipeline import Pipeline
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -27,10 +27,10 @@ class Table(Generic[K, V]):
     Table(users)
     """
 
-    __slots__ = ("_pipeline", "_tail")
+    __slots__ = ("_graph", "_tail")
 
-    def __init__(self, pipeline: "Pipeline", tail: str) -> None:
-        self._pipeline = pipeline
+    def __init__(self, graph: OperatorGraph, tail: str) -> None:
+        self._graph = graph
         self._tail = tail
 
     @property
@@ -40,7 +40,7 @@ class Table(Generic[K, V]):
         >>> Pipeline("p").table("users", key=str, value=str).operator.kind
         'table'
         """
-        return self._pipeline.operator(self._tail)
+        return self._graph[self._tail]
 
     @overload
     def join(
@@ -75,14 +75,12 @@ class Table(Generic[K, V]):
         ['Ada of nowhere', 'Ada of London']
         """
         what = f"join {id!r}"
-        good = isinstance(other, Table) and other._pipeline is self._pipeline
+        good = isinstance(other, Table) and other._graph is self._graph
         require(good, PipelineError, f"{what} got {other!r}", "a table of the same pipeline", "join a stream with it")
         wrong = f"{what} joins a table with itself"
         require(other._tail != self._tail, PipelineError, wrong, "two tables", "look up the one table")
         fields = checked_tables(what, fn, how)
-        return Table(
-            self._pipeline, self._pipeline._add(ops.JoinTables, id=id, inputs=(self._tail, other._tail), **fields)
-        )
+        return Table(self._graph, self._graph.add(ops.JoinTables, id=id, inputs=(self._tail, other._tail), **fields))
 
     def changes(self) -> "KeyedStream[K, V | None]":
         """Each change of a row as a message: its new value, or None where the row is deleted.
@@ -99,16 +97,18 @@ class Table(Generic[K, V]):
         ...     [message.value for message in driver.read("renamed")]
         ['Ada', None]
         """
-        return self._pipeline._keyed(self._tail)
+        from .keyed_stream import KeyedStream  # noqa: PLC0415 - streams, keyed streams and tables lead to each other
+
+        return KeyedStream(self._graph, self._tail)
 
     def __repr__(self) -> str:
         return f"Table({self._tail})"
 
 
-def check_put(table: Table[Any, Any], pipeline: "Pipeline", keyed: bool, key: object, value: object) -> None:
+def check_put(table: Table[Any, Any], graph: OperatorGraph, keyed: bool, key: object, value: object) -> None:
     """Refuse to send to a table what gives it no rows of its own: see `MessageStream.send_to`."""
     what = f"send_to table {table._tail!r}"
-    require(table._pipeline is pipeline, PipelineError, f"{what} of another pipeline", "a table of this pipeline")
+    require(table._graph is graph, PipelineError, f"{what} of another pipeline", "a table of this pipeline")
     wrong = f"{what}: {'the stream has no key' if key is None else 'key='}"
     remedy = "call .partition_by(fn, id=..., key_type=str) before, for rows lie where the messages of their keys do"
     require(keyed and key is None, PipelineError, wrong, "a stream with the keys of the table", remedy)

@@ -28,6 +28,7 @@ from fluvial.dsl import (
 )
 from fluvial.dsl.keyed_stream import KeyedStream as Keyed
 from fluvial.runtime.testing import PipelineDriver
+from generators.building import pipeline_of
 
 MINUTE = timedelta(minutes=1)
 
@@ -236,7 +237,7 @@ CASES: dict[str, Case] = {
     "Table.join": on(
         table,
         Table.join,
-        other=lambda it: it._pipeline.table("other", key=str, value=int),
+        other=lambda it: pipeline_of(it).table("other", key=str, value=int),
         fn=both,
         id="j",
         how="inner",

@@ -56,5 +56,5 @@ def with_echo() -> Pipeline:
     """A pipeline with an operator of that kind between its source and its end."""
     pipeline = Pipeline("p")
     words = pipeline.stream("words", value=str)
-    type(words)(pipeline, pipeline._add(Echo, inputs=(words.operator.id,))).send_to("echoes")
+    type(words)(pipeline._graph, pipeline._graph.add(Echo, inputs=(words.operator.id,))).send_to("echoes")
     return pipeline

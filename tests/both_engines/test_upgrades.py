@@ -140,7 +140,7 @@ def counting_by(key: Any) -> Pipeline:
 
 def two_windows() -> Pipeline:
     pipeline = counting()
-    keyed: Keyed = KeyedStream(pipeline, "stream-1")
+    keyed: Keyed = KeyedStream(pipeline._graph, "stream-1")
     keyed.window(tumbling(ms(100)), count(), id="more").send_to("more")
     return pipeline
 

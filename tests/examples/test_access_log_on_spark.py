@@ -43,7 +43,7 @@ def watched(seen: Path) -> Pipeline:
     pipeline = Pipeline("visitor-sessions", on_error=visitor_sessions.pipeline.on_error)
     for operator in visitor_sessions.pipeline.operators:
         noted = replace(operator, fn=noting(operator.fn, seen)) if isinstance(operator, Map) else operator
-        pipeline._operators[operator.id] = noted
+        pipeline._graph.put(noted)
     return pipeline
 
 

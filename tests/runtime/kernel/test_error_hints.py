@@ -14,6 +14,7 @@ import pytest
 
 from fluvial.dsl import KeyedStream, MessageError, Pipeline, Retry, Serde, count, tumbling
 from fluvial.runtime.testing import PipelineDriver
+from generators.building import pipeline_of
 
 SECOND = timedelta(seconds=1)
 
@@ -48,7 +49,7 @@ anything: Any = lambda answer: lambda _: answer  # noqa: E731
 
 
 def looked_up(stream: Any) -> None:
-    users = stream._pipeline.remote_table("users", read=slow, timeout=2 * SECOND, retry=Retry(attempts=2))
+    users = pipeline_of(stream).remote_table("users", read=slow, timeout=2 * SECOND, retry=Retry(attempts=2))
     stream.join(users, lambda number, _: number, id="j").send_to("out")
 
 
@@ -102,7 +103,7 @@ def moved(stream: Any, value: Any = None) -> None:
 
 
 def looked_up_row(stream: Any) -> None:
-    rows = stream._pipeline.table("rows", key=str, value=Click)
+    rows = pipeline_of(stream).table("rows", key=str, value=Click)
     stream.map(as_click).send_to(rows)
     stream.join(rows, lambda number, _: number, id="j").send_to("out")
 

@@ -25,7 +25,7 @@ def apart(pipeline: Pipeline, prefix: str) -> Pipeline:
     for operator in pipeline.operators:
         names = {field: getattr(operator, field, None) for field in ("stream", "late_to")}
         own: dict[str, Any] = {field: prefix + name for field, name in names.items() if name is not None}
-        made._operators[operator.id] = replace(operator, **own)
+        made._graph.put(replace(operator, **own))
     return made
 
 

@@ -244,3 +244,10 @@ _BUILD: Mapping[type[Step], Callable[[_Built, Any], Any]] = {
     RemotePut: lambda built, step: built.of(step).send_to(built.remotes[step.remote]),
 }
 """How each kind of step is built; ends give None."""
+
+
+def pipeline_of(stream: Any) -> Pipeline:
+    """The pipeline of a stream."""
+    pipeline = Pipeline("p")
+    pipeline._graph = stream._graph
+    return pipeline

@@ -1,0 +1,83 @@
+"""The graph of operators that a pipeline grows, node by node, as its streams are used."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import operators as ops
+from .errors import PipelineError
+from .origin import here
+from .validation import explain, operator_id
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Kind = TypeVar("Kind", bound=ops.Operator)
+
+
+class OperatorGraph:
+    """Operators by id, in the order in which they were written: inputs come before what reads them.
+
+    `name` is the pipeline's. Streams and tables hold the graph, and add to it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._operators: dict[str, ops.Operator] = {}
+        self._added = 0
+
+    def add(self, kind: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
+        """Add an operator, and return its id. Raises PipelineError where the id is used."""
+        self._added += 1
+        name = f"{kind.kind}-{self._added}" if id is ops.NAMELESS else operator_id(id)
+        if name in self._operators:
+            first = self._operators[name]
+            wrong = f"id {name!r} is used twice in pipeline {self.name!r}, first by {first.kind} at {first.origin}"
+            remedy = "choose another id: it names topics, stores and checkpoints"
+            raise PipelineError(explain(wrong, "a unique id", remedy))
+        self._operators[name] = kind(id=name, origin=here(), **fields)
+        return name
+
+    def put(self, operator: ops.Operator) -> None:
+        """Put an operator in the place of the one that has its id, or behind all others."""
+        self._operators[operator.id] = operator
+
+    def check_new_stream(self, name: str) -> None:
+        """Raise PipelineError where a stream is read already."""
+        # A table that the pipeline fills has no source any more; its name is taken all the same.
+        readers = [operator for operator in self if operator.is_table or operator.reads is not None]
+        first = next((operator for operator in readers if operator.name == name), None)
+        if first is not None:
+            wrong = f"stream {name!r} is read twice, first at {first.origin}"
+            remedy = "keep the handle and use it in both places; a table has .changes()"
+            raise PipelineError(explain(wrong, "one handle per stream or table", remedy))
+
+    def fill(self, table: str) -> None:
+        """Note that the pipeline itself fills a table, which then reads no stream."""
+        filled = self._operators[table]
+        for source in filled.inputs:
+            del self._operators[source]
+        self.put(replace(filled, inputs=()))
+
+    def __getitem__(self, id: str) -> ops.Operator:
+        return self._operators[id]
+
+    def __iter__(self) -> Iterator[ops.Operator]:
+        return iter(self._operators.values())
+
+    def __len__(self) -> int:
+        return len(self._operators)
+
+    def of(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        """The operators of a kind."""
+        return tuple(operator for operator in self if isinstance(operator, kind))
+
+    def to_networkx(self) -> "nx.MultiDiGraph[str]":
+        """The same as a networkx graph: nodes are ids with the record as `operator`, edges follow the messages."""
+        import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
+
+        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
+        for operator in self:
+            graph.add_node(operator.id, operator=operator)
+            graph.add_edges_from((source, operator.id) for source in operator.inputs)
+        return graph
