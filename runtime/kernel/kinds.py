@@ -9,7 +9,6 @@ from ...dsl.kind_table import KindTable
 from .compiler import operator_bindings as bind
 from .compiler import operator_code as writers
 from .compiler import operator_functions as own
-from .compiler import table_bindings as tables
 from .stateful_operator import StatefulOperator
 
 if TYPE_CHECKING:
@@ -124,19 +123,19 @@ KERNEL_KINDS = KindTable(
         ops.TableOf: KernelKind(
             write=writers.write_table,
             define=own.after_firing,
-            make_state=tables.make_table,
+            make_state=bind.make_table,
             emits_at_once=_if_followed,
         ),
         ops.JoinTable: KernelKind(
-            write=writers.write_table_join, bind=bind.bind_function, attach=tables.attach_table_join
+            write=writers.write_table_join, bind=bind.bind_function, attach=bind.attach_table_join
         ),
         ops.JoinTables: KernelKind(
             write=writers.write_stateful,
             define=own.after_firing,
-            make_state=tables.make_joined_tables,
+            make_state=bind.make_joined_tables,
             emits_at_once=_if_followed,
         ),
-        ops.PutTo: KernelKind(write=writers.write_put, attach=tables.attach_put),
+        ops.PutTo: KernelKind(write=writers.write_put, attach=bind.attach_put),
         ops.Process: KernelKind(
             write=writers.write_stateful,
             define=own.after_firing,

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...dsl.message import Record
 from .calls.in_flight import Cell, Cells
-from .compiler.stage_graph import Entry
 from .failures import Failures, Where
 from .time.border_watermarks import unstamped
+from .time.stage_input import StageInput
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class MessageFailures:
     it is kept, and `check` raises it.
     """
 
-    def __init__(self, failures: Failures, entries: Mapping[str, Entry], *, asynchronous: bool) -> None:
+    def __init__(self, failures: Failures, entries: Mapping[str, StageInput], *, asynchronous: bool) -> None:
         self.batch = NO_BATCH
         self.counts = failures.counts
         self.letters = failures.letters

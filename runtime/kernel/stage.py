@@ -14,7 +14,7 @@ from .calls.async_calls import Gate, Pool, Sleep
 from .calls.in_flight import Cells
 from .compiler.bindings import bind
 from .compiler.environment import StageCounts, StageEnvironment
-from .compiler.program import Position, Program
+from .compiler.program import Program
 from .effects import MessageEffects
 from .failures import Failures
 from .message_counts import taken_in
@@ -25,6 +25,7 @@ from .state_cache import Bytes, Change, CountedReads, Size, evict
 from .stateful_operator import StatefulOperator
 from .time.bounds import START
 from .time.input_progress import Accepts, Inputs
+from .time.position import Position
 from .time.watermarks import Timeline
 from .windows.grown_lateness import Lateness
 

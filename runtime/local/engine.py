@@ -18,7 +18,7 @@ from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
 from ..kernel.calls.cancellation import run_loop
 from ..kernel.compiler.program import Remotes, compile_stage
-from ..kernel.compiler.stage_graph import Clock
+from ..kernel.time.stage_input import TimeSource
 from ..preflight.input_streams import InputWatch, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
 from ..process.interruptions import interruptions_raised
@@ -267,7 +267,7 @@ def _another_wrote(plan: Plan, stream: str) -> PlanError:
     return PlanError(explain(wrong, expected, "give one of the two another name", plan.pipeline.origin))
 
 
-def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, Clock]:
+def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, TimeSource]:
     return {name: "source" if plan.stream(name).kind == "source" else "stamps" for name in inputs}
 
 

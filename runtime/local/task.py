@@ -12,12 +12,13 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
 from ..kernel.calls.async_calls import Gate, Sleep
-from ..kernel.compiler.program import Position, Program
+from ..kernel.compiler.program import Program
 from ..kernel.operators.tables import TableOperator
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
 from ..kernel.time.border_watermarks import Control
 from ..kernel.time.bounds import END
+from ..kernel.time.position import Position
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
 from .border_progress import BorderProgress

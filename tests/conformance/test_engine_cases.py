@@ -12,11 +12,11 @@ from faults.commit_deaths import Killed, dying_after
 from fluvial.dsl import Context, KeyedProcessor, Message, MessageError, Pipeline, Timer, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
-from fluvial.runtime.kernel.compiler.program import Position
-from fluvial.runtime.kernel.compiler.stage_graph import Entry
 from fluvial.runtime.kernel.time.border_watermarks import STAMP, Control, control_record, pack_stamp
 from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.kernel.time.input_progress import Inputs
+from fluvial.runtime.kernel.time.position import Position
+from fluvial.runtime.kernel.time.stage_input import StageInput
 from fluvial.runtime.kernel.time.watermarks import Line, Timeline
 from fluvial.runtime.local.commit.checkpoint import decode
 from fluvial.runtime.local.offset_tracker import Landing
@@ -190,7 +190,7 @@ def test_o12_state_offsets_and_outputs_become_durable_at_one_stroke(steps: int) 
 
 def inputs_of_two_producers() -> tuple[Inputs, Timeline]:
     timeline = Timeline([Line("stream", (), "int")], lambda _: None)
-    entries = {"int": Entry("int", "stamps", None, "by", ())}
+    entries = {"int": StageInput("int", "stamps", None, "by", ())}
     return Inputs(entries, timeline, Position(), {"int": 2}, lambda control: control.run == "run"), timeline
 
 

@@ -12,7 +12,7 @@ from engines.targets import contents, write
 from fluvial.dsl import Pipeline, collect, count, tumbling
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
-from fluvial.runtime.kernel.compiler.program import Position
+from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.local.commit.checkpoint import Checkpoint
 from fluvial.runtime.local.commit.checkpoint_migration import adopt
 from fluvial.runtime.local.commit.contract import TaskSetup

@@ -15,10 +15,12 @@ from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restart
 from faults.mutants import Mutant, Replaced, Rewritten, planted
 from fluvial.runtime.kernel.calls.async_calls import Pool
 from fluvial.runtime.kernel.calls.in_flight import Cells
-from fluvial.runtime.kernel.compiler import table_bindings
+from fluvial.runtime.kernel.compiler import operator_bindings
 from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.failures import Failures
-from fluvial.runtime.kernel.operators.interval_join import JoinContext, JoinOperator, LatestJoinOperator
+from fluvial.runtime.kernel.operators.interval_join import JoinOperator
+from fluvial.runtime.kernel.operators.join_context import JoinContext
+from fluvial.runtime.kernel.operators.latest_join import LatestJoinOperator
 from fluvial.runtime.kernel.operators.processor import ProcessOperator, TimersAtWork
 from fluvial.runtime.kernel.operators.processor_state import ListAtWork, MapAtWork
 from fluvial.runtime.kernel.operators.remote_tables import Batches, Cache
@@ -451,7 +453,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten("the deletion of a row is dropped", TableOperator, "_take", "key is None", "row is None"),
         Rewritten(
             "a joined row always needs the right one",
-            table_bindings,
+            operator_bindings,
             "joined_row",
             "needs_right and theirs is None",
             "theirs is None",

@@ -11,8 +11,9 @@ from ....dsl.operators import Operator
 from ..kinds import KERNEL_KINDS
 from ..time.border_watermarks import STAMP_SIZE
 from ..time.source_time import write_source
+from ..time.stage_input import StageInput
 from .source_text import Names, Part, Text, compiled
-from .stage_graph import Entry, Shape, ends_part
+from .stage_graph import Shape, ends_part
 
 
 class Compiler:
@@ -57,7 +58,7 @@ class Compiler:
         one_way = ends_part(operator) or operator.emits == "routed"
         return not one_way and len(self.shape.followers[id]) > 1
 
-    def _read(self, entry: Entry) -> None:
+    def _read(self, entry: StageInput) -> None:
         """The loop over a batch of an input's records."""
         number, text = self.entry_number[entry.stream], self.text
         part = self.part(entry.stream, "w")
@@ -96,7 +97,7 @@ class Compiler:
             text.add(2, f"made[{self.number[id]}] += c_{self.number[id]}")
         text.add(2, f"return {tells}")
 
-    def _counted(self, entry: Entry) -> list[str]:
+    def _counted(self, entry: StageInput) -> list[str]:
         """The operators in an input's loop that pass on fewer or more messages than they are given: their outputs are
         counted, in local variables, and from that all counts follow."""
         found: dict[str, None] = {}
@@ -129,7 +130,7 @@ class Compiler:
         text.add(5, f"if len(s) != {STAMP_SIZE}:")
         self._pass(part, 6)
 
-    def _advance(self, number: int, entry: Entry) -> None:
+    def _advance(self, number: int, entry: StageInput) -> None:
         text = self.text
         lag = entry.source.out_of_order if entry.source else 0
         behind = f"t - {lag}" if lag else "t"

@@ -11,9 +11,12 @@ from ....dsl.message import Headers
 from ....dsl.serde import Serde, key_encoder, key_serde, untyped_serde, value_serde
 from ....dsl.windows import Hopping, Session, Tumbling, Unbounded
 from ....planner.flow import plain
-from ..operators.interval_join import JoinContext, JoinOperator, LatestJoinOperator
+from ..operators.interval_join import JoinOperator
+from ..operators.join_context import JoinContext
+from ..operators.latest_join import LatestJoinOperator
 from ..operators.processor import ProcessContext, ProcessOperator
 from ..operators.remote_tables import joined, put
+from ..operators.tables import TableContext, TableOperator, joined_row
 from ..stateful_operator import StatefulOperator
 from ..time.border_watermarks import pack_stamp, stamped
 from ..time.bounds import START
@@ -183,6 +186,49 @@ def make_process(environment: "StageEnvironment", operator: ops.Process, emit: C
         environment.clock_users.append(operator.id)
         environment.timeline.attach_clock(made.due, made.ring)
     return made
+
+
+def make_table(
+    environment: "StageEnvironment", operator: ops.TableOf, emit: Callable[..., None] | None
+) -> TableOperator:
+    """A table of rows as they are sent to it."""
+    tell = None if emit is None else environment.effects.emitter(emit)
+    decode, keyless = value_serde(operator.value).decode, partial(_count, environment.counts.keyless, operator.id)
+    return TableOperator(TableContext(operator.id, environment.below, environment.empty, decode, tell, keyless=keyless))
+
+
+def _count(counts: dict[str, int], id: str) -> None:
+    counts[id] = counts.get(id, 0) + 1
+
+
+def make_joined_tables(
+    environment: "StageEnvironment", operator: ops.JoinTables, emit: Callable[..., None] | None
+) -> TableOperator:
+    """A table of the rows that two others have together."""
+    serde = value_serde(environment.program.flows[operator.id].value)
+    tell = None if emit is None else environment.effects.emitter(emit)
+    left, right = (_table(environment, id).row for id in operator.inputs)
+    joined = joined_row(left, right, operator.fn, operator.how, serde.encode)
+    return TableOperator(TableContext(operator.id, environment.below, environment.empty, serde.decode, tell, joined))
+
+
+def _table(environment: "StageEnvironment", id: str) -> TableOperator:
+    return cast("TableOperator", environment.stateful[id])
+
+
+def attach_table_join(environment: "StageEnvironment", operator: ops.JoinTable, _: Any) -> dict[str, Any]:
+    """The rows that it looks up."""
+    return {"row": _table(environment, operator.uses_table).row}
+
+
+def attach_put(environment: "StageEnvironment", operator: ops.PutTo, _: Any) -> dict[str, Any]:
+    """The table that it fills, made before."""
+    encode = value_serde(environment.program.flows[operator.table].value).encode
+    return {
+        "add": _table(environment, operator.table).add,
+        "undo": partial(environment.effects.undo, operator.table),
+        "encode": encode,
+    }
 
 
 def _serde(kind: Any) -> Serde[Any]:

@@ -1,31 +1,13 @@
 """The shape of a stage for its compiler: entries, who follows whom, what holds messages back, and lines of time."""
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from ....dsl import operators as ops
 from ....planner.plan import Plan
 from ....planner.stages import border
 from ..kinds import KERNEL_KINDS
+from ..time.stage_input import StageInput, TimeSource
 from ..time.watermarks import Line, LineKind
-
-Clock = Literal["source", "stamps", "given"]
-"""How a stage learns the time of an input: from the messages' own timestamps, from stamps in their headers, or from the
-engine alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An input of a stage: its stream, how it tells time, and the operators that read it. `source` is None for an
-    intermediate stream, whose types are those of the operator `writer`. `silent`: it fills tables alone, so that its
-    time is nobody's."""
-
-    stream: str
-    clock: Clock
-    source: ops.Source | None
-    writer: str
-    readers: tuple[str, ...]
-    silent: bool = False
 
 
 @dataclass(slots=True)
@@ -39,7 +21,7 @@ class Shape:
 
     plan: Plan
     operators: dict[str, ops.Operator]
-    entries: dict[str, Entry]
+    entries: dict[str, StageInput]
     followers: dict[str, tuple[str, ...]]
     cells: frozenset[str]
     lines: list[Line] = field(default_factory=list)
@@ -81,12 +63,12 @@ class Shape:
         return list(found)
 
 
-def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
+def shape(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) -> Shape:
     """Look at a stage of a plan; `clocks` says how each of its inputs tells time."""
     stage = plan.stage(stage_id)
     pipeline = plan.pipeline
     operators = {id: pipeline.operator(id) for id in stage.operators}
-    entries: dict[str, Entry] = {}
+    entries: dict[str, StageInput] = {}
     followers: dict[str, list[str]] = {id: [] for id in operators}
     readers: dict[str, list[str]] = {}
     side_of = {id: operator.inputs[0] for id, operator in operators.items() if isinstance(operator, ops.Side)}
@@ -100,7 +82,7 @@ def shape(plan: Plan, stage_id: str, clocks: dict[str, Clock]) -> Shape:
         )
         writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
         found = followers[origin.id] if origin else readers[writer]
-        entries[stream] = Entry(stream, clocks[stream], origin, writer, tuple(found))
+        entries[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(found))
     made = Shape(plan, operators, entries, {id: tuple(found) for id, found in followers.items()}, frozenset())
     if any(operator.is_async for operator in operators.values()):
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]

@@ -5,87 +5,15 @@ Rows are kept as bytes: what a function is given is its own.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from msgspec import Struct
-
 from ....dsl.message import Headers
-from ..state_cache import Bytes, Change, KeyedState, Layer, TimedState
+from ..state_cache import Change, Layer, TimedState
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.timers import Timers
-
-LEFT, RIGHT = 0, 1
-"""The sides of a join."""
-
-SLOTS = 16
-"""Slots of timers within the time that a row is kept."""
-
-
-class Row(Struct, array_like=True, gc=False):
-    """A row that is kept; `told` says that nothing is to be emitted of it alone, now or ever."""
-
-    time: int
-    value: bytes | None
-    headers: Headers
-    told: bool
-
-
-@dataclass(slots=True)
-class JoinContext:
-    """What a join is made with. `alone` says of each side whether rows are emitted that have joined none.
-
-    `emit` hands a row on: key bytes, value, timestamp, headers; `fail` takes the error of one that has no value; `late`
-    counts a row that came too late; for the rest see `windows.Context`.
-    """
-
-    id: str
-    below: Bytes
-    empty: bool
-    watermark: int
-    within: int
-    alone: tuple[bool, bool]
-    fn: Callable[[Any, Any], Any]
-    encode: tuple[Callable[[Any], bytes], Callable[[Any], bytes]]
-    decode: tuple[Callable[[bytes], Any], Callable[[bytes], Any]]
-    emit: Callable[[bytes, Any, int, Headers], None]
-    fail: Callable[[bytes, Any, int, Exception], None]
-    late: Callable[[], None]
-    rouse: Callable[[int], None]
-    firing: Callable[[int], None]
-
-    def row(self, side: int, value: Any, timestamp: int, headers: Headers) -> Row:
-        """A row to keep."""
-        return Row(timestamp, None if value is None else self.encode[side](value), headers, not self.alone[side])
-
-    def join(self, key: bytes, left: Row | None, right: Row | None) -> None:
-        """Emit what a left and a right row give, or one of them alone."""
-        one = left or right
-        if one is None:
-            return
-        timestamp = max(left.time, right.time) if left and right else one.time
-        try:
-            found = self.fn(self._value(left, LEFT), self._value(right, RIGHT))
-        except Exception as error:
-            # It is the failure of this pair: the rows are kept.
-            self.fail(key, None, timestamp, error)
-        else:
-            self.emit(key, found, timestamp, one.headers)
-
-    def _value(self, row: Row | None, side: int) -> Any:
-        return None if row is None or row.value is None else self.decode[side](row.value)
-
-    def join_from(self, side: int, key: bytes, row: Row, other: Row) -> None:
-        """Emit what a row of that side and one of the other give."""
-        self.join(key, *((row, other) if side == LEFT else (other, row)))
-
-    def leave(self, side: int, key: bytes, row: Row) -> None:
-        """A row is kept no longer: emit it alone, if it is to be told."""
-        if not row.told:
-            row.told = True
-            self.join(key, *((row, None) if side == LEFT else (None, row)))
+from .join_context import SLOTS, JoinContext, JoinRow
 
 
 class JoinOperator:
@@ -103,7 +31,7 @@ class JoinOperator:
         self._slot = max(1, context.within // SLOTS)
         self._passed = context.watermark
         id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
-        self._rows = TimedState(id, below, list[list[Row]], _none, empty, self._rouse)
+        self._rows = TimedState(id, below, list[list[JoinRow]], _none, empty, self._rouse)
         self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark, mark=b"r")
         self.add = self._adder()
 
@@ -122,10 +50,10 @@ class JoinOperator:
             if timestamp < watermark or timestamp < self._passed:
                 context.late()
                 return
-            row = Row(timestamp, None if value is None else encode[side](value), headers, told[side])
+            row = JoinRow(timestamp, None if value is None else encode[side](value), headers, told[side])
             own = timestamp - timestamp % size
-            mine: list[list[Row]] | None = None
-            found: list[Row] = []
+            mine: list[list[JoinRow]] | None = None
+            found: list[JoinRow] = []
             for slot in (own - size, own, own + size):
                 layer = at.get(slot)
                 if layer is None:
@@ -155,7 +83,7 @@ class JoinOperator:
 
         return add
 
-    def _near(self, layer: Layer, key: bytes, kept: list[list[Row]], row: Row, side: int) -> list[Row]:
+    def _near(self, layer: Layer, key: bytes, kept: list[list[JoinRow]], row: JoinRow, side: int) -> list[JoinRow]:
         """The rows of that side, of those kept under a key, that join a row, earliest first."""
         rows, within = kept[side], self._within
         first = bisect_left(rows, row.time - within, key=_time) if rows[0].time < row.time - within else 0
@@ -198,10 +126,10 @@ class JoinOperator:
         slot = last - last % self._size
         # The one timer of a slot of timers may stand for rows of two slots of rows.
         for layer in (self._rows.at.get(slot), self._rows.at.get(slot + self._size)):
-            kept: list[list[Row]] | None = layer.fresh[key] if layer is not None else None
+            kept: list[list[JoinRow]] | None = layer.fresh[key] if layer is not None else None
             if layer is None or kept is None:
                 continue
-            gone: list[tuple[int, int, Row]] = []
+            gone: list[tuple[int, int, JoinRow]] = []
             for side, rows in enumerate(kept):
                 over = bisect_right(rows, last, key=_time)
                 gone += [(row.time, side, row) for row in rows[:over]]
@@ -215,7 +143,7 @@ class JoinOperator:
                 self._context.firing(at + 1)
                 self._context.leave(side, key, row)
 
-    def _set_next(self, key: bytes, rows: list[Row], time: int) -> None:
+    def _set_next(self, key: bytes, rows: list[JoinRow], time: int) -> None:
         """Set the timer that the one of a slot stood for as well: that of the next row of that slot."""
         end = time - time % self._slot + self._slot
         for row in rows:
@@ -245,100 +173,13 @@ class JoinOperator:
         return chain(self._rows.layers(), self._timers.layers())
 
 
-class LatestJoinOperator:
-    """A row and the last one of the other side, if they are less than `within` apart. State: key -> the last left and
-    right row; and a timer for each."""
-
-    def __init__(self, context: JoinContext) -> None:
-        self._context = context
-        self._within = context.within
-        self._passed = context.watermark
-        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
-        self._keys = KeyedState(id, below, list[Row | None], _no_rows, empty)
-        self._timers = Timers(id, below, self._within // SLOTS, empty, rouse, context.watermark)
-
-    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
-        if key is None:
-            raise keyless()
-        context = self._context
-        if timestamp < watermark or timestamp < self._passed:
-            context.late()
-            return
-        row = context.row(side, value, timestamp, headers)
-        fresh = self._keys.layer.fresh
-        kept: list[Row | None] = fresh[key]
-        before, other = kept[side], kept[1 - side]
-        kept[side] = row
-        fresh[key] = kept
-        self._timers.set(timestamp + self._within, key)
-        if before is not None:
-            context.leave(side, key, before)
-        if other is not None and -self._within < other.time - timestamp < self._within:
-            row.told = other.told = True
-            context.join_from(side, key, row, other)
-
-    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
-        # A timer that was set stays: it rings for nothing.
-        return self._keys.layer.undo(key or b"")
-
-    def advance(self, watermark: int) -> None:
-        if watermark < END:
-            self._passed = watermark
-        for time, key in self._timers.ring(watermark):
-            self._leave(key, time)
-
-    def _leave(self, key: bytes, time: int) -> None:
-        """Rows of a key are joined no more, if that is their time."""
-        kept: list[Row | None] = self._keys.layer.fresh[key]
-        before = kept.copy()
-        for side, row in sorted(enumerate(kept), key=_time_of_side):
-            if row is None:
-                continue
-            over = row.time + self._within
-            if over <= time:
-                kept[side] = None
-                self._context.firing(row.time + 1)
-                self._context.leave(side, key, row)
-            else:
-                self._timers.set(over, key)
-        if kept == [None, None]:
-            self._keys.delete(key)
-        elif kept != before:
-            self._keys.layer.fresh[key] = kept
-
-    def wake(self) -> int:
-        return self._timers.wake()
-
-    @property
-    def changed(self) -> int:
-        return self._keys.changed + self._timers.changed
-
-    def changes(self) -> Iterator[Change]:
-        return chain(self._keys.changes(), self._timers.changes())
-
-    def settle(self) -> None:
-        self._keys.settle()
-        self._timers.settle()
-
-    def layers(self) -> Iterable[Layer]:
-        return chain(self._keys.layers(), self._timers.layers())
-
-
 def _none() -> None:
     return None
 
 
-def _no_rows() -> list[Row | None]:
-    return [None, None]
-
-
-def _time(row: Row) -> int:
+def _time(row: JoinRow) -> int:
     return row.time
 
 
-def _first(pair: tuple[int, int, Row]) -> int:
+def _first(pair: tuple[int, int, JoinRow]) -> int:
     return pair[0]
-
-
-def _time_of_side(pair: tuple[int, Row | None]) -> int:
-    return END if pair[1] is None else pair[1].time

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from ....dsl import operators as ops
-from ..compiler.program import Position
 from ..stateful_operator import StatefulOperator
+from ..time.position import Position
 from .tables import TableOperator
 
 Fail = Callable[[str, bytes, None, int, Exception], None]

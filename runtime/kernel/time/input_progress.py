@@ -3,11 +3,11 @@ where nothing comes from the clock."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from ..compiler.program import Position
-from ..compiler.stage_graph import Entry
 from .border_watermarks import Control, read_control, unpack_stamp
 from .bounds import END, LATEST, START
 from .idle_sources import newly_idle
+from .position import Position
+from .stage_input import StageInput
 from .watermarks import Timeline, slowest
 
 Accepts = Callable[[Control], bool]
@@ -30,7 +30,7 @@ class Inputs:
 
     def __init__(
         self,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, StageInput],
         timeline: Timeline,
         position: Position,
         producers: Mapping[str, int],
@@ -69,7 +69,7 @@ class Inputs:
         timeline.restore(self._known(), self._resting(), position.clock, position.met, position.reached)
 
     @staticmethod
-    def _shift(entry: Entry, before: Mapping[str, int]) -> int:
+    def _shift(entry: StageInput, before: Mapping[str, int]) -> int:
         """By how much `out_of_order` of a source has changed. Its watermark stays where it was until messages move it
         on: time does not go back, nor past windows that have not fired."""
         now = 0 if entry.source is None else entry.source.out_of_order
@@ -285,7 +285,7 @@ class Inputs:
         return min(self._timeline.stream(stream) for stream in heard or self.entries)
 
 
-def _patience(entries: Mapping[str, Entry]) -> dict[str, int]:
+def _patience(entries: Mapping[str, StageInput]) -> dict[str, int]:
     """The sources that tell their own time and may be idle, and after how many ms they are."""
     sources = {stream: entry.source for stream, entry in entries.items() if entry.clock == "source"}
     return {stream: op.idle_after for stream, op in sources.items() if op is not None and op.idle_after is not None}

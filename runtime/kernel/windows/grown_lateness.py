@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from ..compiler.program import Position
 from ..time.bounds import START
+from ..time.position import Position
 
 
 class Lateness:

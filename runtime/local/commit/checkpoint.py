@@ -9,7 +9,7 @@ from ....dsl.errors import SystemProblem
 from ....dsl.operators import TableOf, table_id
 from ....dsl.validation import explain
 from ....planner.state_schema import StateSchema
-from ...kernel.compiler.program import Position
+from ...kernel.time.position import Position
 from ...systems.contract import System
 
 VERSION = 1

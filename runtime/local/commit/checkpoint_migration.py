@@ -8,8 +8,8 @@ from msgspec import structs
 
 from ....planner.plan import Plan
 from ....planner.state_schema import StateSchema
-from ...kernel.compiler.program import POSITION_BY_OPERATOR, POSITION_BY_STREAM, Position
 from ...kernel.time.bounds import START
+from ...kernel.time.position import POSITION_BY_OPERATOR, POSITION_BY_STREAM, Position
 from ...preflight.input_streams import facts_of, inputs_of, recreated
 from ...systems.contract import System
 from ...systems.provisioning import tables_by_stream

@@ -17,8 +17,8 @@ from ....dsl.pipeline import Pipeline
 from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ...kernel.compiler.program import Program, Remotes, compile_stage
-from ...kernel.compiler.stage_graph import Clock
 from ...kernel.state_cache import Size
+from ...kernel.time.stage_input import TimeSource
 from ...user_modules import installed_folders, is_hidden, own_paths
 from ..query.atomic_file import write
 from . import pickling as structs
@@ -49,8 +49,8 @@ class Cargo:
 
     def program(self, stage: str, remotes: Remotes | None = None) -> Program:
         """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""
-        clock: Clock = "source" if self.levels.of_stage[stage] == 0 else "given"
-        clocks: dict[str, Clock] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
+        clock: TimeSource = "source" if self.levels.of_stage[stage] == 0 else "given"
+        clocks: dict[str, TimeSource] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
         return compile_stage(self.plan, stage, clocks, stamped=False, remotes=remotes)
 
 

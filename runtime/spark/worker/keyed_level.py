@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...kernel.compiler.program import Position
 from ...kernel.stage import StageTask
 from ...kernel.state_cache import Change
 from ...kernel.time.bounds import START
 from ...kernel.time.idle_sources import newly_idle
 from ...kernel.time.input_progress import Report
+from ...kernel.time.position import Position
 from ...systems.provisioning import bootstrap_streams
 from ..lowering.levels import Levels
 from ..lowering.packaging import Shipment, program, unpack

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...kernel.compiler.program import POSITION_BY_OPERATOR, Position
 from ...kernel.state_cache import PREFIX_SIZE, Change
+from ...kernel.time.position import POSITION_BY_OPERATOR, Position
 
 VERSION = 1
 _ALWAYS = ("producers", *POSITION_BY_OPERATOR)

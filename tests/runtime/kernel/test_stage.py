@@ -9,11 +9,11 @@ import pytest
 from engines.stages import feed, program_of, task_of
 from fluvial.dsl import KeyedStream, Pipeline, count, dead_letter, skip, tumbling
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.compiler.program import Position
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.border_watermarks import Control, control_record
 from fluvial.runtime.kernel.time.bounds import END
+from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.state import MemoryStore
 
 TEN = tumbling(timedelta(milliseconds=10))

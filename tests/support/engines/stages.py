@@ -7,16 +7,16 @@ from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime.kernel.compiler.program import Program, compile_stage
-from fluvial.runtime.kernel.compiler.stage_graph import Clock
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.kernel.time.stage_input import TimeSource
 from fluvial.runtime.state import MemoryStore
 
 
-def program_of(pipeline: Pipeline, stage: int = 0, clocks: Mapping[str, Clock] | None = None) -> Program:
+def program_of(pipeline: Pipeline, stage: int = 0, clocks: Mapping[str, TimeSource] | None = None) -> Program:
     """The program of a stage; its inputs tell time as under the local engine, but for those in `clocks`."""
     made = plan(pipeline)
     planned = made.stages[stage]
-    usual: dict[str, Clock] = {
+    usual: dict[str, TimeSource] = {
         name: "source" if made.stream(name).kind == "source" else "stamps" for name in planned.inputs
     }
     return compile_stage(made, planned.id, {**usual, **(clocks or {})}, stamped=True)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from engines.eviction import settle
 from fluvial.dsl.message import Headers
-from fluvial.runtime.kernel.operators.interval_join import LEFT, RIGHT, JoinContext, JoinOperator, LatestJoinOperator
+from fluvial.runtime.kernel.operators.interval_join import JoinOperator
+from fluvial.runtime.kernel.operators.join_context import LEFT, RIGHT, JoinContext
+from fluvial.runtime.kernel.operators.latest_join import LatestJoinOperator
 from fluvial.runtime.kernel.stateful_operator import StatefulOperator
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.state import MemoryStore

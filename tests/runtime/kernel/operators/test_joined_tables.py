@@ -12,8 +12,8 @@ from engines.stages import feed, program_of
 from engines.targets import PATIENT
 from fluvial.dsl import Pipeline, skip
 from fluvial.planner import Settings, plan
-from fluvial.runtime.kernel.compiler.program import Position
 from fluvial.runtime.kernel.stage import StageTask
+from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems.contract import Batch
 from fluvial.runtime.testing import PipelineDriver

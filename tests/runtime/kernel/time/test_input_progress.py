@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline
-from fluvial.runtime.kernel.compiler.program import Position
-from fluvial.runtime.kernel.compiler.stage_graph import Entry
 from fluvial.runtime.kernel.time.border_watermarks import Control, control_record, pack_stamp
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.time.input_progress import Counts, Inputs
+from fluvial.runtime.kernel.time.position import Position
+from fluvial.runtime.kernel.time.stage_input import StageInput
 from fluvial.runtime.kernel.time.watermarks import Line, Timeline
 
 WRITERS = 3
@@ -23,7 +23,9 @@ def inputs(*streams: str, position: Position | None = None, opened: Counts = lam
     stream = Pipeline("p").stream("source", value=int, out_of_order=timedelta(milliseconds=5))
     source: Any = stream.operator
     entries = {
-        name: Entry(name, "source" if name == "source" else "stamps", source if name == "source" else None, name, ())
+        name: StageInput(
+            name, "source" if name == "source" else "stamps", source if name == "source" else None, name, ()
+        )
         for name in streams
     }
     timeline = Timeline([Line("stream", (), name) for name in streams], lambda _: None)

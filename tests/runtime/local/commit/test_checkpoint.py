@@ -7,7 +7,7 @@ from msgspec import structs
 
 from fluvial.dsl import SystemProblem
 from fluvial.planner.state_schema import StateSchema
-from fluvial.runtime.kernel.compiler.program import Position
+from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.local.commit.checkpoint import Checkpoint, decode, encode
 
 WRITTEN = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
 from engines.spark_in_process import Blobs
-from fluvial.runtime.kernel.compiler.program import Position
+from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.spark.worker import state_pages as pages
 
 KEYS = st.binary(min_size=1, max_size=3)

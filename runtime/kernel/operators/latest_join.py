@@ -1,0 +1,99 @@
+"""Joins of a row with the latest row of the other stream."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from ....dsl.message import Headers
+from ..state_cache import Change, KeyedState, Layer
+from ..stateful_operator import keyless
+from ..time.bounds import END
+from ..time.timers import Timers
+from .join_context import SLOTS, JoinContext, JoinRow
+
+
+class LatestJoinOperator:
+    """A row and the last one of the other side, if they are less than `within` apart. State: key -> the last left and
+    right row; and a timer for each."""
+
+    def __init__(self, context: JoinContext) -> None:
+        self._context = context
+        self._within = context.within
+        self._passed = context.watermark
+        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
+        self._keys = KeyedState(id, below, list[JoinRow | None], _no_rows, empty)
+        self._timers = Timers(id, below, self._within // SLOTS, empty, rouse, context.watermark)
+
+    def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
+        if key is None:
+            raise keyless()
+        context = self._context
+        if timestamp < watermark or timestamp < self._passed:
+            context.late()
+            return
+        row = context.row(side, value, timestamp, headers)
+        fresh = self._keys.layer.fresh
+        kept: list[JoinRow | None] = fresh[key]
+        before, other = kept[side], kept[1 - side]
+        kept[side] = row
+        fresh[key] = kept
+        self._timers.set(timestamp + self._within, key)
+        if before is not None:
+            context.leave(side, key, before)
+        if other is not None and -self._within < other.time - timestamp < self._within:
+            row.told = other.told = True
+            context.join_from(side, key, row, other)
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
+        # A timer that was set stays: it rings for nothing.
+        return self._keys.layer.undo(key or b"")
+
+    def advance(self, watermark: int) -> None:
+        if watermark < END:
+            self._passed = watermark
+        for time, key in self._timers.ring(watermark):
+            self._leave(key, time)
+
+    def _leave(self, key: bytes, time: int) -> None:
+        """Rows of a key are joined no more, if that is their time."""
+        kept: list[JoinRow | None] = self._keys.layer.fresh[key]
+        before = kept.copy()
+        for side, row in sorted(enumerate(kept), key=_time_of_side):
+            if row is None:
+                continue
+            over = row.time + self._within
+            if over <= time:
+                kept[side] = None
+                self._context.firing(row.time + 1)
+                self._context.leave(side, key, row)
+            else:
+                self._timers.set(over, key)
+        if kept == [None, None]:
+            self._keys.delete(key)
+        elif kept != before:
+            self._keys.layer.fresh[key] = kept
+
+    def wake(self) -> int:
+        return self._timers.wake()
+
+    @property
+    def changed(self) -> int:
+        return self._keys.changed + self._timers.changed
+
+    def changes(self) -> Iterator[Change]:
+        return chain(self._keys.changes(), self._timers.changes())
+
+    def settle(self) -> None:
+        self._keys.settle()
+        self._timers.settle()
+
+    def layers(self) -> Iterable[Layer]:
+        return chain(self._keys.layers(), self._timers.layers())
+
+
+def _no_rows() -> list[JoinRow | None]:
+    return [None, None]
+
+
+def _time_of_side(pair: tuple[int, JoinRow | None]) -> int:
+    return END if pair[1] is None else pair[1].time
