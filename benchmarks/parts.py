@@ -32,7 +32,7 @@ from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.local.commit.changelog_commit import SentCommits
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.output_router import Router
-from fluvial.runtime.systems.kafka import KafkaConsumer, KafkaSender
+from fluvial.runtime.systems.kafka import KafkaConsumer, KafkaRecordProducer
 
 WHOLE = "all together"
 REST = "event loop, calls"
@@ -88,7 +88,7 @@ def local(job: Job) -> dict[str, int]:
         "make records of them": (KafkaConsumer, "_put"),
         "decode, operators, encode": (StageTask, "feed"),
         "find partitions": (Router, "route"),
-        "hand records to the client": (KafkaSender, "send"),
+        "hand records to the client": (KafkaRecordProducer, "send"),
         "commit": (SentCommits, "commit"),
         "the turns around": (Container, "turn"),
     }

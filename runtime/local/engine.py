@@ -27,7 +27,7 @@ from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
 from ..state import MemoryStore, TaskStore
 from ..suspicious_times import SuspiciousTimes
-from ..systems.contract import Admin, PublishingSystem, Sender, SendingSystem, System
+from ..systems.contract import Admin, PublishingSystem, RecordProducer, SendingSystem, System
 from ..systems.provisioning import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
 from .commit.changelog_commit import Restoring, SentCommits, nobody
 from .commit.checkpoint import Checkpoint, Checkpoints, checkpoints_in
@@ -133,11 +133,11 @@ def _prepare(
     return container
 
 
-def _open_early(system: System, settings: Settings, stack: ExitStack) -> Sender | None:
+def _open_early(system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:
     """The sender of outputs that are no part of a transaction: it gets ready while the container takes its place."""
     if not isinstance(system, SendingSystem) or settings.guarantee == "exactly_once":
         return None
-    sender = system.sender()
+    sender = system.record_producer()
     stack.callback(sender.close)
     return sender
 
@@ -150,16 +150,16 @@ def open_commits(
     place: Place,
     stack: ExitStack,
     restoring: Restoring = nobody,
-    opened: Sender | None = None,
+    opened: RecordProducer | None = None,
 ) -> Commits:
     """How tasks commit to a system; `stack` closes what it writes through. `opened` sends outputs before a commit."""
     member = place.membership
     if isinstance(system, SendingSystem):
         make_changelogs(plan, admin)
         for id in member.fenced:
-            system.sender(id).close()
+            system.record_producer(id).close()
         longest = _longest(plan, settings) if opened is None else timedelta(0)
-        sender = system.sender(member.transactional_id, longest=longest)
+        sender = system.record_producer(member.transactional_id, longest=longest)
         stack.callback(sender.close)
         return SentCommits(
             plan.name,

@@ -11,7 +11,7 @@ from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..systems.contract import SendingSystem, StreamFacts, System
+from ..systems.contract import SendingSystem, StreamDescription, System
 from .other_engine import read_by_other
 from .state_compatibility import reset_command
 
@@ -27,7 +27,7 @@ SUBJECTS = (PARTITIONS, ENGINE)
 
 _log = logging.getLogger(LOGGER)
 
-Facts = Mapping[str, StreamFacts]
+Facts = Mapping[str, StreamDescription]
 
 
 def inputs_of(plan: Plan) -> list[str]:

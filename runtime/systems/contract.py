@@ -197,7 +197,7 @@ class Publisher(Producer, Protocol):
         ...
 
 
-class Sender(Protocol):
+class RecordProducer(Protocol):
     """Writes records as they come, without waiting: those of one partition arrive in their order, each once, also where
     the connection is lost in between. Not for use by two threads at once.
 
@@ -270,7 +270,7 @@ class PublishingSystem(System, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class StreamWarning:
     """What somebody may not expect, and what to do; nothing where there is nothing to do."""
 
     text: str
@@ -278,7 +278,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamFacts:
+class StreamDescription:
     """What a stream is: an `id` that no other stream ever had, nor one of this name that was deleted and made anew,
     empty where the system tells none; and how many partitions it has, which may become more."""
 
@@ -289,7 +289,7 @@ class StreamFacts:
 class SendingAdmin(Admin, Protocol):
     """The admin of a system to which records are sent."""
 
-    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+    def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         """What those of these streams are that exist."""
         ...
 
@@ -301,7 +301,7 @@ class SendingAdmin(Admin, Protocol):
         """Remove a stream and all that it holds, which nobody uses; nothing happens where there is none."""
         ...
 
-    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         """Tell those who watch lag how far a group has come: for information only, without waiting."""
         ...
 
@@ -309,7 +309,7 @@ class SendingAdmin(Admin, Protocol):
         """Raise `SystemProblem` where a stream that exists is not kept as its use needs."""
         ...
 
-    def warnings(self, stream: str) -> list[Warned]:
+    def warnings(self, stream: str) -> list[StreamWarning]:
         """What the settings of a stream that exists do to messages, where readers of an output may not expect it."""
         ...
 
@@ -326,9 +326,9 @@ class SendingSystem(System, Protocol):
         say."""
         ...
 
-    def sender(
+    def record_producer(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
-    ) -> Sender:
+    ) -> RecordProducer:
         """`longest` is how long a transaction of it may take before it is committed. Without `once` it is ready sooner,
         and what it sends may come twice, and in another order, after trouble."""
         ...

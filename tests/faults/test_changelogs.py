@@ -24,7 +24,7 @@ from fluvial.runtime.local.engine import make_tasks, open_commits
 from fluvial.runtime.local.observe.end_offsets import Ends
 from fluvial.runtime.local.observe.progress import Telling
 from fluvial.runtime.local.task import LocalTask, Run
-from fluvial.runtime.systems.kafka import KafkaSender
+from fluvial.runtime.systems.kafka import KafkaRecordProducer
 from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -47,7 +47,7 @@ class Life:
         admin = system.admin()
         admin.create("out", 1)
         member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
-        sender = system.sender()
+        sender = system.record_producer()
         stack.callback(sender.close)
         commits = open_commits(plan, system, admin, settings, Place(member), stack, opened=sender)
         self.tasks: list[LocalTask] = make_tasks(Run("run", plan, settings, commits, never), system, admin, stack)
@@ -120,7 +120,7 @@ def test_a_value_is_not_lost_with_a_store_because_a_change_of_it_was_not_committ
         committed = first.state
         feed(system, b"a")
         first.read(1)
-        with dying_in(KafkaSender, "ends", lambda *_: True), pytest.raises(Death):
+        with dying_in(KafkaRecordProducer, "ends", lambda *_: True), pytest.raises(Death):
             first.commit()
     compact(broker, system, CHANGELOG)
     again = Life(system, tmp_path / "second", stack)

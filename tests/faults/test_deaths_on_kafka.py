@@ -75,7 +75,7 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
             Kill("after SentCommits._log", 4, 0, False),
             Kill("before SentCommits._keep", 2, 0, False),
             Kill("during sent.replay", 0, 0, True),
-            Kill("before KafkaSender.commit", 3, 0, False),
+            Kill("before KafkaRecordProducer.commit", 3, 0, False),
         ],
     ),
     (
@@ -92,13 +92,16 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         "lookups",
         "exactly_once",
         2,
-        [Kill("before mortal.answer", 6, 1, False), Kill("after KafkaSender.flush", 2, 0, False)],
+        [Kill("before mortal.answer", 6, 1, False), Kill("after KafkaRecordProducer.flush", 2, 0, False)],
     ),
     (
         "lookups",
         "at_least_once",
         1,
-        [Kill("after KafkaSender.send", 9, 0, False), Kill("before SentCommits._send_checkpoints", 3, 0, False)],
+        [
+            Kill("after KafkaRecordProducer.send", 9, 0, False),
+            Kill("before SentCommits._send_checkpoints", 3, 0, False),
+        ],
     ),
 )
 

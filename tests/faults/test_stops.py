@@ -73,9 +73,9 @@ def frozen_broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 CHOSEN = (
-    "before KafkaSender.flush",
-    "before KafkaSender.ends",
-    "before KafkaSender.commit",
+    "before KafkaRecordProducer.flush",
+    "before KafkaRecordProducer.ends",
+    "before KafkaRecordProducer.commit",
     "before SentCommits.resume",
     "during sent.replay",
     "before Coordinator.write",

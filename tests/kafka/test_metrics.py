@@ -36,7 +36,7 @@ def test_a_run_that_has_read_all_has_no_lag(
 ) -> None:
     """Also behind the marks that transactions leave in a topic."""
     words, system = topic(2), open_system(f"kafka://{broker.address}")
-    sender = system.sender()  # type: ignore[attr-defined]
+    sender = system.record_producer()  # type: ignore[attr-defined]
     for number in (0, 1):
         sender.send(words, number, [(None, b"%d" % (time % 7), time, ()) for time in range(WORDS)])
     sender.flush()

@@ -38,7 +38,7 @@ def test_state_goes_on_under_the_id_of_its_stage(broker: Broker, topic: Callable
     system: Any = open_system(f"kafka://{broker.address}")
 
     def counted(stream: str, folder: str) -> None:
-        sender = system.sender()
+        sender = system.record_producer()
         sender.send(stream, 0, [(b"k", b"k", 0, ())])
         sender.flush()
         sender.close()

@@ -20,7 +20,7 @@ from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.preflight.input_streams import InputWatch
 from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.systems.contract import StreamFacts
+from fluvial.runtime.systems.contract import StreamDescription
 from generators.counters import Counter
 
 
@@ -114,7 +114,9 @@ def test_checkpoints_of_a_version_that_kept_no_ids_are_adopted_by_the_next_run()
 
 
 def test_a_system_that_tells_no_ids_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SendingAdmin, "describe", lambda _, streams: {name: StreamFacts("", 1) for name in streams})
+    monkeypatch.setattr(
+        SendingAdmin, "describe", lambda _, streams: {name: StreamDescription("", 1) for name in streams}
+    )
     system = SendingSystem()
     add(system, "a")
     run(copying(), system=system, until="end")

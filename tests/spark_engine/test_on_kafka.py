@@ -193,11 +193,11 @@ def test_keys_lie_where_other_clients_put_them_and_aborted_messages_nowhere(
         [],
     ]
     write(kafka, {f"{name}.in": inputs})
-    sender = kafka.sender(name)
+    sender = kafka.record_producer(name)
     sender.begin()
     sender.send(f"{name}.in", 2, [(b"dropped", b"", 1, ())])
     sender.flush()
-    kafka.sender(name).close()  # which takes the id, and aborts what was sent under it
+    kafka.record_producer(name).close()  # which takes the id, and aborts what was sent under it
     pipeline = Pipeline(name)
     pipeline.stream(f"{name}.in", value=bytes).send_to(f"{name}.out")
 
@@ -237,7 +237,7 @@ def test_a_run_stopped_between_batches_is_gone_on_with(
     assert last.lag is not None
     assert last.in_flight <= last.lag <= len(lines) + 2
 
-    append = kafka.sender()
+    append = kafka.record_producer()
     append.send(f"{name}.lines", 0, [(None, b"a 5000", 1, ())])
     append.flush()
     append.close()
@@ -268,7 +268,7 @@ def test_messages_that_are_gone_stop_the_run(
     pipeline.stream(f"{name}.in", value=str).send_to(f"{name}.out")
     write(kafka, {f"{name}.in": [[(None, b"1", 1, ())]]})
     run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(f"{name}.in", 0, [(None, b"2", 1, ())] * 9)
     sender.flush()
     sender.trim({(f"{name}.in", 0): 5})

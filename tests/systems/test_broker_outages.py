@@ -13,7 +13,7 @@ import pytest
 from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
-from fluvial.runtime.systems.contract import Consumer, Sender
+from fluvial.runtime.systems.contract import Consumer, RecordProducer
 from kafka.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("broker")]
@@ -48,7 +48,7 @@ def read_some(consumer: Consumer, least: int) -> list[Record]:
 def test_what_is_sent_and_read_through_a_crash_comes_once_and_in_order(mortal: Broker, id: str | None) -> None:
     name = mortal.make_topic()
     system = KafkaSystem(mortal.address)
-    sender, consumer = system.sender(id), system.consumer()
+    sender, consumer = system.record_producer(id), system.consumer()
     consumer.assign({(name, 0): 0})
     begin: Callable[[], None] = sender.begin if id else lambda: None
     end: Callable[[], None] = sender.commit if id else sender.flush
@@ -84,7 +84,12 @@ def test_what_is_asked_while_a_broker_is_away_waits_for_it(mortal: Broker) -> No
 def test_brokers_that_stay_away_are_given_up(mortal: Broker) -> None:
     name = mortal.make_topic()
     system = KafkaSystem(mortal.address, give_up_after=timedelta(seconds=3))
-    admin, sender, consumer, transactional = system.admin(), system.sender(), system.consumer(), system.sender(name)
+    admin, sender, consumer, transactional = (
+        system.admin(),
+        system.record_producer(),
+        system.consumer(),
+        system.record_producer(name),
+    )
     admin.ends(name)
     consumer.assign({(name, 0): 0})
     transactional.begin()
@@ -94,7 +99,7 @@ def test_brokers_that_stay_away_are_given_up(mortal: Broker) -> None:
     read_some(consumer, 1)
     mortal.kill()
 
-    def send(one: Sender) -> None:
+    def send(one: RecordProducer) -> None:
         one.send(name, 0, numbered(1))
         one.flush()
 

@@ -36,7 +36,7 @@ records = st.lists(st.tuples(st.none() | st.just(b"k"), st.binary(max_size=5), t
 
 def test_every_record_keeps_its_time(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
     name = topic(message_timestamp_after_max_ms=str(HOUR))
-    sender, consumer = kafka.sender(), kafka.consumer()
+    sender, consumer = kafka.record_producer(), kafka.consumer()
 
     @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
     @given(records)

@@ -15,7 +15,7 @@ from ....dsl.validation import explain
 from ....planner.stream_names import checkpoints as checkpoints_of
 from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
-from ...systems.contract import Sender, SendingSystem, StreamPartition
+from ...systems.contract import RecordProducer, SendingSystem, StreamPartition
 from ..background_work import Steps
 from . import checkpoint as checkpoints
 from .changelog import Log, Span, logged, present, replay
@@ -39,7 +39,7 @@ class SentOutbox:
 
     size = 0
 
-    def __init__(self, sender: Sender, lock: Lock) -> None:
+    def __init__(self, sender: RecordProducer, lock: Lock) -> None:
         self._sender = sender
         self._lock = lock
 
@@ -64,9 +64,9 @@ class SentCommits:
         self,
         pipeline: str,
         system: SendingSystem,
-        sender: Sender,
+        sender: RecordProducer,
         *,
-        outputs: Sender | None = None,
+        outputs: RecordProducer | None = None,
         restoring: Restoring = nobody,
         clock: Callable[[], float] = time.time,
         group_offsets: bool = True,
@@ -214,7 +214,9 @@ class SentCommits:
             for stream in setup.inputs:
                 offset = done[setup.name].offsets.get(stream, 0)
                 self._passed.setdefault((stream, setup.number), {})[setup.name] = offset
-        self._admin.note(self._pipeline, {place: min(found.values()) for place, found in self._passed.items()})
+        self._admin.report_offsets(
+            self._pipeline, {place: min(found.values()) for place, found in self._passed.items()}
+        )
 
     def _log(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
         """Send a task's changes to its changelogs; says where to."""

@@ -118,7 +118,7 @@ class Coordinator:
             if decide(known) == known.assignment:
                 return decide(known), known, read_to
             try:
-                with closing(system.sender(self._place[0])) as sender:
+                with closing(system.record_producer(self._place[0])) as sender:
                     known, read_to = self.read()  # what others before had under way is now there, or dropped
                     made = decide(known)
                     if made != known.assignment:
@@ -141,7 +141,7 @@ class Coordinator:
     def _append(self, told: Sequence[Written], *, alone: bool = False) -> None:
         records = [_record(one) for one in told]
         if isinstance(self._system, SendingSystem):
-            with closing(self._system.sender(once=False)) as sender:
+            with closing(self._system.record_producer(once=False)) as sender:
                 sender.send(*self._place, records)
                 sender.flush()
             return

@@ -56,7 +56,7 @@ def _shut_out(pipeline: str, system: SendingSystem, seats: Coordinator) -> None:
         return
     with seats.settled(_nobody) as (assignment, _, _):
         for id in transactional_ids(pipeline, assignment.generation, assignment.containers):
-            system.sender(id).close()
+            system.record_producer(id).close()
 
 
 def _nobody(known: Known) -> Assignment:

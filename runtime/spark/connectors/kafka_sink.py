@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...systems.kafka import Cluster, KafkaSender
+from ...systems.kafka import Cluster, KafkaRecordProducer
 from ..counts import Tally
 from ..query.atomic_file import write
 from ..rows import Counts, Messages, Row, decode
@@ -51,7 +51,7 @@ def count(rows: "DataFrame", batch: int, file: Path) -> None:
     write(file, msgspec.json.encode(found))
 
 
-_SENDERS: dict[tuple[int, str], KafkaSender] = {}
+_SENDERS: dict[tuple[int, str], KafkaRecordProducer] = {}
 """One sender a process and client's settings: Spark uses its workers again, and to connect takes long."""
 
 
@@ -65,7 +65,7 @@ class Sending:
     @contextmanager
     def __call__(self) -> Iterator[Output]:
         place = (os.getpid(), self.settings)
-        sender = _SENDERS.pop(place, None) or KafkaSender(Cluster(unpacked(self.settings)))
+        sender = _SENDERS.pop(place, None) or KafkaRecordProducer(Cluster(unpacked(self.settings)))
 
         def send(found: Messages, _: int) -> tuple[Row, ...]:
             for partition, records in by_partition(found, self.partitions):

@@ -3,8 +3,8 @@
 from .admin import KafkaAdmin
 from .cluster import Cluster
 from .consumer import KafkaConsumer
-from .record_producer import KafkaSender
-from .staged_writer import KafkaProducer
+from .record_producer import KafkaRecordProducer
 from .system import KafkaSystem
+from .transactional_producer import KafkaTransactionalProducer
 
-__all__ = ["Cluster", "KafkaAdmin", "KafkaConsumer", "KafkaProducer", "KafkaSender", "KafkaSystem"]
+__all__ = ["Cluster", "KafkaAdmin", "KafkaConsumer", "KafkaRecordProducer", "KafkaSystem", "KafkaTransactionalProducer"]

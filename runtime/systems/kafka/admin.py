@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ....planner import stream_names as names
-from ..contract import StreamFacts, StreamPartition, StreamUse, Warned
+from ..contract import StreamDescription, StreamPartition, StreamUse, StreamWarning
 from ..errors import check_stream, other_count
 from .cluster import Cluster, Topic, described
 from .consumer import KafkaConsumer
@@ -49,7 +49,7 @@ class KafkaAdmin:
         found = self._cluster.describe(stream)
         if found is None:
             self._create(stream, partitions, use)
-            found = self._cluster.ask(
+            found = self._cluster.request(
                 f"tell of the new topic {stream!r}", lambda client, seconds: _led(client, stream, seconds)
             )
         if found.partitions != partitions:
@@ -61,7 +61,7 @@ class KafkaAdmin:
         if use != "messages":
             check_settings(stream, use, self._cluster.settings_of(stream), self._settings.url)
 
-    def warnings(self, stream: str) -> list[Warned]:
+    def warnings(self, stream: str) -> list[StreamWarning]:
         """What the settings of a topic do to the messages of an output, where readers may not expect it."""
         return warnings_of(stream, self._cluster.settings_of(stream))
 
@@ -96,11 +96,12 @@ class KafkaAdmin:
             consumer.close()
         return found
 
-    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+    def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         """What those of these topics are that exist. Brokers that know no ids of topics tell none."""
         found = self._cluster.describe_all(streams)
         return {
-            name: StreamFacts("" if topic.id == _NO_ID else topic.id, topic.partitions) for name, topic in found.items()
+            name: StreamDescription("" if topic.id == _NO_ID else topic.id, topic.partitions)
+            for name, topic in found.items()
         }
 
     def identity(self, stream: str) -> str:
@@ -123,10 +124,10 @@ class KafkaAdmin:
             if described(client, [stream], seconds):
                 raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
 
-        self._cluster.ask(f"remove the topic {stream!r}", send)
-        self._cluster.ask(f"forget the topic {stream!r}", gone)
+        self._cluster.request(f"remove the topic {stream!r}", send)
+        self._cluster.request(f"forget the topic {stream!r}", gone)
 
-    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         """Tell a consumer group's offsets to those who watch lag: for information only, and without waiting. Nothing
         is told while the cluster still has to answer to what was told before.
 
@@ -151,7 +152,7 @@ class KafkaAdmin:
                 if caught.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
-        self._cluster.ask(f"make the topic {stream!r}", send)
+        self._cluster.request(f"make the topic {stream!r}", send)
 
 
 def _led(client: AdminClient, stream: str, seconds: float) -> Topic:

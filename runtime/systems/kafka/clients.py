@@ -71,7 +71,7 @@ _PRODUCER_ALWAYS: Mapping[str, object] = {
 }
 
 
-class Watch:
+class ConnectionMonitor:
     """What a client tells of its connections: the last error, and since when no broker is connected."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -88,7 +88,7 @@ class Watch:
         elif self._down_since is None:
             self._down_since = self._heard_at
 
-    def well(self) -> None:
+    def answered(self) -> None:
         """Hear that a broker answered."""
         self._down_since = None
 
@@ -102,13 +102,13 @@ class Watch:
         return now - self._down_since
 
 
-def admin_client(settings: KafkaSettings, watch: Watch) -> AdminClient:
+def admin_client(settings: KafkaSettings, monitor: ConnectionMonitor) -> AdminClient:
     """A client that makes and measures topics. Raises UsageError for settings that it refuses."""
-    conf: dict[str, Any] = {**_COMMON, **settings.conf, **_said(settings, watch)}
+    conf: dict[str, Any] = {**_COMMON, **settings.conf, **_said(settings, monitor)}
     return _made(AdminClient, conf, settings)
 
 
-def consumer_client(settings: KafkaSettings, watch: Watch, **more: object) -> Consumer:
+def consumer_client(settings: KafkaSettings, monitor: ConnectionMonitor, **more: object) -> Consumer:
     """A client that reads; `more` settings come before all others."""
     conf: dict[str, Any] = {
         **_COMMON,
@@ -116,24 +116,24 @@ def consumer_client(settings: KafkaSettings, watch: Watch, **more: object) -> Co
         **settings.conf,
         **_CONSUMER_ALWAYS,
         **more,
-        **_said(settings, watch),
+        **_said(settings, monitor),
     }
     return _made(Consumer, conf, settings)
 
 
-def seeing_committed(settings: KafkaSettings, watch: Watch) -> Consumer:
+def read_committed_client(settings: KafkaSettings, monitor: ConnectionMonitor) -> Consumer:
     """A client that is told of no offset behind an open transaction."""
-    return consumer_client(settings, watch, **{"isolation.level": "read_committed"})
+    return consumer_client(settings, monitor, **{"isolation.level": "read_committed"})
 
 
-def seeing_all(settings: KafkaSettings, watch: Watch) -> Consumer:
+def read_uncommitted_client(settings: KafkaSettings, monitor: ConnectionMonitor) -> Consumer:
     """A client that is told of all offsets."""
-    return consumer_client(settings, watch, **{"isolation.level": "read_uncommitted"})
+    return consumer_client(settings, monitor, **{"isolation.level": "read_uncommitted"})
 
 
 def producer_client(
     settings: KafkaSettings,
-    watch: Watch,
+    monitor: ConnectionMonitor,
     on_delivery: Any,
     transactional_id: str | None = None,
     longest: timedelta = timedelta(0),
@@ -143,7 +143,7 @@ def producer_client(
     """A client that writes; `longest` is how long a transaction may take where there is no trouble. Without `once` the
     client may write a record twice."""
     patience = max(1_000, int(1000 * settings.give_up_after))
-    conf: dict[str, Any] = {**_COMMON, **_PRODUCER, **settings.conf, **_PRODUCER_ALWAYS, **_said(settings, watch)}
+    conf: dict[str, Any] = {**_COMMON, **_PRODUCER, **settings.conf, **_PRODUCER_ALWAYS, **_said(settings, monitor)}
     conf["on_delivery"] = on_delivery
     conf["enable.idempotence"] = once
     conf["delivery.timeout.ms"] = patience
@@ -157,8 +157,8 @@ def producer_client(
     return _made(Producer, conf, settings)
 
 
-def _said(settings: KafkaSettings, watch: Watch) -> dict[str, Any]:
-    return {"bootstrap.servers": settings.servers, "error_cb": watch, "logger": _LINES}
+def _said(settings: KafkaSettings, monitor: ConnectionMonitor) -> dict[str, Any]:
+    return {"bootstrap.servers": settings.servers, "error_cb": monitor, "logger": _LINES}
 
 
 def _made(kind: Callable[[dict[str, Any]], T], conf: dict[str, Any], settings: KafkaSettings) -> T:

@@ -21,9 +21,9 @@ from confluent_kafka.admin import AdminClient
 from ....dsl.errors import SystemProblem
 from ..contract import StreamPartition
 from ..errors import unknown_partition, unknown_stream
-from .clients import LOG, Watch, admin_api, seeing_all, seeing_committed
+from .clients import LOG, ConnectionMonitor, admin_api, read_committed_client, read_uncommitted_client
 from .errors import GONE
-from .requests import NEVER, Asking, answer
+from .requests import NEVER, RequestClient, answer
 from .settings import KafkaSettings
 from .topics import most_ahead
 
@@ -54,13 +54,13 @@ class Cluster:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
-        self._asking = Asking(settings)
-        self.ask = self._asking.ask
-        self.send = self._asking.send
+        self._requests = RequestClient(settings)
+        self.request = self._requests.request
+        self.send = self._requests.send
 
     def streams(self) -> dict[str, int]:
         """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
-        found = self.ask("list its topics", lambda client, seconds: client.list_topics(timeout=seconds))
+        found = self.request("list its topics", lambda client, seconds: client.list_topics(timeout=seconds))
         return {name: len(topic.partitions) for name, topic in found.topics.items() if not name.startswith("__")}
 
     def describe(self, stream: str) -> Topic | None:
@@ -72,7 +72,7 @@ class Cluster:
         if not streams:
             return {}
         what = f"tell of the topic {', '.join(map(repr, streams))}"
-        return self.ask(what, lambda client, seconds: described(client, streams, seconds))
+        return self.request(what, lambda client, seconds: described(client, streams, seconds))
 
     def found(self, stream: str) -> Topic:
         """A topic; raises SystemProblem where there is none of this name."""
@@ -93,7 +93,7 @@ class Cluster:
             (asked,) = client.describe_configs([resource], request_timeout=NEVER).values()
             return {name: entry.value for name, entry in answer(client, asked, seconds).items()}
 
-        return self.ask(f"tell the settings of the topic {stream!r}", send)
+        return self.request(f"tell the settings of the topic {stream!r}", send)
 
     def check(self, places: Iterable[StreamPartition]) -> None:
         """Raise SystemProblem for a topic or partition that does not exist."""
@@ -105,7 +105,7 @@ class Cluster:
 
     def starts(self, places: Collection[StreamPartition]) -> Offsets:
         """The first offset that is kept."""
-        return self._offsets(places, OFFSET_BEGINNING, seeing_all)
+        return self._offsets(places, OFFSET_BEGINNING, read_uncommitted_client)
 
     def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
         """The offset behind all that readers can see: nothing of a transaction that is open, nor what lies behind."""
@@ -113,7 +113,7 @@ class Cluster:
 
     def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
         """The offset that the next record will have, committed or not."""
-        return self._offsets(places, OFFSET_END, seeing_all, patience)
+        return self._offsets(places, OFFSET_END, read_uncommitted_client, patience)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Have what lies before these offsets removed, without waiting; what goes wrong is logged."""
@@ -131,7 +131,7 @@ class Cluster:
 
     def reach(self) -> None:
         """Return once a broker has answered; raises SystemProblem where none does in time."""
-        if not self._asking.answered:
+        if not self._requests.answered:
             self.id()
 
     def id(self) -> str:
@@ -140,13 +140,13 @@ class Cluster:
         def send(client: AdminClient, seconds: float) -> str:
             return str(answer(client, client.describe_cluster(request_timeout=NEVER), seconds).cluster_id)
 
-        return self.ask("tell its id", send)
+        return self.request("tell its id", send)
 
     def _offsets(
         self,
         places: Collection[StreamPartition],
         which: int,
-        make: Callable[[KafkaSettings, Watch], Consumer],
+        make: Callable[[KafkaSettings, ConnectionMonitor], Consumer],
         within: float | None = None,
     ) -> Offsets:
         # Not by list_offsets: librdkafka frees a request whose time is over while it still writes to it.
@@ -172,10 +172,10 @@ class Cluster:
             return found
 
         what = "tell the offsets of its topics"
-        return self._asking.ask_by(make, what, send, patience=within) if wanted else {}
+        return self._requests.request_by(make, what, send, patience=within) if wanted else {}
 
 
-class Known:
+class KnownTopics:
     """Which topics and partitions there are, and which times they take, for those who come often: asks once about a
     topic."""
 
@@ -231,4 +231,4 @@ def logged(asked: Future[Any]) -> None:
         LOG.info("%s", error)
 
 
-_BY_ISOLATION = {"read_committed": seeing_committed, "read_uncommitted": seeing_all}
+_BY_ISOLATION = {"read_committed": read_committed_client, "read_uncommitted": read_uncommitted_client}

@@ -8,12 +8,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from ..contract import Batch, StreamPartition
 from ..errors import outside
-from .clients import Watch, consumer_client, seeing_committed
+from .clients import ConnectionMonitor, consumer_client, read_committed_client
 from .cluster import Cluster
 from .errors import GONE, TRANSIENT, out_of_reach, refused
-from .prefetch import MOST_HELD, Lane
+from .prefetch import MAX_PREFETCHED_BYTES, PrefetchBuffer
 
-MOST_AT_ONCE = 1000
+MAX_MESSAGES_AT_ONCE = 1000
 """Messages taken from the client at a time: with more of them each costs more."""
 
 _LOOK_AFTER = 30.0
@@ -33,19 +33,24 @@ class KafkaConsumer:
     """
 
     def __init__(
-        self, cluster: Cluster, *, max_records: int, most_held: int = MOST_HELD, committed: bool = False
+        self,
+        cluster: Cluster,
+        *,
+        max_records: int,
+        max_prefetched_bytes: int = MAX_PREFETCHED_BYTES,
+        committed: bool = False,
     ) -> None:
-        self._make = seeing_committed if committed else consumer_client
+        self._make = read_committed_client if committed else consumer_client
         self._settings = cluster.settings
-        self._count = min(max_records, MOST_AT_ONCE)
-        self._most_held = most_held
+        self._count = min(max_records, MAX_MESSAGES_AT_ONCE)
+        self._max_prefetched_bytes = max_prefetched_bytes
         self._cluster = cluster
-        self._watch = Watch()
+        self._monitor = ConnectionMonitor()
         self._client: Consumer | None = None
         self._stream: str | None = None
         self._next_look = 0.0
-        self._lanes: dict[StreamPartition, Lane] = {}
-        self._ready: dict[StreamPartition, Lane] = {}
+        self._buffers: dict[StreamPartition, PrefetchBuffer] = {}
+        self._ready: dict[StreamPartition, PrefetchBuffer] = {}
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
         """Read these partitions from these offsets on, in place of those assigned before.
@@ -57,13 +62,13 @@ class KafkaConsumer:
         for place, offset in positions.items():
             if not starts[place] <= offset <= ends[place]:
                 raise outside(*place, offset, starts[place], ends[place], self._settings.url)
-        self._lanes = {place: Lane(place, offset) for place, offset in positions.items()}
+        self._buffers = {place: PrefetchBuffer(place, offset) for place, offset in positions.items()}
         self._ready = {}
         streams = {stream for stream, _ in positions}
         self._stream = streams.pop() if len(streams) == 1 else None
         self._next_look = time.monotonic() + _LOOK_AFTER
         if self._client is None:
-            self._client = self._make(self._settings, self._watch)
+            self._client = self._make(self._settings, self._monitor)
         self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
@@ -91,34 +96,34 @@ class KafkaConsumer:
     @property
     def paused(self) -> frozenset[StreamPartition]:
         """The partitions that are not fetched for now, as too much of them waits."""
-        return frozenset(place for place, lane in self._lanes.items() if lane.paused)
+        return frozenset(place for place, buffer in self._buffers.items() if buffer.paused)
 
     def close(self) -> None:
         """Stop reading."""
         client, self._client = self._client, None
-        self._lanes, self._ready = {}, {}
+        self._buffers, self._ready = {}, {}
         if client is not None:
             client.close()
 
     def _take(self, wanted: frozenset[StreamPartition] | None) -> list[Batch]:
-        """The next batch of each wanted lane that has one."""
+        """The next batch of each wanted partition that has one."""
         batches: list[Batch] = []
         resumed: list[TopicPartition] = []
-        for place, lane in list(self._ready.items()):
+        for place, buffer in list(self._ready.items()):
             if wanted is None or place in wanted:
-                batches.append(lane.take())
-                if not lane:
+                batches.append(buffer.take())
+                if not buffer:
                     del self._ready[place]
-                    if lane.paused:
-                        lane.paused = False
-                        resumed.append(lane.place)
+                    if buffer.paused:
+                        buffer.paused = False
+                        resumed.append(buffer.place)
         if resumed and self._client is not None:
             self._client.resume(resumed)
         return batches
 
     def _sort(self, messages: list[Message], wanted: frozenset[StreamPartition] | None) -> None:
-        """Put messages into their lanes, and hear what the client has to say among them."""
-        self._watch.well()
+        """Put messages into the buffers of their partitions, and hear what the client has to say among them."""
+        self._monitor.answered()
         if not any(map(Message.error, messages)):
             self._put(messages, wanted)
             return
@@ -133,38 +138,38 @@ class KafkaConsumer:
 
     def _put(self, messages: Sequence[Message], wanted: frozenset[StreamPartition] | None) -> None:
         for place, run in _runs(messages, self._stream):
-            lane = self._lanes.get(place)
-            if lane is not None:
-                lane.put(run, weigh=bool(lane) or not (wanted is None or place in wanted))
-                self._ready[place] = lane
-                if lane.held > self._most_held and not lane.paused and self._client is not None:
-                    lane.paused = True
-                    self._client.pause([lane.place])
+            buffer = self._buffers.get(place)
+            if buffer is not None:
+                buffer.put(run, weigh=bool(buffer) or not (wanted is None or place in wanted))
+                self._ready[place] = buffer
+                if buffer.bytes > self._max_prefetched_bytes and not buffer.paused and self._client is not None:
+                    buffer.paused = True
+                    self._client.pause([buffer.place])
 
     def _hear(self, error: KafkaError, message: Message) -> None:
         """The end of a partition, or something wrong."""
         place = (message.topic() or "", message.partition() or 0)
         code = error.code()
-        lane = self._lanes.get(place)
+        buffer = self._buffers.get(place)
         if code == KafkaError._PARTITION_EOF:
-            if lane is not None:
-                lane.passed(message.offset() or 0)
-                if lane:
-                    self._ready[place] = lane
-        elif code == KafkaError._AUTO_OFFSET_RESET and lane is not None:
+            if buffer is not None:
+                buffer.passed(message.offset() or 0)
+                if buffer:
+                    self._ready[place] = buffer
+        elif code == KafkaError._AUTO_OFFSET_RESET and buffer is not None:
             start, end = self._cluster.starts([place])[place], self._cluster.log_ends([place])[place]
-            raise outside(*place, lane.position, start, end, self._settings.url)
+            raise outside(*place, buffer.position, start, end, self._settings.url)
         elif code in GONE:
             self._cluster.check([place])  # which raises, unless it has come back meanwhile
         elif code in TRANSIENT:
-            self._watch(error)
+            self._monitor(error)
         elif code not in _IGNORED:
             raise refused(self._settings, f"give messages of {place[0]!r}, partition {place[1]}", error)
 
     def _look(self, now: float) -> None:
         """Raise SystemProblem where no broker has been there for too long, or a topic is gone."""
         patience = self._settings.give_up_after
-        away = self._watch.seconds_down > patience
+        away = self._monitor.seconds_down > patience
         if self._client is None or not (away or now > self._next_look):
             return
         self._next_look = now + _LOOK_AFTER
@@ -173,10 +178,10 @@ class KafkaConsumer:
             known = self._client.list_topics(timeout=5.0 if away else 1.0).topics
         except KafkaException as caught:
             if away:
-                raise out_of_reach(self._settings, patience, self._watch.last or caught.args[0].str()) from None
+                raise out_of_reach(self._settings, patience, self._monitor.last or caught.args[0].str()) from None
             return
-        self._watch.well()
-        for stream in {stream for stream, _ in self._lanes} - {*known}:
+        self._monitor.answered()
+        for stream in {stream for stream, _ in self._buffers} - {*known}:
             self._cluster.found(stream)  # which raises, unless it has come back meanwhile
 
 

@@ -6,7 +6,7 @@ from threading import Thread
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ..contract import StreamPartition
-from .clients import LOG, Watch, consumer_client
+from .clients import LOG, ConnectionMonitor, consumer_client
 from .settings import KafkaSettings
 
 
@@ -18,7 +18,7 @@ class GroupOffsets:
     """
 
     def __init__(self, settings: KafkaSettings, group: str) -> None:
-        self._client = consumer_client(settings, Watch(), **{"group.id": group})
+        self._client = consumer_client(settings, ConnectionMonitor(), **{"group.id": group})
         self._commit: Thread | None = None
 
     def note(self, positions: Mapping[StreamPartition, int]) -> None:

@@ -8,7 +8,7 @@ from confluent_kafka import Message, TopicPartition
 from ..contract import Batch, StreamPartition
 from .records import records_of
 
-MOST_HELD = 8 << 20
+MAX_PREFETCHED_BYTES = 8 << 20
 """Bytes that wait for a reader who does not want them before the partition is paused: at a pause the client throws
 away what it has fetched in advance, so that to pause at once, each time, would fetch most messages again."""
 
@@ -16,16 +16,16 @@ _BYTES_A_RECORD = 200
 """What a record takes besides its key and value, about."""
 
 
-class Lane:
+class PrefetchBuffer:
     """The batches of one partition, in order. `position` is the offset behind them."""
 
-    __slots__ = ("_batches", "held", "partition", "paused", "position", "stream")
+    __slots__ = ("_batches", "bytes", "partition", "paused", "position", "stream")
 
     def __init__(self, place: StreamPartition, position: int) -> None:
         self.stream, self.partition = place
         self.position = position
         self.paused = False
-        self.held = 0
+        self.bytes = 0
         self._batches: deque[tuple[Batch, int]] = deque()
 
     @property
@@ -44,7 +44,7 @@ class Lane:
             offsets = [message.offset() or 0 for message in messages]
         weight = sum(map(len, messages)) + _BYTES_A_RECORD * len(messages) if weigh else 0
         self._batches.append((Batch(self.stream, self.partition, offsets, records_of(messages)), weight))
-        self.held += weight
+        self.bytes += weight
         self.position = last + 1
 
     def passed(self, position: int) -> None:
@@ -59,5 +59,5 @@ class Lane:
     def take(self) -> Batch:
         """The next batch."""
         batch, weight = self._batches.popleft()
-        self.held -= weight
+        self.bytes -= weight
         return batch

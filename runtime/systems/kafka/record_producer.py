@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.message import Record
 from ..contract import StreamPartition
-from .clients import LOG, Watch, producer_client
-from .cluster import Cluster, Known
+from .clients import LOG, ConnectionMonitor, producer_client
+from .cluster import Cluster, KnownTopics
 from .errors import FENCED, GONE, PURGED, RETRIED, TRANSIENT, fenced, out_of_reach, refused
 from .records import headers_for, stamped
 
@@ -36,7 +36,7 @@ _TO_CLOSE = 2.0
 _PAUSE = 0.1
 
 
-class KafkaSender:
+class KafkaRecordProducer:
     """Writes records as they come, idempotently: those of one partition arrive in their order, each once; without
     `once` they may come twice after trouble.
 
@@ -57,9 +57,9 @@ class KafkaSender:
     ) -> None:
         settings = self._settings = cluster.settings
         self._id = transactional_id
-        self._watch = Watch()
+        self._monitor = ConnectionMonitor()
         self._cluster = cluster
-        self._known = Known(cluster)
+        self._topics = KnownTopics(cluster)
         self._failed: FluvialError | None = None
         self._in_transaction = False
         self._purged: KafkaError | None = None
@@ -69,7 +69,7 @@ class KafkaSender:
         self._early: set[str] = set()
         self._cluster.reach()
         self._client: Producer = producer_client(
-            settings, self._watch, self._not_delivered, transactional_id, longest, once=once
+            settings, self._monitor, self._not_delivered, transactional_id, longest, once=once
         )
         if transactional_id is not None:
             # Without a connection the client would look again after half a second only.
@@ -86,9 +86,9 @@ class KafkaSender:
         self._check()
         if self._id is not None and not self._in_transaction:
             raise UsageError("A sender with a transactional id sends within a transaction only. Call begin() first.")
-        self._known.check(stream, partition)
+        self._topics.check(stream, partition)
         self._touched.add((stream, partition))
-        latest = self._known.latest(stream)
+        latest = self._topics.latest(stream)
         if latest is not None and any(record[2] > latest for record in records):
             self._send_early(stream, partition, records, latest)
             return
@@ -134,7 +134,7 @@ class KafkaSender:
         """The offset that the next record will have, after all that was flushed, committed or not."""
         self._check()
         for place in places:
-            self._known.check(*place)
+            self._topics.check(*place)
         return self._cluster.log_ends(places)
 
     def begin(self) -> None:
@@ -301,5 +301,5 @@ class KafkaSender:
         if error.code() in FENCED and self._id is not None:
             return fenced(self._settings, self._id)
         if error.code() in TRANSIENT or error.code() == KafkaError._MSG_TIMED_OUT:
-            return out_of_reach(self._settings, self._settings.give_up_after, self._watch.last or error.str())
+            return out_of_reach(self._settings, self._settings.give_up_after, self._monitor.last or error.str())
         return refused(self._settings, what, error)

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from .clients import Watch, admin_client
+from .clients import ConnectionMonitor, admin_client
 from .errors import OUTDATED, RETRIED, TRANSIENT, UNREACHED, out_of_reach, refused
 from .settings import KafkaSettings
 
 T = TypeVar("T")
 Client = TypeVar("Client", AdminClient, Consumer)
-Maker = Callable[[KafkaSettings, Watch], Client]
+Maker = Callable[[KafkaSettings, ConnectionMonitor], Client]
 """Makes the client that is to be asked."""
 
 _FIRST_PAUSE = 0.05
@@ -31,7 +31,7 @@ comes at that moment, librdkafka frees what it still needs, and aborts the proce
 and `answer` stops waiting earlier: the request goes on, and what comes of it is nobody's."""
 
 
-class Asking:
+class RequestClient:
     """One client of a kind for requests, made with the first of them; can be shared by threads."""
 
     def __init__(
@@ -42,12 +42,12 @@ class Asking:
     ) -> None:
         self._settings = settings
         self._clock, self._sleep = clock, sleep
-        self._watch = Watch()
+        self._monitor = ConnectionMonitor()
         self._clients: dict[tuple[int, object], Any] = {}
         self._lock = Lock()
         self.answered = False
 
-    def ask(self, what: str, request: Callable[[AdminClient, float], T]) -> T:
+    def request(self, what: str, call: Callable[[AdminClient, float], T]) -> T:
         """What the request returns, which is given a client and the seconds that the answer may take. Raises
         SystemProblem where the cluster stays out of reach, or refuses.
 
@@ -55,17 +55,17 @@ class Asking:
         back. It has that time once more where it is back, and does not know its topics yet. `what` completes "the
         cluster would not".
         """
-        return self.ask_by(admin_client, what, request)
+        return self.request_by(admin_client, what, call)
 
-    def send(self, request: Callable[[AdminClient], Future[T]]) -> Future[T]:
+    def send(self, call: Callable[[AdminClient], Future[T]]) -> Future[T]:
         """Send a request without waiting for its answer."""
         client = self._made(admin_client)
-        asked = request(client)
-        _hold(client, asked)
-        return asked
+        future = call(client)
+        _hold(client, future)
+        return future
 
-    def ask_by(
-        self, make: Maker[Client], what: str, request: Callable[[Client, float], T], *, patience: float | None = None
+    def request_by(
+        self, make: Maker[Client], what: str, call: Callable[[Client, float], T], *, patience: float | None = None
     ) -> T:
         """The same, by another client than one for administration."""
         client = self._made(make)
@@ -75,7 +75,7 @@ class Asking:
         while True:
             left = deadline - self._clock()
             try:
-                answer = request(client, min(max(left, 0.1), _ONE_REQUEST))
+                answer = call(client, min(max(left, 0.1), _ONE_REQUEST))
             except KafkaException as caught:
                 error = caught.args[0]
                 client.poll(0)  # else the watch hears of nothing
@@ -83,7 +83,7 @@ class Asking:
                     deadline = self._clock() + patience
                 late = self._clock() + pause > deadline
                 if late and error.code() in TRANSIENT:
-                    raise out_of_reach(self._settings, patience, self._watch.last or error.str()) from None
+                    raise out_of_reach(self._settings, patience, self._monitor.last or error.str()) from None
                 if late or error.code() not in RETRIED:
                     raise refused(self._settings, what, error) from None
                 if error.code() in OUTDATED:
@@ -99,7 +99,7 @@ class Asking:
         mine = os.getpid(), make
         with self._lock:
             if mine not in self._clients:
-                self._clients[mine] = make(self._settings, self._watch)
+                self._clients[mine] = make(self._settings, self._monitor)
             client: Client = self._clients[mine]
             return client
 

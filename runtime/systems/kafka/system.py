@@ -8,12 +8,12 @@ from typing import Any
 from ....dsl.errors import UsageError
 from ....dsl.validation import explain, require
 from .admin import KafkaAdmin
-from .clients import Watch, admin_client
+from .clients import ConnectionMonitor, admin_client
 from .cluster import Cluster
 from .consumer import KafkaConsumer
-from .record_producer import KafkaSender
+from .record_producer import KafkaRecordProducer
 from .settings import KafkaSettings, Setting, check_conf, servers_of
-from .staged_writer import KafkaProducer
+from .transactional_producer import KafkaTransactionalProducer
 
 
 class KafkaSystem:
@@ -62,7 +62,7 @@ class KafkaSystem:
         # One for all that is made here: each of its own would connect anew, and learn anew where partitions are.
         self._cluster = Cluster(self.settings)
         if conf:
-            admin_client(self.settings, Watch())  # which is refused where a setting is
+            admin_client(self.settings, ConnectionMonitor())  # which is refused where a setting is
 
     @classmethod
     def named(
@@ -91,16 +91,16 @@ class KafkaSystem:
         of a transaction that was not committed, also where `isolation.level` is `read_uncommitted`."""
         return KafkaConsumer(self._cluster, max_records=max_records, committed=committed)
 
-    def producer(self) -> KafkaProducer:
+    def producer(self) -> KafkaTransactionalProducer:
         """Writes in transactions, for tools: what is staged is held in memory."""
-        return KafkaProducer(self._cluster)
+        return KafkaTransactionalProducer(self._cluster)
 
-    def sender(
+    def record_producer(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
-    ) -> KafkaSender:
+    ) -> KafkaRecordProducer:
         """Writes records as they come, for runs; `longest` is how long a transaction of it may take. Without `once` it
         needs half a second less to begin, and after trouble records may come twice, or in another order."""
-        return KafkaSender(self._cluster, transactional_id, longest=longest, once=once)
+        return KafkaRecordProducer(self._cluster, transactional_id, longest=longest, once=once)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         """Holds nothing: a cluster has no locks. Who runs what stands in the pipeline's coordinator stream, and of two

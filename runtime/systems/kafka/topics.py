@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ....dsl.errors import SystemProblem
-from ..contract import StreamUse, Warned
+from ..contract import StreamUse, StreamWarning
 
 _LONGEST = str(2**63 - 1)
 _HOUR = str(3_600_000)
@@ -81,13 +81,13 @@ def most_ahead(found: Mapping[str, str | None]) -> int | None:
     return min(limits, default=None)
 
 
-def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[Warned]:
+def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[StreamWarning]:
     """What the settings of a topic do to the messages of an output, where readers may not expect it."""
-    made: list[Warned] = []
+    made: list[StreamWarning] = []
     alter = f"kafka-configs.sh --alter --topic {stream} --add-config"
     if "compact" in (policy := found.get("cleanup.policy") or ""):
         made.append(
-            Warned(
+            StreamWarning(
                 f"{stream} is compacted (cleanup.policy={policy}): of the messages of a key the last one stays, and a "
                 "message without key is refused",
                 f"nothing if each key is one row, of which the last counts; else {alter} cleanup.policy=delete",
@@ -95,7 +95,7 @@ def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[Warned]:
         )
     if found.get(_TYPE) == "LogAppendTime":
         made.append(
-            Warned(
+            StreamWarning(
                 f"{stream} replaces the time of each message by that of its writing ({_TYPE}=LogAppendTime)",
                 f"nothing if nobody needs event times there; else {alter} {_TYPE}=CreateTime",
             )
@@ -103,7 +103,7 @@ def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[Warned]:
     ahead = most_ahead(found)
     if ahead is not None:
         text = f"{stream} takes times up to {ahead} ms ahead ({_AHEAD[0]}); later ones are kept in a header"
-        made.append(Warned(text))
+        made.append(StreamWarning(text))
     return made
 
 

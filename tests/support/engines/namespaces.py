@@ -10,14 +10,14 @@ from fluvial.runtime.systems.contract import (
     Batch,
     Consumer,
     Producer,
-    Sender,
+    RecordProducer,
     SendingAdmin,
     SendingSystem,
-    StreamFacts,
+    StreamDescription,
     StreamPartition,
     StreamUse,
+    StreamWarning,
     Transaction,
-    Warned,
 )
 
 
@@ -41,11 +41,11 @@ class Namespace:
     def producer(self) -> "NamedProducer":
         return NamedProducer(self.system.producer(), self.prefix)
 
-    def sender(
+    def record_producer(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
     ) -> "NamedSender":
         id = None if transactional_id is None else f"{self.prefix}{transactional_id}"
-        return NamedSender(self.system.sender(id, longest=longest, once=once), self.prefix)
+        return NamedSender(self.system.record_producer(id, longest=longest, once=once), self.prefix)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         return self.system.claim(f"{self.prefix}{pipeline}", container)
@@ -75,22 +75,22 @@ class NamedAdmin:
     def checkpoints(self, group: str) -> dict[str, bytes]:
         return self.admin.checkpoints(self.prefix + group)
 
-    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+    def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         found = self.admin.describe([self.prefix + stream for stream in streams])
         return {name.removeprefix(self.prefix): facts for name, facts in found.items()}
 
     def identity(self, stream: str) -> str:
         return self.admin.identity(self.prefix + stream)
 
-    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        self.admin.note(
+    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+        self.admin.report_offsets(
             self.prefix + group, {(self.prefix + name, number): at for (name, number), at in positions.items()}
         )
 
     def check(self, stream: str, use: StreamUse) -> None:
         self.admin.check(self.prefix + stream, use)
 
-    def warnings(self, stream: str) -> list[Warned]:
+    def warnings(self, stream: str) -> list[StreamWarning]:
         return self.admin.warnings(self.prefix + stream)
 
 
@@ -144,7 +144,7 @@ class NamedProducer:
 
 @dataclass(frozen=True)
 class NamedSender:
-    sender: Sender
+    sender: RecordProducer
     prefix: str
 
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:

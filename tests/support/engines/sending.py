@@ -12,7 +12,7 @@ from fluvial.planner.stream_names import checkpoints as checkpoints_of
 from fluvial.runtime.kernel.state_cache import Change
 from fluvial.runtime.local import engine
 from fluvial.runtime.state import MemoryStore
-from fluvial.runtime.systems.contract import StreamFacts, StreamPartition, StreamUse, System, Warned
+from fluvial.runtime.systems.contract import StreamDescription, StreamPartition, StreamUse, StreamWarning, System
 from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer, MemoryProducer, MemorySystem, MemoryTransaction
 
 FOREVER = 1 << 60
@@ -59,9 +59,9 @@ class SendingAdmin(MemoryAdmin):
         found = {(key or b"").decode(): value for key, value, _, _ in records}
         return {task: value for task, value in found.items() if value is not None}
 
-    def describe(self, streams: Collection[str]) -> dict[str, StreamFacts]:
+    def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         known = self._memory.streams
-        return {name: StreamFacts(self.identity(name), len(known[name])) for name in streams if name in known}
+        return {name: StreamDescription(self.identity(name), len(known[name])) for name in streams if name in known}
 
     def identity(self, stream: str) -> str:
         return f"{stream}/{self._system.removed[stream]}"
@@ -71,14 +71,14 @@ class SendingAdmin(MemoryAdmin):
         self._system.removed[stream] += 1
         self._system.starts = {place: at for place, at in self._system.starts.items() if place[0] != stream}
 
-    def note(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
+    def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
         del group
         assert all(0 <= at <= self.ends(stream)[place] for (stream, place), at in positions.items())
 
     def check(self, stream: str, use: StreamUse) -> None:
         del stream, use
 
-    def warnings(self, stream: str) -> list[Warned]:
+    def warnings(self, stream: str) -> list[StreamWarning]:
         del stream
         return []
 
@@ -107,7 +107,7 @@ class SendingSystem(MemorySystem):
         del committed
         return TrimmedConsumer(self, min(max_records, self.batch))
 
-    def sender(
+    def record_producer(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
     ) -> "MemorySender":
         del longest, once

@@ -33,7 +33,7 @@ from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.task import LocalTask
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import KafkaSystem
-from fluvial.runtime.systems.kafka import KafkaSender
+from fluvial.runtime.systems.kafka import KafkaRecordProducer
 
 BATCH = 5
 """Most messages read at once, so that few of them make many commits."""
@@ -188,10 +188,10 @@ _ROWS: tuple[tuple[str, Any, str, str, str], ...] = (
     ("processing", visitor_sessions, "parse_access_log", "before", STATEFUL),
     ("processing", sys.modules[__name__], "answer", "before", "lookups at_least_once exactly_once"),
     ("processing", LocalTask, "_process", "after", ALL),
-    ("processing", KafkaSender, "send", "before after", ALL),
-    ("commit", KafkaSender, "flush", "before after", ALL),
-    ("commit", KafkaSender, "commit", "before after", ALL),
-    ("commit", KafkaSender, "ends", "before", STATEFUL),
+    ("processing", KafkaRecordProducer, "send", "before after", ALL),
+    ("commit", KafkaRecordProducer, "flush", "before after", ALL),
+    ("commit", KafkaRecordProducer, "commit", "before after", ALL),
+    ("commit", KafkaRecordProducer, "ends", "before", STATEFUL),
     ("commit", SentCommits, "_log", "before after", STATEFUL),
     ("commit", SentCommits, "_send_checkpoints", "before after", ALL),
     ("commit", LocalTask, "committed", "after", ALL),
@@ -203,7 +203,7 @@ _ROWS: tuple[tuple[str, Any, str, str, str], ...] = (
     ("restore", SentCommits, "_repair", "before after", "sessions at_least_once"),
     ("restore", SentCommits, "resume", "before after", ALL),
     ("start", Coordinator, "write", "before after", ALL),
-    ("start", KafkaSender, "__init__", "after", ALL),
+    ("start", KafkaRecordProducer, "__init__", "after", ALL),
 )
 
 

@@ -34,8 +34,8 @@ def system() -> SendingSystem:
 
 
 def commits_of(system: SendingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> SentCommits:
-    outputs = None if exactly_once else system.sender()
-    return SentCommits("p", system, system.sender("p"), outputs=outputs, clock=lambda: seconds)
+    outputs = None if exactly_once else system.record_producer()
+    return SentCommits("p", system, system.record_producer("p"), outputs=outputs, clock=lambda: seconds)
 
 
 def resumed(

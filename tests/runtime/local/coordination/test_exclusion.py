@@ -70,7 +70,7 @@ def test_a_container_that_stands_still_has_lost_its_place(monkeypatch: pytest.Mo
     monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
     system = SendingSystem()
     with join(planned(system), system, Seat(), "stopped") as place:
-        sender = system.sender(place.membership.transactional_id)
+        sender = system.record_producer(place.membership.transactional_id)
         with no_containers("p", system):
             pass
         with pytest.raises(TakenOver, match="another run has begun"):

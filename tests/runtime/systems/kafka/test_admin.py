@@ -120,7 +120,7 @@ def test_an_unknown_topic_has_no_identity(kafka: KafkaSystem, name: str) -> None
 
 def test_what_a_transaction_has_not_committed_lies_behind_the_end(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
-    sender = kafka.sender(name)
+    sender = kafka.record_producer(name)
     sender.begin()
     sender.send(name, 0, [(None, b"1", 1, ())])
     sender.flush()
@@ -132,7 +132,7 @@ def test_what_a_transaction_has_not_committed_lies_behind_the_end(kafka: KafkaSy
 
 def test_a_reader_of_what_is_not_committed_sees_it(broker: Broker, kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
-    sender = kafka.sender(name)
+    sender = kafka.record_producer(name)
     sender.begin()
     sender.send(name, 0, [(None, b"1", 1, ())])
     sender.flush()
@@ -143,7 +143,7 @@ def test_a_reader_of_what_is_not_committed_sees_it(broker: Broker, kafka: KafkaS
 def test_a_checkpoint_can_be_taken_back(kafka: KafkaSystem, name: str) -> None:
     admin = kafka.admin()
     admin.create(f"{name}-checkpoints", 1, "checkpoints")
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(f"{name}-checkpoints", 0, [(b"a", b"1", 1, ()), (b"b", b"1", 1, ()), (b"a", b"2", 1, ())])
     sender.send(f"{name}-checkpoints", 0, [(b"b", None, 1, ())])
     sender.flush()
@@ -154,7 +154,7 @@ def test_a_checkpoint_can_be_taken_back(kafka: KafkaSystem, name: str) -> None:
 def test_offsets_are_noted_for_those_who_watch_lag(kafka: KafkaSystem, broker: Broker, topic: MakeTopic) -> None:
     name = topic(2)
     admin = kafka.admin()
-    admin.note(name, {(name, 0): 7, (name, 1): 9})
+    admin.report_offsets(name, {(name, 0): 7, (name, 1): 9})
     reader = Consumer({"bootstrap.servers": broker.address, "group.id": name})
     places = [TopicPartition(name, 0), TopicPartition(name, 1)]
     while [place.offset for place in reader.committed(places)] != [7, 9]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fluvial.dsl.errors import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
-from fluvial.runtime.systems.contract import Consumer, Sender, StreamPartition
+from fluvial.runtime.systems.contract import Consumer, RecordProducer, StreamPartition
 from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer
 from fluvial.runtime.systems.kafka import consumer as consumers
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
@@ -48,7 +48,7 @@ def write(system: KafkaSystem, stream: str, script: list[Written]) -> dict[Strea
     """Do what a script says; gives what readers are to see."""
     seen: dict[StreamPartition, list[Record]] = {(stream, partition): [] for partition in range(PARTITIONS)}
     id, made = uuid4().hex, 0
-    sender = system.sender(id)
+    sender = system.record_producer(id)
     for transaction in script:
         sender.begin()
         for (place, expected), count in zip(seen.items(), transaction.counts, strict=True):
@@ -61,7 +61,7 @@ def write(system: KafkaSystem, stream: str, script: list[Written]) -> dict[Strea
         else:
             sender.flush()
             sender.close()
-            sender = system.sender(id)
+            sender = system.record_producer(id)
     sender.close()
     return seen
 
@@ -71,7 +71,7 @@ def write(system: KafkaSystem, stream: str, script: list[Written]) -> dict[Strea
     script=st.lists(written, min_size=1, max_size=5),
     wishes=wishes,
     max_records=st.sampled_from([10, 500]),
-    most_held=st.sampled_from([1, 2_000, 8 << 20]),
+    max_prefetched_bytes=st.sampled_from([1, 2_000, 8 << 20]),
 )
 def test_what_was_committed_comes_once_and_in_order_whatever_is_wanted_when(
     kafka: KafkaSystem,
@@ -79,14 +79,16 @@ def test_what_was_committed_comes_once_and_in_order_whatever_is_wanted_when(
     script: list[Written],
     wishes: list[frozenset[int]],
     max_records: int,
-    most_held: int,
+    max_prefetched_bytes: int,
 ) -> None:
     name = topic(PARTITIONS)
     expected = write(kafka, name, script)
     ends = {(name, partition): end for partition, end in enumerate(kafka.admin().ends(name))}
     seen: dict[StreamPartition, list[Record]] = {place: [] for place in ends}
     positions = dict.fromkeys(ends, 0)
-    consumer = KafkaConsumer(Cluster(kafka.settings), max_records=max_records, most_held=most_held)
+    consumer = KafkaConsumer(
+        Cluster(kafka.settings), max_records=max_records, max_prefetched_bytes=max_prefetched_bytes
+    )
     consumer.assign(positions)
     turns = iterate(wishes)
     while positions != ends:
@@ -122,7 +124,7 @@ records = st.lists(st.tuples(data, data, timestamps, headers), min_size=1, max_s
 
 def test_every_record_comes_back_as_it_was(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
     name = topic(message_timestamp_before_max_ms=str(2**63 - 1), message_timestamp_after_max_ms=str(2**63 - 1))
-    sender, consumer = kafka.sender(), kafka.consumer()
+    sender, consumer = kafka.record_producer(), kafka.consumer()
 
     @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
     @given(records)
@@ -153,14 +155,14 @@ def test_headers_of_other_clients_may_lack_a_value(
 
 def test_the_broker_may_stamp_what_it_appends(kafka: KafkaSystem, topic: MakeTopic, drain: Drain) -> None:
     name, before = topic(message_timestamp_type="LogAppendTime"), int(1000 * time.time())
-    send(kafka.sender(), name, numbered(1))
+    send(kafka.record_producer(), name, numbered(1))
     consumer = kafka.consumer()
     consumer.assign({(name, 0): 0})
     ((_, _, timestamp, _),) = drain(consumer, 0, 1)[1]
     assert timestamp >= before - 1000
 
 
-def send(sender: Sender, stream: str, records: list[Record]) -> None:
+def send(sender: RecordProducer, stream: str, records: list[Record]) -> None:
     sender.send(stream, 0, records)
     sender.flush()
     sender.close()
@@ -174,7 +176,7 @@ def poll_for_ever(consumer: Consumer) -> None:
 def test_two_topics_are_told_apart(kafka: KafkaSystem, topic: MakeTopic) -> None:
     names = [topic(), topic()]
     for name in names:
-        send(kafka.sender(), name, numbered(1000))
+        send(kafka.record_producer(), name, numbered(1000))
     consumer = kafka.consumer()
     consumer.assign({(name, 0): 0 for name in names})
     seen: dict[str, list[Record]] = {name: [] for name in names}
@@ -188,7 +190,7 @@ def test_two_topics_are_told_apart(kafka: KafkaSystem, topic: MakeTopic) -> None
 @pytest.mark.parametrize("offset", [-1, 0, 2, 6])
 def test_an_offset_outside_of_the_partition_is_refused(kafka: KafkaSystem, topic: MakeTopic, offset: int) -> None:
     name = topic()
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(name, 0, numbered(5))
     sender.flush()
     sender.trim({(name, 0): 3})
@@ -201,10 +203,10 @@ def test_an_offset_outside_of_the_partition_is_refused(kafka: KafkaSystem, topic
 
 def test_what_is_removed_before_it_is_read_is_missed(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(name, 0, numbered(500, size=100))
     sender.flush()
-    consumer = KafkaConsumer(Cluster(kafka.settings), max_records=1, most_held=1)
+    consumer = KafkaConsumer(Cluster(kafka.settings), max_records=1, max_prefetched_bytes=1)
     consumer.assign({(name, 0): 0})
     while not consumer.poll(0.05, frozenset()) and not consumer.paused:
         pass
@@ -237,7 +239,7 @@ def test_a_compacted_topic_is_read_with_its_gaps(kafka: KafkaSystem, topic: Make
     often = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": "500", "max_compaction_lag_ms": "1"}
     name = topic(cleanup_policy="compact", **often)
     now = int(1000 * time.time())
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     for _ in range(20):
         sender.send(name, 0, [(b"%d" % (number % 7), b"%d" % number, now, ()) for number in range(50)])
         sender.flush()

@@ -44,7 +44,7 @@ def test_what_is_flushed_is_there_in_order(
     kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
 ) -> None:
     name = topic()
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     for start in range(0, 30_000, 1_000):
         sender.send(name, 0, numbered(start, start + 1_000))
     sender.flush()
@@ -55,7 +55,7 @@ def test_what_is_flushed_is_there_in_order(
 
 def test_a_sender_waits_for_room(broker: Broker, topic: MakeTopic, visible: Callable[[str], list[Record]]) -> None:
     name = topic()
-    sender = KafkaSystem(broker.address, conf={"queue.buffering.max.kbytes": 10}).sender()
+    sender = KafkaSystem(broker.address, conf={"queue.buffering.max.kbytes": 10}).record_producer()
     sender.send(name, 0, numbered(2_000))
     sender.flush()
     sender.close()
@@ -66,7 +66,7 @@ def test_what_is_committed_is_visible_together(
     kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
 ) -> None:
     name = topic()
-    sender = kafka.sender(name)
+    sender = kafka.record_producer(name)
     for number in range(3):
         sender.begin()
         sender.send(name, 0, numbered(number, number + 1))
@@ -81,7 +81,7 @@ def test_what_is_not_committed_is_dropped(
     kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
 ) -> None:
     name = topic()
-    sender = kafka.sender(name)
+    sender = kafka.record_producer(name)
     sender.begin()
     sender.send(name, 0, [ONE])
     sender.flush()
@@ -94,11 +94,11 @@ def test_a_newer_sender_takes_the_id(
     kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
 ) -> None:
     name = topic()
-    old = kafka.sender(name)
+    old = kafka.record_producer(name)
     old.begin()
     old.send(name, 0, numbered(1))
     old.flush()
-    new = kafka.sender(name)
+    new = kafka.record_producer(name)
     with pytest.raises(SystemProblem, match=TAKEN):
         old.commit()
     with pytest.raises(SystemProblem, match=TAKEN):
@@ -113,11 +113,11 @@ def test_a_newer_sender_takes_the_id(
 
 def test_an_older_sender_learns_of_it_while_it_sends(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
-    old = kafka.sender(name)
+    old = kafka.record_producer(name)
     old.begin()
     old.send(name, 0, [ONE])
     old.flush()
-    kafka.sender(name).close()
+    kafka.record_producer(name).close()
     old.send(name, 0, [ONE])
     for action in (old.flush, old.flush, old.commit, old.begin):
         with pytest.raises(SystemProblem, match=TAKEN):
@@ -129,7 +129,7 @@ def test_an_older_sender_learns_of_it_while_it_sends(kafka: KafkaSystem, topic: 
 
 def test_a_record_that_the_broker_refuses_is_told_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic(max_message_bytes="1000")
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(name, 0, [(None, bytes(5_000), 1, ())])
     for _ in range(2):
         with pytest.raises(SystemProblem, match=r"(?s)would not take a record for .*MSG_SIZE_TOO_LARGE.*to do: raise"):
@@ -141,7 +141,7 @@ def test_a_record_that_the_broker_refuses_is_told_from_then_on(kafka: KafkaSyste
 
 def test_a_record_that_the_client_refuses_is_told_from_then_on(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
         sender.send(name, 0, [(None, bytes(2_000_000), 1, ())])
     with pytest.raises(SystemProblem, match="MSG_SIZE_TOO_LARGE"):
@@ -151,7 +151,7 @@ def test_a_record_that_the_client_refuses_is_told_from_then_on(kafka: KafkaSyste
 
 def test_unknown_topics_and_partitions_are_refused(kafka: KafkaSystem, topic: MakeTopic, name: str) -> None:
     there = topic()
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     with pytest.raises(SystemProblem, match="There is no stream"):
         sender.send(name, 0, [ONE])
     with pytest.raises(SystemProblem, match="There is no stream"):
@@ -163,7 +163,7 @@ def test_unknown_topics_and_partitions_are_refused(kafka: KafkaSystem, topic: Ma
 
 def test_calls_out_of_turn_are_refused(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic()
-    plain, transactional = kafka.sender(), kafka.sender(name)
+    plain, transactional = kafka.record_producer(), kafka.record_producer(name)
     with pytest.raises(UsageError, match="no transactional id"):
         plain.begin()
     with pytest.raises(UsageError, match="no transaction to commit"):
@@ -182,7 +182,7 @@ def test_calls_out_of_turn_are_refused(kafka: KafkaSystem, topic: MakeTopic) -> 
 
 def test_what_nobody_needs_any_more_is_removed(kafka: KafkaSystem, topic: MakeTopic) -> None:
     name = topic(2)
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(name, 0, numbered(10))
     sender.send(name, 1, numbered(10))
     sender.flush()
@@ -242,12 +242,12 @@ def test_a_commit_that_is_refused_for_no_reason_is_asked_for_one(
 ) -> None:
     """Brokers give none where another sender takes the id while they begin to commit."""
     name = topic()
-    sender = kafka.sender(f"{name}-id")
+    sender = kafka.record_producer(f"{name}-id")
     sender.begin()
     sender.send(name, 0, [ONE])
     sender.flush()
     if taken:
-        kafka.sender(f"{name}-id").close()
+        kafka.record_producer(f"{name}-id").close()
     sender._client = Vague(sender._client)  # type: ignore[assignment]
     with pytest.raises(TakenOver if taken else SystemProblem, match=wrong):
         sender.commit()
@@ -276,7 +276,7 @@ def test_a_partition_that_the_client_does_not_know_for_a_while_is_waited_for(
     kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
 ) -> None:
     name = topic()
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(name, 0, numbered(10))
     sender._client = Forgetful(sender._client, 3)  # type: ignore[assignment]
     sender.send(name, 0, numbered(10, 20))
@@ -289,7 +289,7 @@ def test_a_topic_that_is_removed_while_it_is_written_to_is_told(
     broker: Broker, kafka: KafkaSystem, topic: MakeTopic
 ) -> None:
     name = topic()
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     sender.send(name, 0, [ONE])
     sender.flush()
     broker.remove_topics(name)

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
-from fluvial.runtime.systems.kafka.clients import seeing_all
-from fluvial.runtime.systems.kafka.requests import Asking
+from fluvial.runtime.systems.kafka.clients import read_uncommitted_client
+from fluvial.runtime.systems.kafka.requests import RequestClient
 from fluvial.runtime.systems.kafka.settings import KafkaSettings
 from kafka.broker import Broker
 
@@ -23,14 +23,14 @@ import sys
 from datetime import timedelta
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
-from fluvial.runtime.systems.kafka import requests as asking
+from fluvial.runtime.systems.kafka import requests as client_requests
 
 address, name = sys.argv[1:]
 KafkaSystem(address).admin().create(name, 1)
 system = KafkaSystem(address, give_up_after=timedelta(milliseconds=100))
 admin, late = system.admin(), 0
 requests = (
-    lambda: admin.note(name, {(name, 0): 1}),
+    lambda: admin.report_offsets(name, {(name, 0): 1}),
     lambda: admin.create(name, 1, "messages"),
     lambda: admin.create(f"{name}-{number}", 1, "changelog"),
     lambda: admin.identity(name),
@@ -39,7 +39,7 @@ requests = (
 )
 admin.identity(name)
 for number in range(20):
-    asking._ONE_REQUEST = 0.0004 * (1 + number % 10)
+    client_requests._ONE_REQUEST = 0.0004 * (1 + number % 10)
     for request in requests:
         try:
             request()
@@ -71,12 +71,12 @@ address, name, before = sys.argv[1:]
 admin = KafkaSystem(address).admin()
 admin.create(name, 1)
 if before:
-    admin.note(name, {(name, 0): 1})
+    admin.report_offsets(name, {(name, 0): 1})
     time.sleep(2)
 print("ready", flush=True)
 sys.stdin.readline()
 if not before:
-    admin.note(name, {(name, 0): 1})
+    admin.report_offsets(name, {(name, 0): 1})
 """
 """Makes a request and ends: before it is answered, or where it is made `before`, after."""
 
@@ -121,13 +121,13 @@ def test_offsets_are_not_noted_while_the_cluster_owes_an_answer(own_broker: Brok
 
     def note_until_it_is_there(offset: int) -> None:
         while noted() != offset:
-            admin.note(name, {(name, 0): offset})
+            admin.report_offsets(name, {(name, 0): offset})
             time.sleep(0.05)
 
     note_until_it_is_there(1)
     own_broker.pause()
     for offset in range(2, 1_000):
-        admin.note(name, {(name, 0): offset})
+        admin.report_offsets(name, {(name, 0): offset})
     own_broker.resume()
     assert noted() <= 2
     note_until_it_is_there(1_000)
@@ -152,12 +152,12 @@ def failing(*codes: int) -> Callable[[object, float], str]:
 
 
 @pytest.fixture
-def patient(broker: Broker) -> Asking:
-    return Asking(KafkaSettings(broker.address, {}, {}, 60.0, 60.0))
+def patient(broker: Broker) -> RequestClient:
+    return RequestClient(KafkaSettings(broker.address, {}, {}, 60.0, 60.0))
 
 
-def test_errors_that_a_restart_brings_are_outlived(patient: Asking) -> None:
-    assert patient.ask("do it", failing(*OF_A_RESTART)) == "answered"
+def test_errors_that_a_restart_brings_are_outlived(patient: RequestClient) -> None:
+    assert patient.request("do it", failing(*OF_A_RESTART)) == "answered"
 
 
 class Clock:
@@ -192,17 +192,17 @@ AWAY = KafkaError._TRANSPORT
 @pytest.mark.parametrize("code", OF_A_RESTART)
 def test_brokers_that_are_back_have_the_time_once_more_to_know_their_topics(broker: Broker, code: int) -> None:
     clock = Clock()
-    asking = Asking(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
-    assert asking.ask("do it", clock.until((50.0, AWAY), (105.0, code))) == "answered"
+    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
+    assert requests.request("do it", clock.until((50.0, AWAY), (105.0, code))) == "answered"
 
 
 @pytest.mark.parametrize("phases", [1, 2, 3, 10, 30])
 def test_a_request_ends_however_often_brokers_come_and_go(broker: Broker, phases: int) -> None:
     clock = Clock()
-    asking = Asking(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
+    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
     coming_and_going = [(1000.0 / phases * (n + 1), OF_A_RESTART[0] if n % 2 else AWAY) for n in range(phases)]
     with pytest.raises(SystemProblem):
-        asking.ask("do it", clock.until(*coming_and_going))
+        requests.request("do it", clock.until(*coming_and_going))
     assert clock.now <= 121.0
 
 
@@ -216,15 +216,15 @@ def test_partitions_that_a_topic_was_given_are_soon_known(broker: Broker, kafka:
 
 @pytest.mark.parametrize("code", OF_A_RESTART)
 def test_errors_of_a_restart_that_stay_are_told_at_the_deadline(broker: Broker, code: int) -> None:
-    hasty = Asking(KafkaSettings(broker.address, {}, {}, 0.3, 0.3))
+    hasty = RequestClient(KafkaSettings(broker.address, {}, {}, 0.3, 0.3))
     with pytest.raises(SystemProblem) as told:
-        hasty.ask("do it", failing(*[code] * 1_000))
+        hasty.request("do it", failing(*[code] * 1_000))
     assert "make the topic again" not in str(told.value)
 
 
 def test_a_topic_is_gone_where_the_cluster_says_so(broker: Broker, kafka: KafkaSystem, name: str) -> None:
     kafka.admin().create(name, 1)
-    sender = kafka.sender()
+    sender = kafka.record_producer()
     assert sender.ends([(name, 0)]) == {(name, 0): 0}
     broker.remove_topics(name)
     with pytest.raises(SystemProblem, match=f"There is no stream '{name}'"):
@@ -253,7 +253,7 @@ def test_a_topic_that_the_client_has_forgotten_is_not_gone(kafka: KafkaSystem, n
         def poll(self, timeout: float) -> object:
             return self._client.poll(timeout)
 
-    asking = kafka._cluster._asking
-    client = asking._made(seeing_all)
-    asking._clients = {place: Forgetful(one) if one is client else one for place, one in asking._clients.items()}
+    requests = kafka._cluster._requests
+    client = requests._made(read_uncommitted_client)
+    requests._clients = {place: Forgetful(one) if one is client else one for place, one in requests._clients.items()}
     assert admin.starts(name) == [0]

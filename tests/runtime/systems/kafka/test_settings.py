@@ -105,8 +105,8 @@ def test_a_cluster_out_of_reach_is_named_with_the_last_error() -> None:
         lambda: system.admin().checkpoints("visits"),
         lambda: system.consumer().assign({("clicks", 0): 0}),
         lambda: system.producer().begin().append("clicks", 0, []),
-        lambda: system.sender(),
-        lambda: system.sender("visits-0"),
+        lambda: system.record_producer(),
+        lambda: system.record_producer("visits-0"),
     ):
         with pytest.raises(SystemProblem, match=told):
             action()

@@ -8,18 +8,18 @@ from ....planner import stream_names as names
 from ..contract import StreamPartition
 from ..errors import ended
 from .admin import KafkaAdmin
-from .cluster import Cluster, Known
-from .record_producer import KafkaSender
+from .cluster import Cluster, KnownTopics
+from .record_producer import KafkaRecordProducer
 
 
-class KafkaProducer:
+class KafkaTransactionalProducer:
     """Writes to topics in transactions that are held in memory until they are committed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._known = Known(cluster)
+        self._topics = KnownTopics(cluster)
         self._admin = KafkaAdmin(cluster)
-        self._sender: KafkaSender | None = None
+        self._producer_client: KafkaRecordProducer | None = None
 
     def begin(self) -> "KafkaTransaction":
         """A new transaction; several may be open at once."""
@@ -31,13 +31,13 @@ class KafkaProducer:
 
     def close(self) -> None:
         """Drop what was staged."""
-        if self._sender is not None:
-            self._sender.close()
-            self._sender = None
+        if self._producer_client is not None:
+            self._producer_client.close()
+            self._producer_client = None
 
     def check(self, stream: str, partition: int) -> None:
         """Raise SystemProblem where a topic or partition does not exist."""
-        self._known.check(stream, partition)
+        self._topics.check(stream, partition)
 
     def write(
         self, staged: Mapping[StreamPartition, list[Record]], group: str, checkpoints: Mapping[str, bytes]
@@ -50,14 +50,14 @@ class KafkaProducer:
             staged[stream, 0] = [(task.encode(), value or None, -1, ()) for task, value in checkpoints.items()]
         if not staged:
             return
-        if self._sender is None:
-            self._sender = KafkaSender(self._cluster, f"fluvial-{uuid4().hex}")
+        if self._producer_client is None:
+            self._producer_client = KafkaRecordProducer(self._cluster, f"fluvial-{uuid4().hex}")
         try:
-            self._sender.begin()
+            self._producer_client.begin()
             for place, records in staged.items():
-                self._sender.send(*place, records)
-            self._sender.commit()
-            self._sender.await_readers(staged)
+                self._producer_client.send(*place, records)
+            self._producer_client.commit()
+            self._producer_client.await_readers(staged)
         except BaseException:
             self.close()  # what was sent is dropped with its sender
             raise
@@ -66,7 +66,7 @@ class KafkaProducer:
 class KafkaTransaction:
     """Records that become visible together."""
 
-    def __init__(self, producer: KafkaProducer) -> None:
+    def __init__(self, producer: KafkaTransactionalProducer) -> None:
         self._producer = producer
         self._staged: dict[StreamPartition, list[Record]] | None = {}
         self._size = 0
