@@ -26,11 +26,11 @@ from ..systems.provisioning import make_streams
 from .connectors.kafka import KafkaConnection
 from .connectors.log import LogConnection
 from .lowering.lowering import components, has_loop, levels
-from .query.checkpoint_record import check_query, wanted_record
+from .query.checkpoint_record import check_checkpoint, wanted_record
 from .query.checkpoint_removal import finish_removals
 from .query.connection import Connection
-from .query.java_process import outlived
-from .query.progress import Watch
+from .query.java_process import java_end_explained
+from .query.progress import QueryMonitor
 from .query.query import prepare, start
 from .query.session import session_for
 from .query.supervision import run_queries
@@ -44,34 +44,34 @@ def run(
     connection = connect(plan, system)
     _refuse(plan, system)
     root = folder_of(plan, system, settings)
-    watch: Watch | None = None
+    monitor: QueryMonitor | None = None
     # Whoever is stopped before the end of a batch goes on from the one before.
     with (
         exhaustion_explained(),
         stop_signals() as stop,
         suppress(Stopped),
         interruptions_raised(),
-        outlived(stop),
+        java_end_explained(stop),
         connection.claim(plan.name, root),
         session_for(spark, settings) as session,
     ):
         finish_removals(plan, connection, root / plan.name)
-        check_kept(plan, system, settings)  # of all queries, before the record of any is changed
+        check_checkpoints(plan, system, settings)  # of all queries, before the record of any is changed
         connection.prepare(session)
         admin = system.admin()
         make_streams(plan, admin, without="intermediate")  # messages between stages stay within a query
-        parts = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
-        for part in parts:
-            connection.check(part, reset_command(plan, system, settings, "spark"))
-        ends = {name: admin.ends(name) for part in parts for name in part.sources} if until == "end" else None
-        sources = {name for part in parts for name in part.sources}
+        queries = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
+        for query in queries:
+            connection.check(query, reset_command(plan, system, settings, "spark"))
+        ends = {name: admin.ends(name) for query in queries for name in query.sources} if until == "end" else None
+        sources = {name for query in queries for name in query.sources}
         inputs = InputWatch(plan, system, settings, sources, engine="spark", ends=until == "end")
-        watch = Watch(plan, parts, connection, started, progress, stop, inputs)
+        monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
         begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
         stop.begin()
-        run_queries(parts, begin, connection, watch, settings.spark_patience)
-        watch.done()
-    return Report(pipeline=plan.name, engine="spark", seconds=0.0) if watch is None else watch.report()
+        run_queries(queries, begin, connection, monitor, settings.spark_patience)
+        monitor.finish()
+    return Report(pipeline=plan.name, engine="spark", seconds=0.0) if monitor is None else monitor.report()
 
 
 _CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = (
@@ -103,12 +103,12 @@ def folder_of(plan: Plan, system: System, settings: Settings) -> Path:
     return folder
 
 
-def check_kept(plan: Plan, system: System, settings: Settings) -> None:
+def check_checkpoints(plan: Plan, system: System, settings: Settings) -> None:
     """Raise PlanError where queries could not go on with what is kept of them."""
     root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
     for stages in components(plan):
         found = levels(plan, stages, settings.spark_buckets)
-        check_query(plan, wanted_record(plan, stages, found, settings), root, reset)
+        check_checkpoint(plan, wanted_record(plan, stages, found, settings), root, reset)
 
 
 def _refuse(plan: Plan, system: System) -> None:

@@ -92,7 +92,7 @@ class Watermark(msgspec.Struct, array_like=True, frozen=True, tag=1):
     idle: bool = False
 
 
-class Ended(msgspec.Struct, array_like=True, frozen=True, tag=2):
+class EndOfInput(msgspec.Struct, array_like=True, frozen=True, tag=2):
     """The input has ended."""
 
 
@@ -102,19 +102,19 @@ class Counts(msgspec.Struct, array_like=True, frozen=True, tag=3):
     tally: Tally
 
 
-class Tick(msgspec.Struct, array_like=True, frozen=True, tag=4):
+class ProcessingTime(msgspec.Struct, array_like=True, frozen=True, tag=4):
     """It is this time by the clock, and silence counts from `since` at the earliest; both in ms since epoch."""
 
     time: int
     since: int = 0
 
 
-Block = Messages | Watermark | Ended | Counts | Tick
+Block = Messages | Watermark | EndOfInput | Counts | ProcessingTime
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Block).decode
 decode_messages = msgspec.msgpack.Decoder(Messages).decode
-decode_head = msgspec.msgpack.Decoder(Head | Watermark | Ended | Counts | Tick).decode
+decode_head = msgspec.msgpack.Decoder(Head | Watermark | EndOfInput | Counts | ProcessingTime).decode
 
 
 def message_blocks(found: Messages) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from ..preflight.state_compatibility import reset_command
 from ..reset_step import ResetStep
 from ..systems.contract import System
 from .engine import connect, folder_of
-from .query.checkpoint_record import KeptQuery, follows_a_stream, kept_queries
+from .query.checkpoint_record import QueryCheckpoint, follows_a_stream, query_checkpoints
 from .query.checkpoint_removal import removals
 
 
@@ -34,11 +34,11 @@ def reset_steps(
         if operators is None:
             yield list(removals(plan, connection, root / plan.name))
         else:
-            kept = kept_queries(root / plan.name)
+            kept = query_checkpoints(root / plan.name)
             yield _state_steps(plan, kept, operators, reset_command(plan, system, settings, "spark"))
 
 
-def _state_steps(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str], reset: str) -> list[ResetStep]:
+def _state_steps(plan: Plan, kept: Sequence[QueryCheckpoint], operators: Sequence[str], reset: str) -> list[ResetStep]:
     made = []
     for query in kept:
         states = {} if query.record is None else query.record.states
@@ -55,7 +55,7 @@ def _state_steps(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str]
     return made
 
 
-def _refuse_tables(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[str], reset: str) -> None:
+def _refuse_tables(plan: Plan, kept: Sequence[QueryCheckpoint], operators: Sequence[str], reset: str) -> None:
     """A query reads a stream once: a table that was emptied would lack the rows that were read before."""
     records = [query.record for query in kept if query.record is not None]
     for operator in operators:
@@ -65,7 +65,7 @@ def _refuse_tables(plan: Plan, kept: Sequence[KeptQuery], operators: Sequence[st
             raise UnsupportedError(explain(wrong, "an operator that reads no stream", remedy, plan.pipeline.origin))
 
 
-def _remove(query: KeptQuery, operators: Sequence[str]) -> None:
+def _remove(query: QueryCheckpoint, operators: Sequence[str]) -> None:
     """Ask for the state of operators to be removed: each bucket does so in its next batch."""
     record = query.record
     assert record is not None

@@ -12,6 +12,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state_cache import KeyedState, Size, TimedState, evict
 from fluvial.runtime.local.commit.changelog import logged
 from fluvial.runtime.spark.worker import state_pages as pages
+from fluvial.runtime.spark.worker.state_pages import StatePages
 from fluvial.runtime.state import MemoryStore
 from generators.how_many import examples
 
@@ -147,7 +148,7 @@ class PagesMachine(StateMachine):
         pages.FULL = self._full
 
     def make_store(self) -> Any:
-        return pages.Pages(self.blobs)
+        return StatePages(self.blobs)
 
     def load(self, complete: bool = False) -> None:
         self.store = self.make_store()

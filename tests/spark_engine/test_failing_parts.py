@@ -52,7 +52,7 @@ def begun(part: Any) -> Query:
     return made
 
 
-class Watch:
+class Monitor:
     """Waits for five turns, then wishes to stop."""
 
     turns = 0
@@ -61,22 +61,22 @@ class Watch:
         self.turns += 1
         return self.turns > 5
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         """Nobody listens."""
 
 
 def test_a_query_that_fails_ends_the_run() -> None:
-    going_on, watch = Query(None), Watch()
+    going_on, monitor = Query(None), Monitor()
     run_all: Any = run_queries
     with pytest.raises(SystemProblem, match="lost its way"):
         run_all(
             [lambda: going_on, lambda: Query(StreamingQueryException("lost its way"))],
             begun,
             STOPPABLE,
-            watch,
+            monitor,
             PATIENCE,
         )
-    assert (watch.turns, going_on.isActive) == (1, False)
+    assert (monitor.turns, going_on.isActive) == (1, False)
 
 
 def test_a_query_that_does_not_start_ends_those_that_have() -> None:
@@ -87,7 +87,7 @@ def test_a_query_that_does_not_start_ends_those_that_have() -> None:
 
     run_all: Any = run_queries
     with pytest.raises(OSError, match="no room"):
-        run_all([lambda: going_on, refuse], begun, STOPPABLE, Watch(), PATIENCE)
+        run_all([lambda: going_on, refuse], begun, STOPPABLE, Monitor(), PATIENCE)
     assert not going_on.isActive
 
 
@@ -116,7 +116,7 @@ def test_an_error_of_ours_comes_back_from_a_worker_as_it_was(error: FluvialError
     told = traceback_of(error, behind)
     run_all: Any = run_queries
     with pytest.raises(FluvialError) as raised:
-        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Watch(), PATIENCE)
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
     assert (type(raised.value), str(raised.value)) == (type(error), str(error))
 
 
@@ -125,7 +125,7 @@ def test_of_an_error_of_sparks_comes_back_what_it_says() -> None:
     told = "An error occurred while calling o1.start.\n: java.lang.Exception: no room\n\tat org.apache.X(X.scala:1)\n"
     run_all: Any = run_queries
     with pytest.raises(SystemProblem, match=r"\Athe query on Spark has failed: java\.lang\.Exception: no room\Z"):
-        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Watch(), PATIENCE)
+        run_all([lambda: Query(StreamingQueryException(told))], begun, STOPPABLE, Monitor(), PATIENCE)
 
 
 def test_the_error_that_was_raised_last_comes_back() -> None:
@@ -133,7 +133,7 @@ def test_the_error_that_was_raised_last_comes_back() -> None:
     text = f"{first}exception:\n\n{traceback_of(MessageError('map failed'))}"
     run_all: Any = run_queries
     with pytest.raises(MessageError, match=r"\Amap failed\Z"):
-        run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Watch(), PATIENCE)
+        run_all([lambda: Query(StreamingQueryException(text))], begun, STOPPABLE, Monitor(), PATIENCE)
 
 
 def test_a_full_disk_is_told_in_a_line() -> None:
@@ -143,7 +143,13 @@ def test_a_full_disk_is_told_in_a_line() -> None:
     )
     run_all: Any = run_queries
     with pytest.raises(SystemProblem) as raised:
-        run_all([lambda: Query(StreamingQueryException(f"{said}device\n\tat x"))], begun, STOPPABLE, Watch(), PATIENCE)
+        run_all(
+            [lambda: Query(StreamingQueryException(f"{said}device\n\tat x"))],
+            begun,
+            STOPPABLE,
+            Monitor(),
+            PATIENCE,
+        )
     assert str(raised.value).splitlines()[0] == (
         "the machine has run out of something that Spark needs: Caused by: java.io.IOException: No space left on device"
     )
@@ -154,7 +160,7 @@ def test_a_disk_that_is_full_before_a_query_starts(monkeypatch: pytest.MonkeyPat
         raise OSError(ENOSPC, "No space left on device")
 
     monkeypatch.setattr(engine, "session_for", lambda *_: nullcontext())
-    monkeypatch.setattr(engine, "check_kept", full)
+    monkeypatch.setattr(engine, "check_checkpoints", full)
     pipeline = Pipeline("p")
     pipeline.stream("in", value=str).send_to("out")
     made = plan(pipeline, partitions={"in": 1})
@@ -177,7 +183,7 @@ def test_a_query_whose_python_came_up_too_slowly_is_begun_again(
         return made[-1]
 
     run_all: Any = run_queries
-    run_all([lambda: Query(None), slowly_at_first], begun, STOPPABLE, Watch(), PATIENCE)
+    run_all([lambda: Query(None), slowly_at_first], begun, STOPPABLE, Monitor(), PATIENCE)
     assert len(made) == failures + 1
     assert len(caplog.records) == failures
     assert not any(query.isActive for query in made)
@@ -192,7 +198,7 @@ def test_what_never_comes_up_in_time_ends_the_run() -> None:
 
     run_all: Any = run_queries
     with pytest.raises(SystemProblem, match=r"begun 4 times[\s\S]*spark_patience"):
-        run_all([lambda: Query(None), too_slowly], begun, STOPPABLE, Watch(), PATIENCE)
+        run_all([lambda: Query(None), too_slowly], begun, STOPPABLE, Monitor(), PATIENCE)
     assert len(made) == 4
 
 
@@ -206,5 +212,5 @@ def test_patience_is_a_setting(seconds: int, starts: int) -> None:
 
     run_all: Any = run_queries
     with pytest.raises(SystemProblem, match="was begun once" if starts == 1 else f"was begun {starts} times"):
-        run_all([too_slowly], begun, STOPPABLE, Watch(), timedelta(seconds=seconds))
+        run_all([too_slowly], begun, STOPPABLE, Monitor(), timedelta(seconds=seconds))
     assert len(made) == starts

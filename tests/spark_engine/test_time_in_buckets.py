@@ -19,9 +19,9 @@ from fluvial.runtime.spark.connectors import end_of_input as end_source
 from fluvial.runtime.spark.connectors import log_source
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader
 from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
-from fluvial.runtime.spark.lowering.packaging import Shipment
+from fluvial.runtime.spark.lowering.packaging import ShippedPlan
 from fluvial.runtime.spark.worker import control_rows as control
-from fluvial.runtime.spark.worker.control_rows import Clock, EndOfInput, PassingTime
+from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, ProcessingTimePartition, SourceClock
 from fluvial.runtime.systems.contract import Batch
 from generators.changing import changed
 
@@ -162,14 +162,14 @@ class Wall:
 
 
 def log_reader(ends: dict[str, list[int]] | None = None, **first: list[int]) -> LogStreamReader:
-    told = LogOptions("log", {"in": [0], "rates": [0]}, ends, ends is not None, 10, Shipment("", b""), first, True)
+    told = LogOptions("log", {"in": [0], "rates": [0]}, ends, ends is not None, 10, ShippedPlan("", b""), first, True)
     reader = LogStreamReader(told)
     reader._target = {"in": [10], "rates": [10]}
     return reader
 
 
 def kafka_reader(ends: dict[str, list[int]] | None = None) -> EndStreamReader:
-    return EndStreamReader(EndOptions("none", {"in": [0]}, ends, ends is not None, Shipment("", b""), True))
+    return EndStreamReader(EndOptions("none", {"in": [0]}, ends, ends is not None, ShippedPlan("", b""), True))
 
 
 @pytest.mark.parametrize("make", [log_reader, kafka_reader])
@@ -178,10 +178,10 @@ def test_the_time_of_a_batch_is_in_its_offsets(make: Callable[[], Any], monkeypa
     reader = make()
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
-    told = [word for word in reader.partitions(start, end) if isinstance(word, PassingTime)]
-    assert told == [PassingTime(1_000_000, 1_000_000)]
+    told = [word for word in reader.partitions(start, end) if isinstance(word, ProcessingTimePartition)]
+    assert told == [ProcessingTimePartition(1_000_000, 1_000_000)]
     wall.now += 600_000
-    assert [word for word in make().partitions(start, end) if isinstance(word, PassingTime)] == told
+    assert [word for word in make().partitions(start, end) if isinstance(word, ProcessingTimePartition)] == told
 
 
 @pytest.mark.parametrize("make", [log_reader, kafka_reader])
@@ -228,8 +228,8 @@ def test_a_run_to_the_end_tells_the_time_of_each_batch_and_makes_none_of_it_alon
         at = end
         wall.now += 3000
     assert batches == [
-        [LogRange("in", 0, 0, 10), PassingTime(1_000_000, 1_000_000)],
-        [LogRange("in", 0, 10, 15), PassingTime(1_003_000, 1_000_000), EndOfInput(1)],
+        [LogRange("in", 0, 0, 10), ProcessingTimePartition(1_000_000, 1_000_000)],
+        [LogRange("in", 0, 10, 15), ProcessingTimePartition(1_003_000, 1_000_000), EndOfInputPartition(1)],
     ]
 
 
@@ -237,7 +237,7 @@ def test_a_run_to_the_end_on_kafka_tells_the_time_as_long_as_more_is_planned(mon
     wall = Wall(monkeypatch)
     planned = iter([7, 3, 3, 0, 0])
     monkeypatch.setattr(end_source, "left", lambda *_: next(planned))
-    told = EndOptions("none", {"in": [0]}, {"in": [7]}, False, Shipment("", b""), True)
+    told = EndOptions("none", {"in": [0]}, {"in": [7]}, False, ShippedPlan("", b""), True)
     reader = EndStreamReader(told)
     at, times = reader.initialOffset(), []
     for _ in range(5):
@@ -251,4 +251,4 @@ def test_offsets_of_before_there_was_a_clock_are_read(monkeypatch: pytest.Monkey
     Wall(monkeypatch)
     assert kafka_reader().partitions({"ends": 0}, {"ends": 0}) == []
     assert log_reader().partitions({"streams": {"in": [3], "rates": [0]}}, {"streams": {"in": [3], "rates": [0]}}) == []
-    assert Clock(5, 6).moved(7) == Clock(1_000_000, 7)
+    assert SourceClock(5, 6).advanced(7) == SourceClock(1_000_000, 7)

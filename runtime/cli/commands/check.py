@@ -200,7 +200,7 @@ def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settin
         return
     try:
         if engine == "spark":
-            import_module("fluvial.runtime.spark.engine").check_kept(made, system, settings)
+            import_module("fluvial.runtime.spark.engine").check_checkpoints(made, system, settings)
         else:
             records = kept_states(made, checkpoints_in(system, made.name))
             refuse_changed(made, records, reset_command(made, system, settings))

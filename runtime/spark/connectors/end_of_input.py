@@ -20,12 +20,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from ...clock import wall_clock
-from ..lowering.packaging import Shipment
-from ..query.checkpoint_log import PLANNED, reached
+from ..lowering.packaging import ShippedPlan
+from ..query.checkpoint_log import PLANNED, last_end_offsets
 from ..query.connection import Offsets
 from ..rows import SPARK_SCHEMA
-from ..worker.control_rows import Clock, word_rows, words
-from .kafka_format import offsets_of
+from ..worker.control_rows import SourceClock, control_partitions, control_rows
+from .kafka_format import parse_offsets
 
 
 class EndOptions(msgspec.Struct, frozen=True):
@@ -37,14 +37,14 @@ class EndOptions(msgspec.Struct, frozen=True):
     starts: Offsets
     ends: Offsets | None
     at_once: bool
-    shipment: Shipment
+    shipped: ShippedPlan
     clocked: bool = False
 
 
 def left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
     """How many offsets lie between what Spark has planned to read by now and the ends."""
-    told = reached(checkpoint, PLANNED)
-    planned = starts if told is None else {**starts, **offsets_of(told)}
+    told = last_end_offsets(checkpoint, PLANNED)
+    planned = starts if told is None else {**starts, **parse_offsets(told)}
     pairs = ((at, end) for name, found in ends.items() for at, end in zip(planned[name], found, strict=True))
     return sum(max(0, end - at) for at, end in pairs)
 
@@ -64,7 +64,7 @@ class EndDataSource(DataSource):
 
 
 class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offsets count how many times the input has ended, and hold what was told of time: see `Clock`."""
+    """Its offsets count how many times the input has ended, and hold what was told of time: see `SourceClock`."""
 
     def __init__(self, told: EndOptions) -> None:
         self._told = told
@@ -73,7 +73,7 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._began = wall_clock()
 
     def initialOffset(self) -> dict[str, Any]:
-        return _plain(0, Clock())
+        return _plain(0, SourceClock())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The end is known already."""
@@ -90,7 +90,7 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # To the end no batch is made of time alone: it would never come there.
         clocked = self._told.clocked and (self._told.ends is None or self._left != before or count != told)
         clock = _clock(start)
-        return _plain(count, clock.moved(self._began) if clocked else clock)
+        return _plain(count, clock.advanced(self._began) if clocked else clock)
 
     def _still_left(self) -> int | None:
         """How many offsets are left to be planned besides this batch's, None where there is no end."""
@@ -100,18 +100,18 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return left(Path(told.checkpoint), told.starts, told.ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return words((start["ends"], end["ends"]), (_clock(start), _clock(end)))
+        return control_partitions((start["ends"], end["ends"]), (_clock(start), _clock(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        told = word_rows(partition, self._told.shipment)
+        told = control_rows(partition, self._told.shipped)
         if told is not None:
             yield told
 
 
-def _plain(ends: int, clock: Clock) -> dict[str, Any]:
+def _plain(ends: int, clock: SourceClock) -> dict[str, Any]:
     return {"ends": ends, "time": clock.time, "since": clock.since}
 
 
-def _clock(offsets: dict[str, Any]) -> Clock:
+def _clock(offsets: dict[str, Any]) -> SourceClock:
     # Offsets of older versions have less.
-    return msgspec.convert(offsets, Clock)
+    return msgspec.convert(offsets, SourceClock)

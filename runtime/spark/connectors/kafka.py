@@ -16,7 +16,7 @@ from ...systems.kafka import KafkaSystem
 from ...systems.log.claim import claim
 from ...systems.provisioning import bootstrap_streams
 from ..counts import Tally
-from ..lowering.query_plan import Part
+from ..lowering.query_plan import QueryPlan
 from ..query.atomic_file import write
 from ..query.checkpoint_log import is_between_batches
 from ..query.connection import Offsets
@@ -24,9 +24,8 @@ from ..rows import SPARK_SCHEMA
 from ..worker.outputs import Outputs
 from .end_of_input import EndDataSource, EndOptions, left
 from .java_client import java_settings
-from .kafka_format import offsets_of, text_of
-from .kafka_settings import packed
-from .kafka_sink import Sending, count, counted
+from .kafka_format import offsets_text, parse_offsets, settings_text
+from .kafka_sink import KafkaOutputs, count, read_counts
 from .kafka_source import columns, through_level_zero
 
 if TYPE_CHECKING:
@@ -54,86 +53,93 @@ class KafkaConnection:
         except AnalysisException as error:
             raise _without_connector(session) from error
 
-    def check(self, part: Part, reset: str) -> None:
+    def check(self, query: QueryPlan, reset: str) -> None:
         """Refuse to go on with a topic that was made anew: it has other messages at the same offsets."""
-        admin, file = self._kafka.admin(), part.folder / "identities"
-        found = {name: admin.identity(name) for name in part.sources}
+        admin, file = self._kafka.admin(), query.folder / "identities"
+        found = {name: admin.identity(name) for name in query.sources}
         if not file.exists():
             write(file, msgspec.json.encode(found))
         known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
-        for name in part.sources:
+        for name in query.sources:
             if found[name] != known[name]:
-                wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {part.plan.name!r} has read"
-                remedy = f"remove {part.folder} to begin again, or set state_dir to another folder for another cluster"
+                wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {query.plan.name!r} has read"
+                remedy = f"remove {query.folder} to begin again, or set state_dir to another folder for another cluster"
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
-    def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
-        first, others = _by_turn(part)
-        most = settings.spark_batch_records * sum(len(part.starts[name]) for name in others)
-        ends = None if ends is None else {name: ends[name] for name in part.sources}
+    def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        first, others = _by_turn(query)
+        most = settings.spark_batch_records * sum(len(query.starts[name]) for name in others)
+        ends = None if ends is None else {name: ends[name] for name in query.sources}
         rest = None if ends is None else {name: ends[name] for name in others}
-        at_once = rest is not None and left(part.checkpoint, part.starts, rest) <= most
+        at_once = rest is not None and left(query.checkpoint, query.starts, rest) <= most
         # What comes to the topics meanwhile must not keep some of this from the only batch.
-        rows = self._rows_of(session, part, others, {} if at_once else {"maxOffsetsPerTrigger": str(most)})
+        rows = self._rows_of(session, query, others, {} if at_once else {"maxOffsetsPerTrigger": str(most)})
         if first:
             # Without a limit: each batch has all that they hold by then, and buckets take it in before the others.
-            rows = rows.union(self._rows_of(session, part, first, {}))
-        if not part.keeps_state:
+            rows = rows.union(self._rows_of(session, query, first, {}))
+        if not query.keeps_state:
             return rows
         told = EndOptions(
-            str(part.checkpoint.absolute()), part.starts, ends, at_once, part.shipment, part.levels.clocked
+            str(query.checkpoint.absolute()),
+            query.starts,
+            ends,
+            at_once,
+            query.shipped,
+            query.levels.clocked,
         )
         return rows.union(session.readStream.format(EndDataSource.name()).option("told", _json(told)).load())
 
     def _rows_of(
-        self, session: "SparkSession", part: Part, names: Sequence[str], options: Mapping[str, str]
+        self, session: "SparkSession", query: QueryPlan, names: Sequence[str], options: Mapping[str, str]
     ) -> "DataFrame":
         """What level 0 makes of some of the sources."""
-        starts = {name: part.starts[name] for name in names}
+        starts = {name: query.starts[name] for name in names}
         read = self._reader(session, starts).options(**options).load().selectExpr(*columns(names))
-        return read.mapInArrow(through_level_zero(part.shipment, names, self.outputs(part)), SPARK_SCHEMA)
+        return read.mapInArrow(through_level_zero(query.shipped, names, self.outputs(query)), SPARK_SCHEMA)
 
     def _reader(self, session: "SparkSession", starts: Offsets) -> "DataStreamReader":
         kafka = self._kafka.settings
         client = {"isolation.level": "read_committed", **java_settings(kafka.conf), "bootstrap.servers": kafka.servers}
         return session.readStream.format("kafka").options(
             assign=_json({topic: list(range(len(found))) for topic, found in starts.items()}),
-            startingOffsets=text_of(starts),
+            startingOffsets=offsets_text(starts),
             includeHeaders="true",
             failOnDataLoss="true",
             groupIdPrefix="fluvial",
             **{f"kafka.{name}": value for name, value in client.items()},
         )
 
-    def outputs(self, part: Part) -> Outputs:
-        return Sending({stream.name: stream.partitions for stream in part.plan.streams}, packed(self._kafka.settings))
+    def outputs(self, query: QueryPlan) -> Outputs:
+        return KafkaOutputs(
+            {stream.name: stream.partitions for stream in query.plan.streams}, settings_text(self._kafka.settings)
+        )
 
-    def writer(self, part: Part) -> "Callable[[DataFrame, int], None]":
-        return partial(count, file=_counted(part))
+    def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
+        return partial(count, file=_counts_file(query))
 
-    def tally(self, part: Part) -> Tally:
-        return counted(_counted(part)).tally
+    def tally(self, query: QueryPlan) -> Tally:
+        return read_counts(_counts_file(query)).tally
 
     def forget(self, group: str) -> None:
         """All that is known of batches lies beside the checkpoint."""
 
-    def may_stop(self, part: Part) -> bool:
+    def may_stop(self, query: QueryPlan) -> bool:
         # What a batch has sent by now it would send again.
-        return is_between_batches(part.checkpoint)
+        return is_between_batches(query.checkpoint)
 
     def offsets(self, told: Sequence[str]) -> Offsets:
-        return offsets_of(told)
+        return parse_offsets(told)
 
 
-def _by_turn(part: Part) -> tuple[list[str], list[str]]:
+def _by_turn(query: QueryPlan) -> tuple[list[str], list[str]]:
     """The sources that come first, and the others, of which there is one at least."""
-    first = [name for name in part.sources if name in bootstrap_streams(part.plan)]
-    others = [name for name in part.sources if name not in first]
+    first = [name for name in query.sources if name in bootstrap_streams(query.plan)]
+    others = [name for name in query.sources if name not in first]
     return (first, others) if others else ([], first)
 
 
-def _counted(part: Part) -> Path:
-    return part.folder / "counted"
+def _counts_file(query: QueryPlan) -> Path:
+    return query.folder / "counted"
 
 
 def _json(told: object) -> str:

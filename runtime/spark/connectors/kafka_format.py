@@ -1,35 +1,51 @@
-"""Offsets as Spark's connector to Kafka writes them: by topic and partition, as JSON."""
+"""Values of Kafka's as text: offsets as Spark's connector reads and writes them, and a cluster's settings for workers.
+
+The text is JSON. The connector has offsets by topic and partition.
+"""
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import msgspec
 
+from ...systems.kafka.settings import KafkaSettings
 from ..query.connection import Offsets
 
 _decode = msgspec.json.Decoder(dict[str, dict[int, int] | int]).decode
-_NOTHING_YET = "-"
-"""What Spark notes of a source that has told no offset."""
+_NO_OFFSET = "-"
+"""Spark writes this line for a source that has given no offset."""
 
 
-def offsets_of(told: Sequence[str]) -> Offsets:
-    """What the connectors of a query have written, a line each; what sources of other kinds have is left out.
+def parse_offsets(lines: Sequence[str]) -> Offsets:
+    """The offsets in the lines of Spark's offset log, one line a source. Lines of sources other than Kafka's connector
+    are left out.
 
-    >>> offsets_of(['{"clicks": {"1": 7, "0": 5}}', '{"users": {"0": 3}}', '{"ends": 1}'])
+    >>> parse_offsets(['{"clicks": {"1": 7, "0": 5}}', '{"users": {"0": 3}}', '{"ends": 1}'])
     {'clicks': [5, 7], 'users': [3]}
     """
-    lines = [_decode(line) for line in told if line != _NOTHING_YET]
+    sources = [_decode(line) for line in lines if line != _NO_OFFSET]
     return {
-        topic: [found[number] for number in sorted(found)]
-        for line in lines
-        for topic, found in line.items()
-        if isinstance(found, dict)
+        topic: [partitions[number] for number in sorted(partitions)]
+        for source in sources
+        for topic, partitions in source.items()
+        if isinstance(partitions, dict)
     }
 
 
-def text_of(offsets: Offsets) -> str:
-    """What the connector reads.
+def offsets_text(offsets: Offsets) -> str:
+    """Offsets as the connector takes them in its options.
 
-    >>> text_of({"clicks": [5, 7]})
+    >>> offsets_text({"clicks": [5, 7]})
     '{"clicks":{"0":5,"1":7}}'
     """
-    return msgspec.json.encode({topic: dict(enumerate(found)) for topic, found in offsets.items()}).decode()
+    return msgspec.json.encode({topic: dict(enumerate(ends)) for topic, ends in offsets.items()}).decode()
+
+
+def settings_text(settings: KafkaSettings) -> str:
+    """The settings of a cluster, secrets included."""
+    return msgspec.json.encode({field.name: getattr(settings, field.name) for field in fields(settings)}).decode()
+
+
+def parse_settings(text: str) -> KafkaSettings:
+    """The settings of a text that `settings_text` has made."""
+    return KafkaSettings(**msgspec.json.decode(text))

@@ -19,28 +19,28 @@ from ..counts import Tally
 from ..query.atomic_file import write
 from ..rows import Counts, Messages, Row, decode
 from ..worker.outputs import Output, by_partition
-from .kafka_settings import unpacked
+from .kafka_format import parse_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Counted(msgspec.Struct):
+class WrittenCounts(msgspec.Struct):
     """What all batches have counted, up to the one of this number."""
 
     batch: int = -1
     tally: Tally = msgspec.field(default_factory=Tally)
 
 
-def counted(file: Path) -> Counted:
+def read_counts(file: Path) -> WrittenCounts:
     """What a file for it holds."""
-    return msgspec.json.decode(file.read_bytes(), type=Counted) if file.exists() else Counted()
+    return msgspec.json.decode(file.read_bytes(), type=WrittenCounts) if file.exists() else WrittenCounts()
 
 
 def count(rows: "DataFrame", batch: int, file: Path) -> None:
     """Run a batch, and add what it has counted to a file, once."""
     blocks = rows.select("block").collect()
-    found = counted(file)
+    found = read_counts(file)
     if found.batch >= batch:
         return
     found.batch = batch
@@ -56,7 +56,7 @@ _SENDERS: dict[tuple[int, str], KafkaRecordProducer] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class KafkaOutputs:
     """Sends what leaves a query. `partitions` are those of each output, `settings` those of the client."""
 
     partitions: Mapping[str, int]
@@ -65,7 +65,7 @@ class Sending:
     @contextmanager
     def __call__(self) -> Iterator[Output]:
         place = (os.getpid(), self.settings)
-        sender = _SENDERS.pop(place, None) or KafkaRecordProducer(Cluster(unpacked(self.settings)))
+        sender = _SENDERS.pop(place, None) or KafkaRecordProducer(Cluster(parse_settings(self.settings)))
 
         def send(found: Messages, _: int) -> tuple[Row, ...]:
             for partition, records in by_partition(found, self.partitions):

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ....dsl.message import Record
 from ...systems.contract import Batch
 from ...systems.kafka.records import record_of
-from ..lowering.packaging import Shipment
+from ..lowering.packaging import ShippedPlan
 from ..rows import arrow_batch
 from ..worker.outputs import Outputs
 from ..worker.source_level import level_zero
@@ -50,7 +50,7 @@ _headers = msgspec.json.Decoder(list[_Header]).decode
 
 
 def through_level_zero(
-    shipment: Shipment, streams: Sequence[str], outputs: Outputs
+    shipped: ShippedPlan, streams: Sequence[str], outputs: Outputs
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow`: from `columns` to rows."""
 
@@ -58,7 +58,7 @@ def through_level_zero(
         found = (batch_of(batch, streams) for batch in batches if batch.num_rows)
         with outputs() as output:
             for (stream, partition), part in groupby(found, attrgetter("stream", "partition")):
-                yield from map(arrow_batch, level_zero(shipment, stream, partition, part, output))
+                yield from map(arrow_batch, level_zero(shipped, stream, partition, part, output))
 
     return read
 

@@ -11,7 +11,7 @@ from ....planner.settings import Settings
 from ...systems.log import LogSystem
 from ...systems.provisioning import bootstrap_streams
 from ..counts import Tally, tally_of
-from ..lowering.query_plan import Part
+from ..lowering.query_plan import QueryPlan
 from ..query.connection import Offsets
 from ..worker.outputs import Outputs, all_as_rows
 from .log_sink import LogSink, SinkOptions
@@ -39,45 +39,45 @@ class LogConnection:
     def prepare(self, session: "SparkSession") -> None:
         session.dataSource.register(LogDataSource)
 
-    def check(self, part: Part, reset: str) -> None:
-        check_published(part, self._log.admin().checkpoints(part.group), self._log.url, reset)
+    def check(self, query: QueryPlan, reset: str) -> None:
+        check_published(query, self._log.admin().checkpoints(query.group), self._log.url, reset)
 
-    def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
+    def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
         admin = self._log.admin()
         told = LogOptions(
             directory=self._directory,
-            starts=part.starts,
-            ends=None if ends is None else {name: ends[name] for name in part.sources},
-            closing=ends is not None and part.keeps_state,
+            starts=query.starts,
+            ends=None if ends is None else {name: ends[name] for name in query.sources},
+            closing=ends is not None and query.keeps_state,
             batch_records=settings.spark_batch_records,
-            first={name: admin.ends(name) for name in part.sources if name in bootstrap_streams(part.plan)},
-            shipment=part.shipment,
-            clocked=part.levels.clocked,
+            first={name: admin.ends(name) for name in query.sources if name in bootstrap_streams(query.plan)},
+            shipped=query.shipped,
+            clocked=query.levels.clocked,
         )
         return session.readStream.format(LogDataSource.name()).option("told", msgspec.json.encode(told).decode()).load()
 
-    def outputs(self, part: Part) -> Outputs:
+    def outputs(self, query: QueryPlan) -> Outputs:
         return all_as_rows
 
-    def writer(self, part: Part) -> "Callable[[DataFrame, int], None]":
+    def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
         told = SinkOptions(
             directory=self._directory,
             fsync=self._log.fsync,
-            partitions={stream.name: stream.partitions for stream in part.plan.streams},
-            group=part.group,
-            checkpoint=str(part.checkpoint.absolute()),
+            partitions={stream.name: stream.partitions for stream in query.plan.streams},
+            group=query.group,
+            checkpoint=str(query.checkpoint.absolute()),
         )
         return LogSink(told).write
 
-    def tally(self, part: Part) -> Tally:
-        return tally_of(self._log.admin().checkpoints(part.group))
+    def tally(self, query: QueryPlan) -> Tally:
+        return tally_of(self._log.admin().checkpoints(query.group))
 
     def forget(self, group: str) -> None:
         if saved := self._log.admin().checkpoints(group):
             with closing(self._log.producer()) as producer:
                 producer.begin().commit(group, dict.fromkeys(saved, b""))
 
-    def may_stop(self, part: Part) -> bool:
+    def may_stop(self, query: QueryPlan) -> bool:
         return True  # what a batch has staged is published at its end, or never
 
     def offsets(self, told: Sequence[str]) -> Offsets:

@@ -17,9 +17,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from ...clock import wall_clock
 from ...systems.errors import outside
 from ...systems.log.reader import LogReader
-from ..lowering.packaging import Shipment
+from ..lowering.packaging import ShippedPlan
 from ..rows import SPARK_SCHEMA, arrow_batch
-from ..worker.control_rows import Clock, word_rows, words
+from ..worker.control_rows import SourceClock, control_partitions, control_rows
 from ..worker.source_level import level_zero
 
 
@@ -33,14 +33,14 @@ class LogOptions(msgspec.Struct, frozen=True):
     ends: dict[str, list[int]] | None
     closing: bool
     batch_records: int
-    shipment: Shipment
+    shipped: ShippedPlan
     first: dict[str, list[int]] = {}
     clocked: bool = False
 
 
 class LogOffsets(msgspec.Struct, frozen=True):
     """How far a query has come: offsets by stream and partition, how many times the input has ended, and what was told
-    of time: see `Clock`."""
+    of time: see `SourceClock`."""
 
     streams: dict[str, list[int]]
     ends: int = 0
@@ -48,8 +48,8 @@ class LogOffsets(msgspec.Struct, frozen=True):
     since: int = 0
 
     @property
-    def clock(self) -> Clock:
-        return Clock(self.time, self.since)
+    def clock(self) -> SourceClock:
+        return SourceClock(self.time, self.since)
 
 
 @dataclass
@@ -118,7 +118,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         clocked = self._told.clocked and (self._told.ends is None or (streams, count) != (begun.streams, begun.ends))
         # Those that wait for the leading streams are not idle.
         since = wall_clock() if leading else self._began
-        clock = begun.clock.moved(since) if clocked else begun.clock
+        clock = begun.clock.advanced(since) if clocked else begun.clock
         return _plain(LogOffsets(streams, count, clock.time, clock.since))
 
     def _check(self, begun: LogOffsets, target: dict[str, list[int]]) -> None:
@@ -135,18 +135,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for number, (first, last) in enumerate(zip(begun.streams[stream], ends, strict=True))
             if first < last
         ]
-        return [*found, *words((begun.ends, reached.ends), (begun.clock, reached.clock))]
+        return [*found, *control_partitions((begun.ends, reached.ends), (begun.clock, reached.clock))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        shipment = self._told.shipment
-        told = word_rows(partition, shipment)
+        shipped = self._told.shipped
+        told = control_rows(partition, shipped)
         if told is not None:
             yield told
             return
         assert isinstance(partition, LogRange)
         where = partition.stream, partition.partition
         batches = self._reader.read(*where, partition.start, partition.end)
-        yield from map(arrow_batch, level_zero(shipment, *where, batches))
+        yield from map(arrow_batch, level_zero(shipped, *where, batches))
 
 
 def _behind(at: list[int], ends: list[int]) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ....planner.plan import Plan
-from ..lowering.query_plan import Part
-from ..query.checkpoint_log import DONE, PLANNED, batches, planned_lines
+from ..lowering.query_plan import QueryPlan
+from ..query.checkpoint_log import DONE, PLANNED, batch_numbers, planned_lines
 
 BATCH = "batch"
 """The checkpoint under which the number of the last published batch is kept."""
@@ -27,30 +27,30 @@ def offsets_hash(checkpoint: Path, number: int) -> bytes:
     return sha256("\n".join(lines).encode()).hexdigest().encode()
 
 
-def check_published(part: Part, saved: Mapping[str, bytes], system: str, reset: str) -> None:
+def check_published(query: QueryPlan, saved: Mapping[str, bytes], system: str, reset: str) -> None:
     """Raise SystemProblem unless the log has published each batch that Spark has noted as done, and none that it has
     not planned: a batch that counts as published already would be dropped, with other messages in it.
 
     `saved` are the query's checkpoints in the log, which `system` names; the command `reset` would remove them.
     """
-    done, planned = (max(batches(part.checkpoint, kind), default=-1) for kind in (DONE, PLANNED))
+    done, planned = (max(batch_numbers(query.checkpoint, kind), default=-1) for kind in (DONE, PLANNED))
     published = published_batch(saved)
     if published > planned:
         wrong = f"is older than its outputs: batches planned {planned + 1}, published in {system} {published + 1}"
     elif published < done:
         wrong = f"is newer than {system}: batches done {done + 1}, published there {published + 1}"
-    elif _other_offsets(part, published, saved):
+    elif _other_offsets(query, published, saved):
         wrong = f"has read other messages up to batch {published} than those whose outputs {system} has"
     else:
         return
-    raise _not_its_own(part.plan, part.folder, wrong, reset)
+    raise _not_its_own(query.plan, query.folder, wrong, reset)
 
 
-def _other_offsets(part: Part, published: int, saved: Mapping[str, bytes]) -> bool:
+def _other_offsets(query: QueryPlan, published: int, saved: Mapping[str, bytes]) -> bool:
     if published < 0 or OFFSETS not in saved:
         return False
     try:
-        return offsets_hash(part.checkpoint, published) != saved[OFFSETS]
+        return offsets_hash(query.checkpoint, published) != saved[OFFSETS]
     except FileNotFoundError:  # Spark keeps the last hundred, or as few as one if it is told so
         return False
 

@@ -26,7 +26,7 @@ from .levels import Levels
 
 
 @dataclass(frozen=True, slots=True)
-class Shipment:
+class ShippedPlan:
     """A plan and its levels as bytes, or the file of them; `digest` tells workers whether they have it already. `paths`
     are the folders where modules are looked for, besides those of installed ones."""
 
@@ -37,8 +37,8 @@ class Shipment:
 
 
 @dataclass(frozen=True, slots=True)
-class Cargo:
-    """What is in a shipment. `cache` is what a bucket may hold decoded besides what has changed. `resets` says how
+class PlanBundle:
+    """What is in a shipped plan. `cache` is what a bucket may hold decoded besides what has changed. `resets` says how
     often the state of an operator was removed: buckets whose count is less remove theirs."""
 
     plan: Plan
@@ -54,40 +54,40 @@ class Cargo:
         return compile_stage(self.plan, stage, clocks, stamped=False, remotes=remotes)
 
 
-def pack(cargo: Cargo) -> Shipment:
+def pack(bundle: PlanBundle) -> ShippedPlan:
     """Pickle a plan. Functions of modules that workers may not find go along with their code."""
-    pipeline = cargo.plan.pipeline
+    pipeline = bundle.plan.pipeline
     try:
         with by_value(pipeline):
-            data = structs.dumps(cargo)
+            data = structs.dumps(bundle)
     except Exception as error:
         wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
         remedy = "make what your functions use (clients, locks, files) inside the functions"
         raise UnsupportedError(explain(wrong, "functions that can be pickled", remedy, pipeline.origin)) from error
-    return Shipment(hashlib.sha256(data).hexdigest(), data, paths=tuple(own_paths()))
+    return ShippedPlan(hashlib.sha256(data).hexdigest(), data, paths=tuple(own_paths()))
 
 
-def laid_down(shipment: Shipment, folder: Path) -> Shipment:
-    """The same shipment, with its bytes in a folder that workers see: Spark sends large ones as broadcasts, which not
+def write_shipped_plan(shipped: ShippedPlan, folder: Path) -> ShippedPlan:
+    """The same plan, with its bytes in a folder that workers see: Spark sends large ones as broadcasts, which not
     all processes that need them can load."""
     file = folder / "shipment"
-    write(file, shipment.data)
-    return replace(shipment, data=b"", file=str(file.absolute()))
+    write(file, shipped.data)
+    return replace(shipped, data=b"", file=str(file.absolute()))
 
 
-def _read(shipment: Shipment) -> bytes:
-    if not shipment.file:
-        return shipment.data
+def _read(shipped: ShippedPlan) -> bytes:
+    if not shipped.file:
+        return shipped.data
     try:
-        data = Path(shipment.file).read_bytes()
+        data = Path(shipped.file).read_bytes()
     except OSError as error:
         raise SystemProblem(
-            f"a Spark worker cannot read {shipment.file}: {error}\n"
+            f"a Spark worker cannot read {shipped.file}: {error}\n"
             "  expected: a folder that every worker sees\n  to do: set state_dir to one, on a disk that they share"
         ) from error
-    if hashlib.sha256(data).hexdigest() != shipment.digest:
+    if hashlib.sha256(data).hexdigest() != shipped.digest:
         raise SystemProblem(
-            f"{shipment.file} has changed since the run began\n"
+            f"{shipped.file} has changed since the run began\n"
             "  expected: one run of a pipeline at a time\n  to do: stop the other run, and start again"
         )
     return data
@@ -111,25 +111,25 @@ def by_value(pipeline: Pipeline) -> Iterator[None]:
 
 _cloudpickle: Any = pyspark.cloudpickle  # has no types
 _CACHE = "__msgspec_cache__"
-_UNPACKED: dict[str, tuple[Cargo, dict[str, Program]]] = {}
+_UNPACKED: dict[str, tuple[PlanBundle, dict[str, Program]]] = {}
 
 
-def unpack(shipment: Shipment) -> tuple[Cargo, dict[str, Program]]:
+def unpack(shipped: ShippedPlan) -> tuple[PlanBundle, dict[str, Program]]:
     """The plan in this worker process, and its programs as far as they are compiled."""
-    found = _UNPACKED.get(shipment.digest)
+    found = _UNPACKED.get(shipped.digest)
     if found is None:
         # Behind all others: a module of the user's must not take the place of one of Python's in this process.
-        sys.path.extend(path for path in shipment.paths if path not in sys.path)
-        found = _UNPACKED[shipment.digest] = (_cloudpickle.loads(_read(shipment)), {})
+        sys.path.extend(path for path in shipped.paths if path not in sys.path)
+        found = _UNPACKED[shipped.digest] = (_cloudpickle.loads(_read(shipped)), {})
     return found
 
 
-def program(shipment: Shipment, stage: str) -> Program:
+def program(shipped: ShippedPlan, stage: str) -> Program:
     """A compiled stage, from this process's memory if it was needed before."""
-    cargo, programs = unpack(shipment)
+    bundle, programs = unpack(shipped)
     if stage not in programs:
         shared = next((found.remotes for found in programs.values()), None)
-        programs[stage] = cargo.program(stage, shared)
+        programs[stage] = bundle.program(stage, shared)
     return programs[stage]
 
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from ....planner.plan import Plan
 from .levels import Levels
-from .packaging import Shipment
+from .packaging import ShippedPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QueryPlan:
     """What becomes one query. `folder` holds Spark's checkpoint and what lies beside it; `group` names this very
     checkpoint and no other, also of the same folder. `starts` is where its sources are begun at."""
 
     plan: Plan
     levels: Levels
-    shipment: Shipment
+    shipped: ShippedPlan
     folder: Path
     group: str
     sources: tuple[str, ...]

@@ -6,20 +6,20 @@ PLANNED = "offsets"
 DONE = "commits"
 
 
-def batches(checkpoint: Path, kind: str) -> list[int]:
+def batch_numbers(checkpoint: Path, kind: str) -> list[int]:
     """The numbers of the batches that are PLANNED, or DONE, as far as they are kept."""
     return [int(file.name) for file in (checkpoint / kind).glob("[0-9]*") if file.name.isdecimal()]
 
 
-def noted_at(checkpoint: Path, kind: str, number: int) -> float:
+def logged_at(checkpoint: Path, kind: str, number: int) -> float:
     """When a batch was PLANNED, or DONE, in seconds since epoch; FileNotFoundError where Spark keeps it no longer."""
     return (checkpoint / kind / str(number)).stat().st_mtime
 
 
-def reached(checkpoint: Path, kind: str) -> list[str] | None:
+def last_end_offsets(checkpoint: Path, kind: str) -> list[str] | None:
     """How far the last batch goes that is PLANNED, or DONE: a line for each of its sources; None where there is no
     batch yet."""
-    found = batches(checkpoint, kind)
+    found = batch_numbers(checkpoint, kind)
     return end_offsets(checkpoint, max(found)) if found else None
 
 
@@ -48,5 +48,5 @@ def _planned(checkpoint: Path, number: int) -> tuple[str, list[str]]:
 def is_between_batches(checkpoint: Path) -> bool:
     """Whether every batch that is planned is done."""
     # In this order: a batch that is planned and done between the two looks as if it were not done.
-    done = max(batches(checkpoint, DONE), default=-1)
-    return max(batches(checkpoint, PLANNED), default=-1) <= done
+    done = max(batch_numbers(checkpoint, DONE), default=-1)
+    return max(batch_numbers(checkpoint, PLANNED), default=-1) <= done

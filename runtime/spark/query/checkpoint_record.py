@@ -22,7 +22,7 @@ from ...state.pipeline_folder import holds_query, removing_queries
 from ...systems.log.disk import explained, sync_directory
 from ..lowering.levels import Levels
 from .atomic_file import write
-from .checkpoint_log import PLANNED, batches
+from .checkpoint_log import PLANNED, batch_numbers
 
 VERSION = 1
 FILE = "query"
@@ -42,7 +42,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptQuery:
+class QueryCheckpoint:
     """The folder of a query's checkpoint, with its record; None where the folder is older than records are."""
 
     folder: Path
@@ -56,18 +56,18 @@ class KeptQuery:
     @property
     def begun(self) -> bool:
         """Whether there was a batch, without which nothing is kept."""
-        return bool(batches(self.checkpoint, PLANNED))
+        return bool(batch_numbers(self.checkpoint, PLANNED))
 
     def save(self, record: QueryRecord) -> None:
         write(self.folder / FILE, msgspec.json.encode(record))
 
 
-def kept_queries(root: Path) -> list[KeptQuery]:
+def query_checkpoints(root: Path) -> list[QueryCheckpoint]:
     """The checkpoints of a pipeline whose folder is `root`, but for those that a reset is to remove; raises
     SystemProblem for a record of a later version."""
     if removing_queries(root).exists():
         return []
-    return [KeptQuery(folder, _record(folder / FILE)) for folder in sorted(root.glob("*/*")) if _is_query(folder)]
+    return [QueryCheckpoint(folder, _record(folder / FILE)) for folder in sorted(root.glob("*/*")) if _is_query(folder)]
 
 
 def _is_query(folder: Path) -> bool:
@@ -86,20 +86,20 @@ def set_aside(folder: Path) -> Path:
     return aside
 
 
-def set_aside_all(root: Path) -> None:
+def begin_removal(root: Path) -> None:
     """Let no run find the queries of a pipeline whose folder is `root`, at one stroke: they are to be removed."""
     write_file(removing_queries(root), b"")
     sync_directory(root)
 
 
-def find_again(root: Path) -> None:
+def end_removal(root: Path) -> None:
     """Let runs find queries in the folder of a pipeline again: of those that were set aside none is left."""
     if removing_queries(root).exists():
         removing_queries(root).unlink()
         sync_directory(root)  # else a crash might bring it back, and the next run would remove what this one began
 
 
-def set_aside_before(root: Path) -> list[Path]:
+def folders_set_aside(root: Path) -> list[Path]:
     """Folders of queries that were set aside and not removed: whoever was to do that was ended before."""
     if removing_queries(root).exists():
         return [folder for folder in sorted(root.glob("*/*")) if _REMOVED in folder.name or holds_query(folder)]
@@ -131,7 +131,7 @@ def wanted_record(plan: Plan, stages: Sequence[PlannedStage], levels: Levels, se
     )
 
 
-def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, reset: str) -> KeptQuery:
+def find_checkpoint(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, reset: str) -> QueryCheckpoint:
     """The checkpoint that a query goes on with, which is made if need be; its record is up to date.
 
     Raises PlanError where what is kept is of a query that Spark cannot go on with as this one, and where the state of
@@ -144,7 +144,7 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, re
         if other is not kept:  # nothing is kept in it, and it may be of other sources
             shutil.rmtree(set_aside(other.folder))
     if kept is None:
-        kept = KeptQuery(root / next(iter(wanted.stages)) / fingerprint, None)
+        kept = QueryCheckpoint(root / next(iter(wanted.stages)) / fingerprint, None)
         _check_older(plan, kept.folder, reset)
         make_folder(kept.folder)
     record = kept.record
@@ -152,11 +152,11 @@ def find_query(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, re
         wanted = replace(wanted, states=carried(record.states, wanted.states), resets=record.resets)
     if record != wanted:
         kept.save(wanted)
-    return KeptQuery(kept.folder, wanted)
+    return QueryCheckpoint(kept.folder, wanted)
 
 
-def check_query(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None:
-    """Raise PlanError where `find_query` would, as far as records tell; nothing is made.
+def check_checkpoint(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None:
+    """Raise PlanError where `find_checkpoint` would, as far as records tell; nothing is made.
 
     The number of buckets is not compared: that of the runs is known to them alone.
     """
@@ -165,17 +165,17 @@ def check_query(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None
     _begun(plan, replace(wanted, buckets=buckets), found, reset)
 
 
-def _kept_of(wanted: QueryRecord, root: Path) -> list[KeptQuery]:
+def _kept_of(wanted: QueryRecord, root: Path) -> list[QueryCheckpoint]:
     """The checkpoints of queries that read one of the same sources, or kept the state of one of the same operators."""
     return [
         kept
-        for kept in kept_queries(root)
+        for kept in query_checkpoints(root)
         if (found := kept.record) is not None
         and (found.sources.keys() & wanted.sources or found.states.keys() & wanted.states)
     ]
 
 
-def _begun(plan: Plan, wanted: QueryRecord, found: Sequence[KeptQuery], reset: str) -> KeptQuery | None:
+def _begun(plan: Plan, wanted: QueryRecord, found: Sequence[QueryCheckpoint], reset: str) -> QueryCheckpoint | None:
     """The one of some checkpoints that has had a batch, if any has; raises PlanError where Spark cannot go on with
     it, or there are several: each has a state of its own, and a query goes on with one."""
     begun = [kept for kept in found if kept.begun]

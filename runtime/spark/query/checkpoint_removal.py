@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ....planner.plan import Plan
 from ...reset_step import ResetStep
-from .checkpoint_record import find_again, kept_queries, set_aside, set_aside_all, set_aside_before
+from .checkpoint_record import begin_removal, end_removal, folders_set_aside, query_checkpoints, set_aside
 from .connection import Connection
 from .query import group_of
 
@@ -15,23 +15,23 @@ from .query import group_of
 def removals(plan: Plan, connection: Connection, root: Path) -> Iterator[ResetStep]:
     """The steps that remove all checkpoints of a pipeline, whose folder is `root`. Cut off behind the first of them,
     they leave the rest to the next run: it finds no query, not half of them."""
-    for folder in [*(query.folder for query in kept_queries(root)), *set_aside_before(root)]:
+    for folder in [*(query.folder for query in query_checkpoints(root)), *folders_set_aside(root)]:
         yield ResetStep("query", str(folder), partial(_remove, plan, connection, root, folder))
 
 
 def finish_removals(plan: Plan, connection: Connection, root: Path) -> None:
     """Remove what a reset has set aside that was ended before it had removed it."""
-    for folder in set_aside_before(root):
+    for folder in folders_set_aside(root):
         _remove_one(plan, connection, folder)
-    find_again(root)
+    end_removal(root)
 
 
 def _remove(plan: Plan, connection: Connection, root: Path, folder: Path) -> None:
     if folder.exists():
-        set_aside_all(root)
+        begin_removal(root)
         _remove_one(plan, connection, folder)
-        if not set_aside_before(root):
-            find_again(root)
+        if not folders_set_aside(root):
+            end_removal(root)
 
 
 def _remove_one(plan: Plan, connection: Connection, folder: Path) -> None:

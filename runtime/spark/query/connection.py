@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ....planner.settings import Settings
 from ...systems.contract import System
 from ..counts import Tally
-from ..lowering.query_plan import Part
+from ..lowering.query_plan import QueryPlan
 from ..worker.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -33,26 +33,26 @@ class Connection(Protocol):
         """Make known to a session what it needs; raise a FluvialError where that cannot be."""
         ...
 
-    def check(self, part: Part, reset: str) -> None:
-        """Raise SystemProblem where a part's checkpoint is not of what this system has now; `reset` is the command that
-        resets the pipeline."""
+    def check(self, query: QueryPlan, reset: str) -> None:
+        """Raise SystemProblem where a query's checkpoint is not of what this system has now; `reset` is the command
+        that resets the pipeline."""
         ...
 
-    def rows(self, session: "SparkSession", part: Part, settings: Settings, ends: Offsets | None) -> "DataFrame":
+    def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
         """What level 0 makes of the sources; with `ends` it stops there, and tells the end of input behind it."""
         ...
 
-    def outputs(self, part: Part) -> Outputs:
+    def outputs(self, query: QueryPlan) -> Outputs:
         """What workers do with messages that leave the query."""
         ...
 
-    def writer(self, part: Part) -> "Callable[[DataFrame, int], None]":
+    def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
         """What runs a batch: takes the last level's rows and the batch's number, and writes the outputs among them.
         A function of Spark's `foreachBatch`, which runs here: a sink of Python's would start processes in each
         batch."""
         ...
 
-    def tally(self, part: Part) -> Tally:
+    def tally(self, query: QueryPlan) -> Tally:
         """What all batches have counted that were written."""
         ...
 
@@ -60,7 +60,7 @@ class Connection(Protocol):
         """Remove what the system knows of the batches of a checkpoint that is removed."""
         ...
 
-    def may_stop(self, part: Part) -> bool:
+    def may_stop(self, query: QueryPlan) -> bool:
         """Whether a query that is stopped now leaves nothing half done that others see."""
         ...
 

@@ -24,7 +24,7 @@ class QueryFailed(SystemProblem):
     """A query has ended with an error of Spark's, not of the pipeline or of a system."""
 
 
-def launched(conf: SparkConf, errors: int) -> Any:
+def launch_java(conf: SparkConf, errors: int) -> Any:
     """Start Java in a process group of its own, and return the way to it: signals to this process's group, such as
     Ctrl-C, are for this process to heed. Java writes its standard error to the file of this descriptor.
 
@@ -73,7 +73,7 @@ def _kill(process: Popen[Any]) -> None:
         process.stdin.close()
 
 
-def forget_ended() -> bool:
+def forget_ended_java() -> bool:
     """Let PySpark forget a Java that has ended, so that the next session starts another; else it keeps to the first as
     long as this process lives. Returns whether there was one to forget."""
     with SparkContext._lock:
@@ -111,7 +111,7 @@ def reason(error: BaseException) -> str:
 
 
 @contextmanager
-def outlived(asked: Callable[[], bool]) -> Iterator[None]:
+def java_end_explained(asked: Callable[[], bool]) -> Iterator[None]:
     """Raise SystemProblem where Spark ends before the run does; but end quietly where the run was asked to stop.
 
     Who stops services often sends SIGTERM to each process of a group, or of a service: Java ends at once, and cannot

@@ -12,8 +12,8 @@ from ...report import Fact, OnProgress, Progress, Report
 from ...suspicious_times import SuspiciousTimes
 from ...systems.provisioning import table_streams
 from ..counts import Tally
-from ..lowering.query_plan import Part
-from .checkpoint_log import DONE, PLANNED, batches, noted_at, reached
+from ..lowering.query_plan import QueryPlan
+from .checkpoint_log import DONE, PLANNED, batch_numbers, last_end_offsets, logged_at
 from .connection import Connection, Offsets
 from .metrics import count_facts, source_facts
 
@@ -22,20 +22,20 @@ TIMES_SECONDS = 10.0
 """Time between two looks at the times of messages."""
 
 
-class Watch:
+class QueryMonitor:
     """Tells progress about once a second, and hears the wish to stop."""
 
     def __init__(
         self,
         plan: Plan,
-        parts: Sequence[Part],
+        queries: Sequence[QueryPlan],
         connection: Connection,
         started: float,
         progress: OnProgress | None,
         stop: Callable[[], bool],
         inputs: InputWatch,
     ) -> None:
-        self._plan, self._parts, self._connection = plan, parts, connection
+        self._plan, self._queries, self._connection = plan, queries, connection
         self._admin = connection.system.admin()
         self._started, self._progress = started, progress
         self._before, self._batches_before = self._tally(), self._batches()
@@ -43,11 +43,11 @@ class Watch:
         self._times = SuspiciousTimes(plan)
         self._inputs = inputs
         self._keyless = KeylessWarning(plan)
-        self._timed = {part.group: max(batches(part.checkpoint, DONE), default=-1) for part in parts}
+        self._timed = {query.group: max(batch_numbers(query.checkpoint, DONE), default=-1) for query in queries}
         self._next, self._next_times = started + PROGRESS_SECONDS, started + TIMES_SECONDS
         self.stop = stop
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         """Tell progress, if it is time to, and what looks wrong about times. Raises SystemProblem where an input is
         another stream by now."""
         self._inputs.look()
@@ -62,7 +62,7 @@ class Watch:
             self._next_times = now + TIMES_SECONDS
             self._times.look(*self._times_of(self._tally()))
 
-    def done(self) -> None:
+    def finish(self) -> None:
         """Tell how it ended."""
         if self._progress is not None:
             self._progress(self._look(time.monotonic(), "done"))
@@ -71,9 +71,9 @@ class Watch:
         tally = self._tally()
         counts = tally.since(self._before)
         self._warn(counts)
-        ends = {name: self._admin.ends(name) for part in self._parts for name in part.sources}
+        ends = {name: self._admin.ends(name) for query in self._queries for name in query.sources}
         done, planned = (
-            {name: offsets for part in self._parts for name, offsets in self._reached(part, kind).items()}
+            {name: offsets for query in self._queries for name, offsets in self._reached(query, kind).items()}
             for kind in (DONE, PLANNED)
         )
         self._time_batches()
@@ -106,13 +106,13 @@ class Watch:
 
     def _time_batches(self) -> None:
         """Take note of what the batches took that are done since the last look: from when they were planned."""
-        for part in self._parts:
-            new = [number for number in batches(part.checkpoint, DONE) if number > self._timed[part.group]]
+        for query in self._queries:
+            new = [number for number in batch_numbers(query.checkpoint, DONE) if number > self._timed[query.group]]
             for number in new:
                 with suppress(FileNotFoundError):  # Spark keeps the last hundred
-                    began, ended = (noted_at(part.checkpoint, kind, number) for kind in (PLANNED, DONE))
+                    began, ended = (logged_at(query.checkpoint, kind, number) for kind in (PLANNED, DONE))
                     self._timing.add(max(0.0, ended - began))
-            self._timed[part.group] = max(new, default=self._timed[part.group])
+            self._timed[query.group] = max(new, default=self._timed[query.group])
 
     def report(self) -> Report:
         """What was done since the start."""
@@ -153,15 +153,15 @@ class Watch:
 
     def _batches(self) -> int:
         """How many batches are done, in all runs."""
-        return sum(max(batches(part.checkpoint, DONE), default=-1) + 1 for part in self._parts)
+        return sum(max(batch_numbers(query.checkpoint, DONE), default=-1) + 1 for query in self._queries)
 
     def _tally(self) -> Tally:
         found = Tally()
-        for part in self._parts:
-            found.add(self._connection.tally(part))
+        for query in self._queries:
+            found.add(self._connection.tally(query))
         return found
 
-    def _reached(self, part: Part, kind: str) -> Offsets:
+    def _reached(self, query: QueryPlan, kind: str) -> Offsets:
         """How far the sources were read in the last batch that is planned, or done."""
-        told = reached(part.checkpoint, kind)
-        return part.starts if told is None else {**part.starts, **self._connection.offsets(told)}
+        told = last_end_offsets(query.checkpoint, kind)
+        return query.starts if told is None else {**query.starts, **self._connection.offsets(told)}

@@ -14,32 +14,34 @@ from ...preflight.state_compatibility import reset_command
 from ...systems.contract import System
 from ...systems.provisioning import table_streams
 from ..lowering.lowering import levels
-from ..lowering.packaging import Cargo, laid_down, pack
-from ..lowering.query_plan import Part
+from ..lowering.packaging import PlanBundle, pack, write_shipped_plan
+from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
 from ..worker.keyed_level import LevelProcessor
 from .atomic_file import write
-from .checkpoint_record import find_query, wanted_record
+from .checkpoint_record import find_checkpoint, wanted_record
 from .connection import Connection, Offsets
 
 
-def prepare(plan: Plan, stages: list[PlannedStage], connection: Connection, settings: Settings, root: Path) -> Part:
-    """Make a part ready to start: its levels, its functions as bytes, and its checkpoint's folder.
+def prepare(
+    plan: Plan, stages: list[PlannedStage], connection: Connection, settings: Settings, root: Path
+) -> QueryPlan:
+    """Make a query ready to start: its levels, its functions as bytes, and its checkpoint's folder.
 
     Raises PlanError where Spark cannot go on with what is kept of it.
     """
     found = levels(plan, stages, settings.spark_buckets)
     fingerprint = plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
     reset = reset_command(plan, connection.system, settings, "spark")
-    kept = find_query(plan, wanted_record(plan, stages, found, settings), fingerprint, root, reset)
+    kept = find_checkpoint(plan, wanted_record(plan, stages, found, settings), fingerprint, root, reset)
     folder, record = kept.folder, kept.record
     cache = Size(settings.cached_entries, settings.cached_bytes)
-    packed = pack(Cargo(plan, found, settings.spark_buckets, cache, {} if record is None else record.resets))
-    shipment = laid_down(packed, folder)
+    packed = pack(PlanBundle(plan, found, settings.spark_buckets, cache, {} if record is None else record.resets))
+    shipped = write_shipped_plan(packed, folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, connection.system, settings, table_streams(plan))
-    return Part(plan, found, shipment, folder, _group(plan, _identity(folder)), sources, starts)
+    return QueryPlan(plan, found, shipped, folder, _group(plan, _identity(folder)), sources, starts)
 
 
 def _group(plan: Plan, identity: str) -> str:
@@ -76,18 +78,18 @@ def _starts(
 
 
 def start(
-    part: Part, connection: Connection, session: SparkSession, settings: Settings, ends: Offsets | None
+    query: QueryPlan, connection: Connection, session: SparkSession, settings: Settings, ends: Offsets | None
 ) -> StreamingQuery:
-    """Start the query of a part; with `ends` it stops by itself when it has come there and has fired all windows."""
-    rows, outputs = connection.rows(session, part, settings, ends), connection.outputs(part)
-    for level in range(1, part.levels.count):
-        processor = LevelProcessor(part.shipment, level, outputs)
+    """Start a query; with `ends` it stops by itself when it has come there and has fired all windows."""
+    rows, outputs = connection.rows(session, query, settings, ends), connection.outputs(query)
+    for level in range(1, query.levels.count):
+        processor = LevelProcessor(query.shipped, level, outputs)
         rows = rows.groupBy("bucket").transformWithStateInPandas(processor, SPARK_SCHEMA, "append", "none")
     writer = (
-        rows.writeStream.foreachBatch(connection.writer(part))
+        rows.writeStream.foreachBatch(connection.writer(query))
         .outputMode("append")
-        .queryName(part.group)
-        .option("checkpointLocation", str(part.checkpoint.absolute()))
+        .queryName(query.group)
+        .option("checkpointLocation", str(query.checkpoint.absolute()))
     )
     if ends is not None:
         return writer.trigger(availableNow=True).start()

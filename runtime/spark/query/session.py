@@ -21,7 +21,7 @@ from ....planner.settings import Settings
 from ...data_files import UMASK
 from ...user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
-from .java_process import forget_ended, launched, reason
+from .java_process import forget_ended_java, launch_java, reason
 
 _SECRETS = "(?i)url|jaas|ssl"
 """Options that Spark shows no values of, besides those with `password`, `secret` or `token` in their names."""
@@ -71,9 +71,9 @@ def _context(spark: Any) -> Iterator[SparkSession]:
         expected = "a SparkSession of this process, the URL of a master, or None; not one of Spark Connect"
         raise UsageError(explain(f"spark={spark!r}", expected))
     with _LOCK:
-        if forget_ended():
+        if forget_ended_java():
             _STARTED.session, _STARTED.runs = None, 0
-        session = _STARTED.session or _there() or _start(spark)
+        session = _STARTED.session or _active_session() or _start(spark)
         _check_master(session, spark)
         _STARTED.runs += (own := session is _STARTED.session)
     try:
@@ -98,7 +98,7 @@ def _is_stopped(session: SparkSession) -> bool:
     return context is None or bool(context.sc().isStopped())
 
 
-def _there() -> SparkSession | None:
+def _active_session() -> SparkSession | None:
     """The session of this process, if it has one. Spark gives a process one context: whoever starts a second gets the
     first."""
     try:
@@ -118,9 +118,9 @@ def _start(master: str | None) -> SparkSession:
     """A session that runs start; or the user's, where another thread has made one meanwhile."""
     # In PySpark's order: whoever makes a session meanwhile waits, and starts no second Java.
     with _own_interrupts(), SparkSession.Builder._lock, SparkContext._lock:
-        if (there := _there()) is not None:
+        if (there := _active_session()) is not None:
             return there
-        look_where_this_process_does()
+        share_python_paths()
         told = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
         if UMASK in os.environ:
             told[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
@@ -130,7 +130,7 @@ def _start(master: str | None) -> SparkSession:
             if SparkContext._gateway is None:
                 with _chatter() as (chatter, name):
                     remedy = f"see what it said in {name}; {remedy}"
-                    SparkContext._ensure_initialized(gateway=launched(conf, chatter))
+                    SparkContext._ensure_initialized(gateway=launch_java(conf, chatter))
             _STARTED.session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             wrong = f"Spark does not start: {reason(error)}"
@@ -150,7 +150,7 @@ def _own_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def look_where_this_process_does() -> None:
+def share_python_paths() -> None:
     """Let processes that are started from here have this interpreter and find the user's modules."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     own = own_paths()

@@ -15,10 +15,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ....dsl.errors import FluvialError, MessageError, PipelineError, SystemProblem, UsageError
 from ....dsl.validation import explain
 from ...process.resource_limits import exhausted, remedy_for
-from ..lowering.query_plan import Part
+from ..lowering.query_plan import QueryPlan
 from .connection import Connection
 from .java_process import QueryFailed, reason
-from .progress import Watch
+from .progress import QueryMonitor
 
 POLL_SECONDS = 0.2
 STOP_SECONDS = 0.02
@@ -34,35 +34,35 @@ _log = logging.getLogger(__name__)
 
 
 def run_queries(
-    parts: Sequence[Part],
-    begin: Callable[[Part], StreamingQuery],
+    query_plans: Sequence[QueryPlan],
+    begin: Callable[[QueryPlan], StreamingQuery],
     connection: Connection,
-    watch: Watch,
+    monitor: QueryMonitor,
     patience: timedelta,
 ) -> None:
     """Start the queries and wait for their end. One that fails, be it to start, ends all; but one whose processes come
     up too slowly is begun again as long as there is `patience`."""
     most = max(1, math.ceil(patience.total_seconds() / START_SECONDS))
     queries: list[StreamingQuery] = []
-    starts = [1] * len(parts)
+    starts = [1] * len(query_plans)
     try:
-        for part in parts:
-            queries.append(_begun(begin, part, most))
-        while not watch.stop():
+        for query_plan in query_plans:
+            queries.append(_begun(begin, query_plan, most))
+        while not monitor.stop():
             _await_any(queries)
             active = any(query.isActive for query in queries)
             slow = [number for number, query in enumerate(queries) if starts[number] < most and _was_slow(query)]
             for number in slow:
                 _log.warning("a Python process of query %s came up too slowly; the query is begun again", number)
-                queries[number] = _begun(begin, parts[number], most)
+                queries[number] = _begun(begin, query_plans[number], most)
                 starts[number] += 1
             if not slow:
                 _raise_any(queries, most)
                 if not active:
                     break
-            watch.tell()
-        for part, query in zip(parts, queries, strict=True):
-            while query.isActive and not connection.may_stop(part):
+            monitor.report_progress()
+        for query_plan, query in zip(query_plans, queries, strict=True):
+            while query.isActive and not connection.may_stop(query_plan):
                 time.sleep(STOP_SECONDS)
             query.stop()
         _raise_any(queries, most)
@@ -71,9 +71,9 @@ def run_queries(
             query.stop()
 
 
-def _begun(begin: Callable[[Part], StreamingQuery], part: Part, starts: int) -> StreamingQuery:
+def _begun(begin: Callable[[QueryPlan], StreamingQuery], query_plan: QueryPlan, starts: int) -> StreamingQuery:
     try:
-        return begin(part)
+        return begin(query_plan)
     except (PySparkException, Py4JJavaError) as error:
         raise _problem(error, starts) from error
 

@@ -19,22 +19,22 @@ from ...kernel.time.input_progress import Report
 from ...kernel.time.position import Position
 from ...systems.provisioning import bootstrap_streams
 from ..lowering.levels import Levels
-from ..lowering.packaging import Shipment, program, unpack
-from ..rows import NAMES, Ended, Head, Row, Tick, Watermark, decode_head, decode_messages
-from .output_router import Emitter
+from ..lowering.packaging import ShippedPlan, program, unpack
+from ..rows import NAMES, EndOfInput, Head, ProcessingTime, Row, Watermark, decode_head, decode_messages
+from .output_router import RowRouter
 from .outputs import Output, Outputs, as_rows
-from .stage_feeder import Feeder
-from .state_pages import Blobs, Index, Pages
+from .stage_feeder import StageFeeder
+from .state_pages import PageIndex, StateBlobs, StatePages
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-PIECE = 1000
+REBUILD_ROWS = 1000
 """Rows of joined tables that are made anew before memory is looked at."""
 
 
-class _SparkBlobs:
+class _MapStateBlobs:
     """Spark's map state as bytes by name."""
 
     def __init__(self, state: Any) -> None:
@@ -54,8 +54,8 @@ class _SparkBlobs:
 class LevelProcessor(StatefulProcessor):
     """One level of a query: its rows are processed, those for later levels are passed on."""
 
-    def __init__(self, shipment: Shipment, level: int, outputs: Outputs) -> None:
-        self._shipment = shipment
+    def __init__(self, shipped: ShippedPlan, level: int, outputs: Outputs) -> None:
+        self._shipped = shipped
         self._level = level
         self._outputs = outputs
 
@@ -72,7 +72,7 @@ class LevelProcessor(StatefulProcessor):
                 yield frame[~here]
             mine.extend(frame["block"][here])
         with self._outputs() as output:
-            made = process_bucket(self._shipment, self._level, int(key[0]), mine, _SparkBlobs(self._state), output)
+            made = process_bucket(self._shipped, self._level, int(key[0]), mine, _MapStateBlobs(self._state), output)
         if made:
             yield pd.DataFrame(made, columns=list(NAMES))
 
@@ -81,7 +81,7 @@ class LevelProcessor(StatefulProcessor):
 
 
 @dataclass(slots=True)
-class _Inbox:
+class _BucketInput:
     """The blocks of one bucket in one batch. Messages stay packed until their turn: unpacked they are several times as
     large. `messages` are (producer, first position, stream, block), each producer's in its order. `tick` is the last
     that was told of time, if anything was."""
@@ -89,106 +89,106 @@ class _Inbox:
     messages: list[tuple[int, int, str, bytes]] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     ended: bool = False
-    tick: Tick | None = None
+    tick: ProcessingTime | None = None
 
 
-def _inbox(blocks: Iterable[bytes]) -> _Inbox:
-    inbox = _Inbox()
+def _bucket_input(blocks: Iterable[bytes]) -> _BucketInput:
+    bucket_input = _BucketInput()
     for block in blocks:
         head = decode_head(block)
         if isinstance(head, Head):
-            inbox.messages.append((head.producer, head.positions[0], head.stream, block))
+            bucket_input.messages.append((head.producer, head.positions[0], head.stream, block))
         elif isinstance(head, Watermark):
-            inbox.watermarks.append(head)
-        elif isinstance(head, Ended):
-            inbox.ended = True
-        elif isinstance(head, Tick):
-            inbox.tick = head
+            bucket_input.watermarks.append(head)
+        elif isinstance(head, EndOfInput):
+            bucket_input.ended = True
+        elif isinstance(head, ProcessingTime):
+            bucket_input.tick = head
     # A shuffle keeps no order.
-    inbox.messages.sort()
-    return inbox
+    bucket_input.messages.sort()
+    return bucket_input
 
 
 def process_bucket(
-    shipment: Shipment,
+    shipped: ShippedPlan,
     level: int,
     bucket: int,
     blocks: Iterable[bytes],
-    blobs: Blobs,
+    blobs: StateBlobs,
     output: Output = as_rows,
 ) -> list[Row]:
     """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`. The time is the
     one that the batch tells, whenever it runs: Spark may run it again, and only what it made first is published."""
-    cargo, _ = unpack(shipment)
-    inbox = _inbox(blocks)
-    pages = Pages(blobs)
-    pages.reset(cargo.resets)
+    bundle, _ = unpack(shipped)
+    bucket_input = _bucket_input(blocks)
+    pages = StatePages(blobs)
+    pages.reset(bundle.resets)
     made: list[Row] = []
     changes: list[Change] = []
-    with Feeder() as feeder, ExitStack() as stack:
-        for stage in cargo.levels.stages_at(level):
-            at_work = _StageAtWork(shipment, stage, bucket, pages, output, stack, inbox.tick)
-            at_work.process(feeder, inbox, made)
-            changes.extend(at_work.task.changes())
+    with StageFeeder() as feeder, ExitStack() as stack:
+        for stage in bundle.levels.stages_at(level):
+            bucket_stage = _BucketStage(shipped, stage, bucket, pages, output, stack, bucket_input.tick)
+            bucket_stage.process(feeder, bucket_input, made)
+            changes.extend(bucket_stage.task.changes())
     pages.write(changes)
     return made
 
 
-class _StageAtWork:
+class _BucketStage:
     """One stage, on one bucket, in one batch."""
 
     def __init__(
         self,
-        shipment: Shipment,
+        shipped: ShippedPlan,
         stage: str,
         bucket: int,
-        pages: Pages,
+        pages: StatePages,
         output: Output,
         stack: ExitStack,
-        tick: Tick | None,
+        tick: ProcessingTime | None,
     ) -> None:
-        cargo, _ = unpack(shipment)
-        self._stage, self._pages = cargo.plan.stage(stage), pages
-        position = _position(pages.index, stage, cargo.levels)
-        expected = {stream: cargo.levels.producers[stream] for stream in self._stage.inputs}
-        empty = not pages.index.shelves
-        self.task = StageTask(program(shipment, stage), pages, empty=empty, position=position, producers=expected)
-        self._emitter = Emitter(cargo, stage, bucket, bucket, output, stack)
-        self._levels, self._cache = cargo.levels, cargo.cache
+        bundle, _ = unpack(shipped)
+        self._stage, self._pages = bundle.plan.stage(stage), pages
+        position = _position(pages.index, stage, bundle.levels)
+        expected = {stream: bundle.levels.producers[stream] for stream in self._stage.inputs}
+        empty = not pages.index.prefixes
+        self.task = StageTask(program(shipped, stage), pages, empty=empty, position=position, producers=expected)
+        self._router = RowRouter(bundle, stage, bucket, bucket, output, stack)
+        self._levels, self._cache = bundle.levels, bundle.cache
         now, self._since = (START, START) if tick is None else (tick.time, tick.since)
-        self._clock = max(position.clock, now) if cargo.levels.clocked else START
-        self._first = bootstrap_streams(cargo.plan)
+        self._clock = max(position.clock, now) if bundle.levels.clocked else START
+        self._first = bootstrap_streams(bundle.plan)
 
-    def process(self, feeder: Feeder, inbox: _Inbox, made: list[Row]) -> None:
+    def process(self, feeder: StageFeeder, bucket_input: _BucketInput, made: list[Row]) -> None:
         read: dict[str, int] = {}
-        while self.task.rebuild(PIECE):
+        while self.task.rebuild(REBUILD_ROWS):
             self.task.evict(self._cache)
         feeder.run(self.task, self.task.resume)
         feeder.run(self.task, lambda: self.task.tell_clock(self._clock))
         for stream in sorted(self._stage.inputs, key=self._comes_later):
-            for producer, _, of, block in inbox.messages:
+            for producer, _, of, block in bucket_input.messages:
                 if of == stream:
                     found = decode_messages(block)
                     feeder.feed(self.task, stream, producer, found.positions, found.records())
                     if stream not in self._levels.forwarded:
                         read[stream] = read.get(stream, 0) + len(found.positions)
-                    self._emitter.take(self.task, made)
+                    self._router.route_outputs(self.task, made)
                     self.task.evict(self._cache)
-        feeder.run(self.task, lambda: self._tell(inbox))
-        if inbox.ended:
+        feeder.run(self.task, lambda: self._tell(bucket_input))
+        if bucket_input.ended:
             feeder.run(self.task, self._end)
-        self._emitter.take(self.task, made)
-        self._emitter.flush()
-        self._emitter.tell(self.task, made)
-        self._emitter.count(self.task, read, made)
+        self._router.route_outputs(self.task, made)
+        self._router.flush()
+        self._router.route_watermarks(self.task, made)
+        self._router.route_counts(self.task, read, made)
         self._pages.index.remember(self._stage.id, self.task.position(), clocked=self._levels.clocked)
 
     def _comes_later(self, stream: str) -> bool:
         return stream not in self._first
 
-    def _tell(self, inbox: _Inbox) -> None:
+    def _tell(self, bucket_input: _BucketInput) -> None:
         """Take in how far the producers have come, now that no message of this batch is left to come."""
-        found = [told for told in inbox.watermarks if told.stream in self._stage.inputs]
+        found = [told for told in bucket_input.watermarks if told.stream in self._stage.inputs]
         reports = [(told.stream, told.producer, told.time, told.idle) for told in found]
         if self._levels.clocked:
             reports += self._rest({(told.stream, told.producer) for told in found})
@@ -212,7 +212,7 @@ class _StageAtWork:
             self.task.inputs.end(stream)
 
 
-def _position(index: Index, stage: str, levels: Levels) -> Position:
+def _position(index: PageIndex, stage: str, levels: Levels) -> Position:
     """Where a stage goes on in a bucket. Producers that are not to be left out any more are not idle."""
     position, may_idle = index.position(stage), levels.may_idle
     return replace(

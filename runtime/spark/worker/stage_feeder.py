@@ -13,7 +13,7 @@ from ...kernel.stage import StageTask
 REST_SECONDS = 0.001
 
 
-class Feeder:
+class StageFeeder:
     """Feeds stage tasks of one Spark task. It has an event loop of its own, closed at the end, since Spark uses worker
     processes again."""
 

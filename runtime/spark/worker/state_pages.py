@@ -1,4 +1,4 @@
-"""Pages: the state of one bucket in Spark's state store, many entries to a page.
+"""StatePages: the state of one bucket in Spark's state store, many entries to a page.
 
 A call to Spark's store costs as much as hundreds of entries, so entries lie together: under each prefix in as many
 pages as they need, by the hash of their keys. A page is read at its first use in a batch, and written back if changed.
@@ -24,7 +24,7 @@ FULL = 2000
 """Entries to a page, on average, at which the number of pages doubles."""
 
 
-class Blobs(Protocol):
+class StateBlobs(Protocol):
     """Bytes by name: Spark's map state, or a dictionary."""
 
     def get(self, name: bytes) -> bytes | None: ...
@@ -34,20 +34,20 @@ class Blobs(Protocol):
     def remove(self, name: bytes) -> None: ...
 
 
-class _Shelf(msgspec.Struct, array_like=True):
+class _PrefixSize(msgspec.Struct, array_like=True):
     """The pages of one prefix: how many, and how many entries they hold together."""
 
     pages: int = 1
     entries: int = 0
 
 
-class Index(msgspec.Struct, array_like=True):
+class PageIndex(msgspec.Struct, array_like=True):
     """What a bucket holds: the pages of each prefix, and what is to be remembered of its inputs, by stage: see
     `Position`. `heard` tells when, by the clock, each producer of a stream was last heard of; `resets` how often the
     state of an operator was removed."""
 
     version: int = VERSION
-    shelves: dict[bytes, _Shelf] = {}
+    prefixes: dict[bytes, _PrefixSize] = {}
     highs: dict[str, dict[str, int]] = {}
     producers: dict[str, dict[str, dict[int, int]]] = {}
     idle: dict[str, dict[str, list[int]]] = {}
@@ -88,18 +88,18 @@ class Index(msgspec.Struct, array_like=True):
 
 
 _INDEX = b"\0index"
-_index_decoder = msgspec.msgpack.Decoder(Index)
+_index_decoder = msgspec.msgpack.Decoder(PageIndex)
 _page_decoder = msgspec.msgpack.Decoder(dict[bytes, bytes])
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Pages:
+class StatePages:
     """The bytes below a bucket's state (see `kernel.state.Bytes`)."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: StateBlobs) -> None:
         self._blobs = blobs
         data = blobs.get(_INDEX)
-        self.index = Index() if data is None else _index_decoder.decode(data)
+        self.index = PageIndex() if data is None else _index_decoder.decode(data)
         self._loaded: dict[bytes, dict[bytes, bytes]] = {}
 
     def _name(self, prefix: bytes, number: int) -> bytes:
@@ -114,24 +114,26 @@ class Pages:
         return page
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
-        shelf = self.index.shelves.get(prefix)
-        return None if shelf is None else self._page(prefix, _slot(key, shelf.pages)).get(key)
+        size = self.index.prefixes.get(prefix)
+        return None if size is None else self._page(prefix, _slot(key, size.pages)).get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        shelf = self.index.shelves.get(prefix)
-        pages = range(shelf.pages if shelf else 0)
+        size = self.index.prefixes.get(prefix)
+        pages = range(size.pages if size else 0)
         return iter(sorted(chain.from_iterable(self._page(prefix, number).items() for number in pages)))
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
         size = len(start) + PREFIX_SIZE
-        return iter(sorted(prefix for prefix in self.index.shelves if prefix.startswith(start) and len(prefix) == size))
+        return iter(
+            sorted(prefix for prefix in self.index.prefixes if prefix.startswith(start) and len(prefix) == size)
+        )
 
     def reset(self, wanted: Mapping[str, int]) -> None:
         """Remove the state of operators that was to be removed since the last batch; `wanted` are their counts."""
         for operator, count in wanted.items():
             if self.index.resets.get(operator, 0) < count:
-                for prefix in [one for one in self.index.shelves if one.startswith(operator.encode() + b"\0")]:
-                    self._clear(prefix, self.index.shelves[prefix])
+                for prefix in [one for one in self.index.prefixes if one.startswith(operator.encode() + b"\0")]:
+                    self._clear(prefix, self.index.prefixes[prefix])
                 self.index.forget(operator)
                 self.index.resets[operator] = count
 
@@ -145,39 +147,39 @@ class Pages:
             else:
                 found[key] = value
         for prefix, found in by_prefix.items():
-            self._write_shelf(prefix, found)
+            self._write_prefix(prefix, found)
         self._blobs.put(_INDEX, _encode(self.index))
 
-    def _write_shelf(self, prefix: bytes, changes: Mapping[bytes, bytes | None]) -> None:
-        shelf = self.index.shelves.setdefault(prefix, _Shelf())
+    def _write_prefix(self, prefix: bytes, changes: Mapping[bytes, bytes | None]) -> None:
+        size = self.index.prefixes.setdefault(prefix, _PrefixSize())
         touched = set()
         for key, value in changes.items():
-            number = _slot(key, shelf.pages)
+            number = _slot(key, size.pages)
             page = self._page(prefix, number)
             before = len(page)
             if value is None:
                 page.pop(key, None)
             else:
                 page[key] = value
-            shelf.entries += len(page) - before
+            size.entries += len(page) - before
             touched.add(number)
-        if shelf.entries > FULL * shelf.pages:
-            touched = self._spread(prefix, shelf)
+        if size.entries > FULL * size.pages:
+            touched = self._spread(prefix, size)
         for number in sorted(touched):
             self._write_page(prefix, number)
-        if shelf.entries == 0:
-            self._clear(prefix, shelf)
+        if size.entries == 0:
+            self._clear(prefix, size)
 
-    def _spread(self, prefix: bytes, shelf: _Shelf) -> set[int]:
+    def _spread(self, prefix: bytes, size: _PrefixSize) -> set[int]:
         """Lay the entries of a prefix out over more pages."""
         entries = list(self.scan(prefix))
-        while shelf.entries > FULL * shelf.pages:
-            shelf.pages *= 2
-        for number in range(shelf.pages):
+        while size.entries > FULL * size.pages:
+            size.pages *= 2
+        for number in range(size.pages):
             self._loaded[self._name(prefix, number)] = {}
         for key, value in entries:
-            self._loaded[self._name(prefix, _slot(key, shelf.pages))][key] = value
-        return set(range(shelf.pages))
+            self._loaded[self._name(prefix, _slot(key, size.pages))][key] = value
+        return set(range(size.pages))
 
     def _write_page(self, prefix: bytes, number: int) -> None:
         name = self._name(prefix, number)
@@ -187,11 +189,11 @@ class Pages:
         else:
             self._blobs.remove(name)
 
-    def _clear(self, prefix: bytes, shelf: _Shelf) -> None:
-        for number in range(shelf.pages):
+    def _clear(self, prefix: bytes, size: _PrefixSize) -> None:
+        for number in range(size.pages):
             self._blobs.remove(self._name(prefix, number))
             self._loaded.pop(self._name(prefix, number), None)
-        del self.index.shelves[prefix]
+        del self.index.prefixes[prefix]
 
 
 def _slot(key: bytes, pages: int) -> int:

@@ -16,10 +16,10 @@ from fluvial.planner import Plan, plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.spark.counts import Tally
 from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels
-from fluvial.runtime.spark.lowering.packaging import Cargo, Shipment, pack
-from fluvial.runtime.spark.rows import OUTPUT, Counts, Messages, Row, Tick, decode
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, ShippedPlan, pack
+from fluvial.runtime.spark.rows import OUTPUT, Counts, Messages, ProcessingTime, Row, decode
 from fluvial.runtime.spark.worker.keyed_level import process_bucket
-from fluvial.runtime.spark.worker.source_level import end_of_input, level_zero, passing_time
+from fluvial.runtime.spark.worker.source_level import end_of_input_rows, level_zero, processing_time_rows
 from fluvial.runtime.systems.contract import Batch
 from generators.building import build
 from generators.cases import Case
@@ -50,7 +50,7 @@ class Query:
     when silence counts, and whether buckets are given their blocks backwards."""
 
     plan: Plan
-    shipment: Shipment
+    shipped: ShippedPlan
     count: int
     sources: list[str]
     state: dict[tuple[int, int], Blobs] = field(default_factory=lambda: defaultdict(Blobs))
@@ -63,10 +63,10 @@ class Query:
     def batch(self, ranges: list[Batch], *, end: bool = False, tick: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
         del tick  # the time is told in each batch
-        rows = passing_time(self.shipment, Tick(self.now, self.since))
-        rows += end_of_input(self.shipment) if end else []
+        rows = processing_time_rows(self.shipped, ProcessingTime(self.now, self.since))
+        rows += end_of_input_rows(self.shipped) if end else []
         for found in ranges:
-            for made in level_zero(self.shipment, found.stream, found.partition, _pieces(found)):
+            for made in level_zero(self.shipped, found.stream, found.partition, _pieces(found)):
                 rows += made
         for level in range(1, self.count):
             rows = self._level(level, rows)
@@ -88,7 +88,7 @@ class Query:
         for bucket, blocks in sorted(mine.items()):
             # A shuffle keeps no order between the tasks that feed it.
             given = blocks[::-1] if self.backwards else blocks
-            passed += process_bucket(self.shipment, level, bucket, given, self.state[(level, bucket)])
+            passed += process_bucket(self.shipped, level, bucket, given, self.state[(level, bucket)])
         return passed
 
 
@@ -106,17 +106,17 @@ def queries(made: Plan, resets: Mapping[str, int] | None = None) -> list[Query]:
         told = levels(made, stages, BUCKETS)
         names = [name for stage in stages for name in stage.inputs if made.stream(name).kind == "source"]
         found.append(
-            Query(made, _packed(Cargo(made, told, BUCKETS, Size(2, 1 << 20), resets or {})), told.count, names)
+            Query(made, _packed(PlanBundle(made, told, BUCKETS, Size(2, 1 << 20), resets or {})), told.count, names)
         )
     return found
 
 
-def _packed(cargo: Cargo) -> Shipment:
-    """A shipment whose classes are made anew when it is unpacked, as they are in a worker. cloudpickle would fill those
-    of this process with the copies of their methods instead, and leave them so to the tests that follow."""
-    shipment = pack(cargo)
+def _packed(bundle: PlanBundle) -> ShippedPlan:
+    """A plan whose classes are made anew when it is unpacked, as in a worker. cloudpickle would fill those of
+    this process with the copies of their methods instead, and leave them so to the tests that follow."""
+    shipped = pack(bundle)
     cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()
-    return shipment
+    return shipped
 
 
 @with_remote_rows

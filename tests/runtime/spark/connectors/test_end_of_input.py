@@ -10,9 +10,9 @@ pytest.importorskip("pyspark", reason="the source is one of Spark's")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, left
-from fluvial.runtime.spark.connectors.kafka_format import text_of
-from fluvial.runtime.spark.lowering.packaging import Shipment
-from fluvial.runtime.spark.worker.control_rows import EndOfInput
+from fluvial.runtime.spark.connectors.kafka_format import offsets_text
+from fluvial.runtime.spark.lowering.packaging import ShippedPlan
+from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
 
 STARTS = {"in": [0, 3], "other": [0]}
 ENDS = {"in": [5, 3], "other": [2]}
@@ -30,12 +30,12 @@ class Query:
 
     def planned(self, *offsets: list[int]) -> None:
         """A batch that goes up to these offsets of the streams, planned along with where our source is."""
-        lines = ["v1", "{}", text_of(dict(zip(STARTS, offsets, strict=True))), '{"ends": 0}']
+        lines = ["v1", "{}", offsets_text(dict(zip(STARTS, offsets, strict=True))), '{"ends": 0}']
         (self.checkpoint / "offsets" / str(self.batches)).write_text("\n".join(lines))
         self.batches += 1
 
     def run(self, ends: dict[str, list[int]] | None = ENDS, *, at_once: bool = False) -> EndStreamReader:
-        return EndStreamReader(EndOptions(str(self.checkpoint), STARTS, ends, at_once, Shipment("", b"")))
+        return EndStreamReader(EndOptions(str(self.checkpoint), STARTS, ends, at_once, ShippedPlan("", b"")))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_end_is_told_once_all_of_every_partition_is_planned(query: Query) ->
         query.planned(*offsets)
         found.append(latest(source))
     assert found == [0, 0, 1]
-    assert source.partitions({"ends": 0}, {"ends": 1}) == [EndOfInput(1)]
+    assert source.partitions({"ends": 0}, {"ends": 1}) == [EndOfInputPartition(1)]
 
 
 def test_what_came_after_the_beginning_does_not_keep_the_end_away(query: Query) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl.message import Record
-from fluvial.runtime.spark.connectors.kafka_format import offsets_of, text_of
+from fluvial.runtime.spark.connectors.kafka_format import offsets_text, parse_offsets
 from fluvial.runtime.spark.connectors.kafka_source import batch_of
 from fluvial.runtime.systems.kafka.records import TIME_HEADER, headers_for
 
@@ -75,4 +75,4 @@ def test_a_header_without_a_value_has_an_empty_one() -> None:
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.integers(0, 9), min_size=1, max_size=12)))
 def test_offsets_come_back_by_partition(offsets: dict[str, list[int]]) -> None:
-    assert offsets_of(["-", text_of(offsets), '{"ends": 1}']) == offsets
+    assert parse_offsets(["-", offsets_text(offsets), '{"ends": 1}']) == offsets

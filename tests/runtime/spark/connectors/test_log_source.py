@@ -10,14 +10,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fluvial.dsl import SystemProblem
 from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
-from fluvial.runtime.spark.lowering.packaging import Shipment
-from fluvial.runtime.spark.worker.control_rows import EndOfInput
+from fluvial.runtime.spark.lowering.packaging import ShippedPlan
+from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
 
 ALL = ReadAllAvailable()
 
 
 def reader(*, closing: bool, ends: list[int], batch_records: int = 10) -> LogStreamReader:
-    told = LogOptions("log", {"in": [0, 0]}, {"in": ends}, closing, batch_records, Shipment("", b""))
+    told = LogOptions("log", {"in": [0, 0]}, {"in": ends}, closing, batch_records, ShippedPlan("", b""))
     return LogStreamReader(told)
 
 
@@ -34,12 +34,12 @@ def test_the_last_batch_of_a_run_to_the_end_ends_the_input() -> None:
     source = reader(closing=True, ends=[15, 3])
     first, last = batches(source, source.initialOffset())
     assert first == [LogRange("in", 0, 0, 10), LogRange("in", 1, 0, 3)]
-    assert last == [LogRange("in", 0, 10, 15), EndOfInput(1)]
+    assert last == [LogRange("in", 0, 10, 15), EndOfInputPartition(1)]
 
 
 def test_a_run_to_the_end_without_anything_new_ends_the_input_all_the_same() -> None:
     (only,) = batches(reader(closing=True, ends=[5, 5]), {"streams": {"in": [5, 5]}, "ends": 1})
-    assert only == [EndOfInput(2)]
+    assert only == [EndOfInputPartition(2)]
 
 
 def test_a_run_that_is_not_to_close_ends_nothing() -> None:
@@ -63,10 +63,10 @@ def test_a_log_that_was_cut_short_is_not_gone_on_with() -> None:
 @pytest.mark.parametrize("ends", [None, {"orders": [12], "rates": [15]}])
 def test_a_bootstrap_stream_is_read_before_the_others(ends: dict[str, list[int]] | None) -> None:
     starts = {"orders": [2], "rates": [3]}
-    told = LogOptions("log", starts, ends, ends is not None, 10, Shipment("", b""), first={"rates": [15]})
+    told = LogOptions("log", starts, ends, ends is not None, 10, ShippedPlan("", b""), first={"rates": [15]})
     source = LogStreamReader(told)
     source._target = {"orders": [12], "rates": [15]}  # with the rest of a run without end, whose streams grow
     first, second, third = batches(source, source.initialOffset())
     assert first == [LogRange("rates", 0, 3, 13)]
     assert second == [LogRange("rates", 0, 13, 15)]
-    assert third == [LogRange("orders", 0, 2, 12), *([EndOfInput(1)] if ends else [])]
+    assert third == [LogRange("orders", 0, 2, 12), *([EndOfInputPartition(1)] if ends else [])]

@@ -142,13 +142,13 @@ def test_a_window_holds_messages_in_their_order_and_fires_in_its_batch() -> None
 @pytest.mark.parametrize(
     "lost",
     [
-        "inbox.messages.sort()",
-        "inbox.watermarks.append(head)",
-        "inbox.ended = True",
+        "bucket_input.messages.sort()",
+        "bucket_input.watermarks.append(head)",
+        "bucket_input.ended = True",
     ],
 )
 def test_what_a_bucket_forgets_is_seen(lost: str) -> None:
-    with planted(Rewritten("a bucket forgets", stateful, "_inbox", lost, "pass")):
+    with planted(Rewritten("a bucket forgets", stateful, "_bucket_input", lost, "pass")):
         assert collected() != [[], WINDOWS[:1], WINDOWS]
 
 

@@ -15,32 +15,32 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.spark.lowering.lowering import levels
-from fluvial.runtime.spark.lowering.packaging import Cargo, Shipment, laid_down, pack, unpack
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, ShippedPlan, pack, unpack, write_shipped_plan
 from generators.shop import generated, message, proto
 
 
-def shipment(folder: Path) -> Shipment:
+def shipped(folder: Path) -> ShippedPlan:
     pipeline = Pipeline("copy")
     pipeline.stream("in", value=str).send_to(folder.name)
     made = plan(pipeline)
-    return laid_down(pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))), folder)
+    return write_shipped_plan(pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1))), folder)
 
 
 def test_a_plan_is_read_from_where_it_was_laid_down(tmp_path: Path) -> None:
-    sent = shipment(tmp_path)
+    sent = shipped(tmp_path)
     assert sent.data == b""
     assert unpack(sent)[0].plan.name == "copy"
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
-    sent = shipment(tmp_path)
+    sent = shipped(tmp_path)
     Path(sent.file).unlink()
     with pytest.raises(SystemProblem, match="expected: a folder that every worker sees"):
         unpack(sent)
 
 
 def test_a_plan_that_another_run_has_put_in_its_place_is_refused(tmp_path: Path) -> None:
-    sent = shipment(tmp_path)
+    sent = shipped(tmp_path)
     Path(sent.file).write_bytes(b"another")
     with pytest.raises(SystemProblem, match="has changed since the run began"):
         unpack(sent)
@@ -62,8 +62,8 @@ pipeline = Pipeline("sent")
 """
 RECEIVED = """
 import pickle, sys
-cargo = pickle.loads(sys.stdin.buffer.read())
-source, mapped, out = cargo.plan.pipeline.operators
+bundle = pickle.loads(sys.stdin.buffer.read())
+source, mapped, out = bundle.plan.pipeline.operators
 value = mapped.fn(source.value.decode(b"\\x0a\\x03tea"))
 print(value.text, isinstance(value, out.value.type), "sent_pb2" in sys.modules)
 """
@@ -75,7 +75,7 @@ def test_what_protoc_has_generated_goes_along(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "sent.py").write_text(SENT)
     made = plan(load_pipeline(str(tmp_path / "sent.py")))
     assert import_module("sent_pb2").Sent.DESCRIPTOR.full_name == "shop.Sent"
-    data = pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))).data
+    data = pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1))).data
     path = os.pathsep.join(entry for entry in sys.path if entry != str(tmp_path))
     command = [sys.executable, "-c", RECEIVED]
     done = subprocess.run(
@@ -96,11 +96,11 @@ words.map(lambda word: beside.twice(chunk.loud(word))).send_to("out-2", value=st
 """
 ON_A_WORKER = """
 import pickle, sys
-shipment = pickle.loads(sys.stdin.buffer.read())
+shipped = pickle.loads(sys.stdin.buffer.read())
 from fluvial.runtime.spark.lowering.packaging import unpack
-cargo, _ = unpack(shipment)
+bundle, _ = unpack(shipped)
 import queue, chunk
-print([operator.fn("tea") for operator in cargo.plan.pipeline.operators if operator.kind == "map"])
+print([operator.fn("tea") for operator in bundle.plan.pipeline.operators if operator.kind == "map"])
 print(hasattr(queue, "SimpleQueue"), hasattr(chunk, "Chunk"))
 """
 
@@ -116,12 +116,12 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.spark.query import session
 from fluvial.runtime.spark.lowering.lowering import levels
-from fluvial.runtime.spark.lowering.packaging import Cargo, pack
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.pipeline_loader import load_pipeline
 
 made = plan(load_pipeline("queue.py"))
-data = pickle.dumps(pack(Cargo(made, levels(made, list(made.stages), 1), 1, Size(1, 1))))
-session.look_where_this_process_does()
+data = pickle.dumps(pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1))))
+session.share_python_paths()
 worker = subprocess.run([sys.executable, "-m", "worker_of_spark"], input=data, capture_output=True)
 print(worker.stdout.decode(), worker.stderr.decode())
 """

@@ -11,8 +11,8 @@ from fluvial.runtime.spark.query.checkpoint_log import (
     PLANNED,
     end_offsets,
     is_between_batches,
+    last_end_offsets,
     planned_lines,
-    reached,
 )
 
 
@@ -32,8 +32,8 @@ def test_a_query_is_between_batches_when_none_is_begun(tmp_path: Path, planned: 
 
 def test_the_last_batch_tells_how_far_each_source_is(tmp_path: Path) -> None:
     found = checkpoint(tmp_path, 11, 10)
-    assert reached(found, PLANNED) == ["source at 10", "other at 10"]
-    assert reached(found, DONE) == ["source at 9", "other at 9"]
+    assert last_end_offsets(found, PLANNED) == ["source at 10", "other at 10"]
+    assert last_end_offsets(found, DONE) == ["source at 9", "other at 9"]
 
 
 def test_both_versions_of_the_offset_log_are_read(tmp_path: Path) -> None:
@@ -50,4 +50,4 @@ def test_both_versions_of_the_offset_log_are_read(tmp_path: Path) -> None:
 
 
 def test_before_the_first_batch_nothing_is_told(tmp_path: Path) -> None:
-    assert reached(checkpoint(tmp_path, 1, 0), DONE) is None
+    assert last_end_offsets(checkpoint(tmp_path, 1, 0), DONE) is None

@@ -32,15 +32,15 @@ from fluvial.runtime import reset
 from fluvial.runtime.cli.commands.check import check
 from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.spark import engine
-from fluvial.runtime.spark.engine import check_kept
+from fluvial.runtime.spark.engine import check_checkpoints
 from fluvial.runtime.spark.lowering.lowering import components, levels
 from fluvial.runtime.spark.query.atomic_file import write
 from fluvial.runtime.spark.query.checkpoint_record import (
     FILE,
-    KeptQuery,
+    QueryCheckpoint,
     QueryRecord,
-    find_query,
-    kept_queries,
+    find_checkpoint,
+    query_checkpoints,
     wanted_record,
 )
 from fluvial.runtime.systems import LogSystem
@@ -59,12 +59,12 @@ def planned(pipeline: Pipeline, partitions: int = 1) -> Plan:
 
 def found(
     root: Path, made: Plan, buckets: int = 8, *, begun: bool = True, part: list[PlannedStage] | None = None
-) -> KeptQuery:
+) -> QueryCheckpoint:
     """The checkpoint of a plan's only query, or that of a `part`, in which a batch was planned if it has `begun`."""
     settings = Settings(spark_buckets=buckets)
     (stages,) = components(made) if part is None else [part]
     record = wanted_record(made, stages, levels(made, stages, buckets), settings)
-    kept = find_query(
+    kept = find_checkpoint(
         made,
         record,
         made.fingerprint(buckets, [stage.id for stage in stages]),
@@ -133,7 +133,7 @@ def test_what_spark_cannot_change_is_refused(other: Any, told: str, tmp_path: Pa
 def test_what_has_not_begun_keeps_nothing(tmp_path: Path) -> None:
     first = found(tmp_path, planned(counting()), begun=False)
     second = found(tmp_path, planned(counting(5, stream="more")))
-    assert [kept.folder for kept in kept_queries(tmp_path)] == [second.folder]
+    assert [kept.folder for kept in query_checkpoints(tmp_path)] == [second.folder]
     assert first.folder != second.folder
 
 
@@ -151,12 +151,12 @@ def test_a_query_without_a_batch_hides_none_that_had_one(begun: str, tmp_path: P
     apart, together = (plan(pipeline, partitions=partitions) for pipeline in (two, one))
     for part in components(apart):
         found(root, apart, part=part, begun=begun in part[0].inputs)
-    before = kept_queries(root)
+    before = query_checkpoints(root)
     told = f"sources: was {begun} with 1 partition(s), is a with 1 partition(s), b with 1 partition(s)"
-    error = error_of(lambda: check_kept(together, LogSystem(tmp_path, fsync=False), Settings()), PlanError)
+    error = error_of(lambda: check_checkpoints(together, LogSystem(tmp_path, fsync=False), Settings()), PlanError)
     assert told in str(error)
     assert told in str(error_of(lambda: found(root, together), PlanError))
-    assert kept_queries(root) == before  # whoever is refused may go on as before
+    assert query_checkpoints(root) == before  # whoever is refused may go on as before
 
 
 def test_of_several_that_have_had_a_batch_none_is_gone_on_with(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_one_without_a_batch_goes_where_another_has_had_one(tmp_path: Path) -> N
     shutil.copytree(first.folder, second)
     shutil.rmtree(second / "spark")
     assert found(tmp_path, planned(counting())) == first
-    assert [kept.folder for kept in kept_queries(tmp_path)] == [first.folder]
+    assert [kept.folder for kept in query_checkpoints(tmp_path)] == [first.folder]
 
 
 def test_a_checkpoint_without_record_is_adopted_once(tmp_path: Path) -> None:
@@ -230,11 +230,11 @@ def test_a_refused_run_leaves_the_records_of_all_queries_as_they_were(
     system, root = LogSystem(tmp_path, fsync=False), tmp_path / "spark" / "p"
     for part in components(planned(two("x", "y"))):
         found(root, planned(two("x", "y")), part=part)
-    before = kept_queries(root)
+    before = query_checkpoints(root)
     monkeypatch.setattr(engine, "session_for", lambda *_: nullcontext())
     changed = planned(two("y", "x"))
     error_of(lambda: engine.run(changed, system, Settings(), "end", None), PlanError)
-    assert kept_queries(root) == before
+    assert query_checkpoints(root) == before
 
 
 def test_partitions_of_streams_between_stages_may_change(tmp_path: Path) -> None:
@@ -264,8 +264,8 @@ def test_check_takes_the_kept_number_of_buckets_for_that_of_the_run(tmp_path: Pa
     """It has no setting for it."""
     system = LogSystem(tmp_path / "log", fsync=False)
     found(tmp_path / "log" / "spark" / "p", planned(counting()), buckets=4)
-    check_kept(planned(counting()), system, Settings())
-    error_of(lambda: check_kept(planned(counting(5)), system, Settings()), PlanError)
+    check_checkpoints(planned(counting()), system, Settings())
+    error_of(lambda: check_checkpoints(planned(counting(5)), system, Settings()), PlanError)
 
 
 def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:

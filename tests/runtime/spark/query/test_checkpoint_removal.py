@@ -18,7 +18,7 @@ from fluvial.runtime import reset, run
 from fluvial.runtime.reset_step import ResetStep
 from fluvial.runtime.spark.connectors.kafka import KafkaConnection
 from fluvial.runtime.spark.connectors.log import LogConnection
-from fluvial.runtime.spark.query.checkpoint_record import kept_queries, set_aside_all
+from fluvial.runtime.spark.query.checkpoint_record import begin_removal, query_checkpoints
 from fluvial.runtime.spark.query.checkpoint_removal import finish_removals, removals
 from fluvial.runtime.state.pipeline_folder import has_begun_queries
 from fluvial.runtime.systems import KafkaSystem, LogSystem
@@ -86,7 +86,7 @@ def test_a_reset_that_is_cut_off_leaves_all_checkpoints_or_none(
         folders, connection = [query(root), query(root, "more")], LogConnection(system)
         steps = [*removals(made, connection, root)]
         assert [step.name for step in steps] == [str(folder) for folder in folders]
-        assert [found.folder for found in kept_queries(root)] == folders  # nothing is done by telling
+        assert [found.folder for found in query_checkpoints(root)] == folders  # nothing is done by telling
 
         def work(steps: list[ResetStep] = steps) -> None:
             for step in steps:
@@ -94,15 +94,15 @@ def test_a_reset_that_is_cut_off_leaves_all_checkpoints_or_none(
 
         killed = killed_at(call, monkeypatch, work)
         whole = all((folder / name).exists() for folder in folders for name in FILES)
-        kept = [found.folder for found in kept_queries(root)]
+        kept = [found.folder for found in query_checkpoints(root)]
         assert kept == [] or (whole and kept == folders)
         assert has_begun_queries(root) == bool(kept)
         assert not kept or system.admin().checkpoints(GROUP) == {"batch": b"0"}
         finish_removals(made, connection, root)  # the next run does so
-        assert [found.folder for found in kept_queries(root)] == kept
+        assert [found.folder for found in query_checkpoints(root)] == kept
         assert kept or {*root.rglob("*")} == {folder.parent for folder in folders}
         assert kept or system.admin().checkpoints(GROUP) == {}
-        assert query(root) in [found.folder for found in kept_queries(root)]  # one that begins is found
+        assert query(root) in [found.folder for found in query_checkpoints(root)]  # one that begins is found
         if not killed:
             assert call > 20
             return
@@ -139,7 +139,7 @@ def test_each_engine_removes_its_own_from_a_folder_of_both(made: Plan, tmp_path:
     run(pipeline, system=system, settings=settings, until="end")
     folder, root = query(tmp_path / "state" / "p"), tmp_path / "state" / "p"
     (store,) = set(root.iterdir()) - {folder.parent}
-    set_aside_all(root)  # what a reset of Spark's leaves that is cut off is its own too
+    begin_removal(root)  # what a reset of Spark's leaves that is cut off is its own too
     steps = reset(pipeline, system=system, settings=settings)
     assert [step.name for step in steps if step.kind == "store"] == [str(store)]
     assert (store.exists(), folder.exists()) == (False, True)

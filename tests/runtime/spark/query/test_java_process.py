@@ -16,7 +16,7 @@ from engines import spark_until_stopped
 from engines.targets import write
 from fluvial.dsl import MessageError, SystemProblem
 from fluvial.runtime.preflight.requirements import missing
-from fluvial.runtime.spark.query.java_process import QueryFailed, outlived
+from fluvial.runtime.spark.query.java_process import QueryFailed, java_end_explained
 from fluvial.runtime.systems import LogSystem
 
 LOST = [Py4JNetworkError("Error while receiving"), ConnectionRefusedError(111, "Connection refused"), EOFError()]
@@ -24,7 +24,7 @@ LOST = [Py4JNetworkError("Error while receiving"), ConnectionRefusedError(111, "
 
 @pytest.mark.parametrize("error", [*LOST, QueryFailed("SparkContext was shut down\n at x.scala")])
 def test_a_run_that_is_to_stop_ends_quietly(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    with outlived(lambda: True):
+    with java_end_explained(lambda: True):
         raise error
     assert "Spark has ended before its batch did; the next run repeats it" in caplog.text
     assert "x.scala" not in caplog.text
@@ -32,13 +32,13 @@ def test_a_run_that_is_to_stop_ends_quietly(error: Exception, caplog: pytest.Log
 
 @pytest.mark.parametrize("error", LOST)
 def test_a_run_that_is_to_go_on_says_what_is_lost(error: Exception) -> None:
-    with pytest.raises(SystemProblem, match="Spark's Java process does not answer"), outlived(lambda: False):
+    with pytest.raises(SystemProblem, match="Spark's Java process does not answer"), java_end_explained(lambda: False):
         raise error
 
 
 @pytest.mark.parametrize("error", [MessageError("map failed"), SystemProblem("a segment is damaged")])
 def test_other_errors_are_told_by_a_run_that_is_to_stop_too(error: Exception) -> None:
-    with pytest.raises(type(error)), outlived(lambda: True):
+    with pytest.raises(type(error)), java_end_explained(lambda: True):
         raise error
 
 

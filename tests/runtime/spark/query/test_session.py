@@ -29,7 +29,7 @@ from fluvial.dsl import SystemProblem, UsageError
 from fluvial.planner import Settings
 from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.spark.query import session as sessions_of_runs
-from fluvial.runtime.spark.query.java_process import _Starting, forget_ended
+from fluvial.runtime.spark.query.java_process import _Starting, forget_ended_java
 from fluvial.runtime.spark.query.session import session_for
 
 of_spark = pytest.mark.spark
@@ -112,7 +112,7 @@ def test_while_java_starts_whoever_makes_a_session_waits_and_standard_error_is_l
         raise OSError("no Java")
 
     before = os.fstat(2)
-    monkeypatch.setattr(sessions_of_runs, "launched", look)
+    monkeypatch.setattr(sessions_of_runs, "launch_java", look)
     error = error_of(lambda: session_for(None, Settings()).__enter__(), SystemProblem)
     Path(re.findall(r"\S+\.log", str(error))[0]).unlink()
     assert free == [False, False]
@@ -126,11 +126,11 @@ def test_a_session_that_the_user_makes_meanwhile_is_used_and_not_stopped(
     theirs: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))  # has no `stop`
     for master in (None, "local[1]"):
         found = iter([None, theirs])
-        monkeypatch.setattr(sessions_of_runs, "_there", lambda found=found: next(found))
+        monkeypatch.setattr(sessions_of_runs, "_active_session", lambda found=found: next(found))
         with sessions_of_runs._context(master) as session:
             assert session is theirs
     found = iter([None, theirs])
-    monkeypatch.setattr(sessions_of_runs, "_there", lambda: next(found))
+    monkeypatch.setattr(sessions_of_runs, "_active_session", lambda: next(found))
     error = error_of(lambda: sessions_of_runs._context("local[2]").__enter__(), UsageError)
     assert "where this process has a session of 'local[1]'" in str(error)
 
@@ -167,12 +167,12 @@ def test_a_java_that_has_ended_is_forgotten(error: Exception | None, monkeypatch
     monkeypatch.setattr(SparkContext, "_gateway", gateway)
     monkeypatch.setattr(SparkContext, "_active_spark_context", context)
     monkeypatch.setattr(SparkSession, "_instantiatedSession", object())
-    assert forget_ended()
+    assert forget_ended_java()
     left = (SparkContext._gateway, SparkContext._jvm, SparkSession._instantiatedSession, SparkSession._activeSession)
     assert (*left, gateway.served, context._jsc) == (None, None, None, None, False, None)
     context.stop.assert_called_once_with()  # its own threads end
     assert process.wait() == 0  # told to end, if it lives
-    assert not forget_ended()
+    assert not forget_ended_java()
 
 
 @pytest.mark.usefixtures("no_java")
@@ -180,7 +180,7 @@ def test_a_java_that_answers_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     with a_process("cat") as process:
         for gateway in (Gateway(process), Gateway()):
             monkeypatch.setattr(SparkContext, "_gateway", gateway)
-            assert not forget_ended()
+            assert not forget_ended_java()
             assert SparkContext._gateway is gateway
 
 

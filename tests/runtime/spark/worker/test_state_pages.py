@@ -11,6 +11,7 @@ pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark 
 from engines.spark_in_process import Blobs
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.spark.worker import state_pages as pages
+from fluvial.runtime.spark.worker.state_pages import StatePages
 
 KEYS = st.binary(min_size=1, max_size=3)
 BATCHES = st.lists(st.dictionaries(KEYS, st.none() | st.binary(max_size=3)), max_size=6)
@@ -22,50 +23,50 @@ def test_pages_hold_what_was_last_written(batches: list[Mapping[bytes, bytes | N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "FULL", full)
         for batch in batches:
-            pages.Pages(blobs).write([(b"w\0k", key, value) for key, value in batch.items()])
+            StatePages(blobs).write([(b"w\0k", key, value) for key, value in batch.items()])
             model.update({key: value for key, value in batch.items() if value is not None})
             for key in [key for key, value in batch.items() if value is None]:
                 model.pop(key, None)
-    found = pages.Pages(blobs)
+    found = StatePages(blobs)
     assert dict(found.scan(b"w\0k")) == model
     assert all(found.get(b"w\0k", key) == value for key, value in model.items())
 
 
 def test_a_prefix_is_forgotten_as_a_whole() -> None:
     blobs = Blobs()
-    pages.Pages(blobs).write([(prefix, b"%d" % number, b"1") for prefix in (b"w\0a", b"w\0b") for number in range(9)])
-    pages.Pages(blobs).write([(b"w\0a", b"3", b"2"), (b"w\0a", None, None), (b"w\0a", b"4", b"new")])
-    found = pages.Pages(blobs)
+    StatePages(blobs).write([(prefix, b"%d" % number, b"1") for prefix in (b"w\0a", b"w\0b") for number in range(9)])
+    StatePages(blobs).write([(b"w\0a", b"3", b"2"), (b"w\0a", None, None), (b"w\0a", b"4", b"new")])
+    found = StatePages(blobs)
     assert dict(found.scan(b"w\0a")) == {b"4": b"new"}
     assert [key for key, _ in found.scan(b"w\0b")] == [b"%d" % number for number in range(9)]
 
 
 def test_an_emptied_prefix_leaves_nothing_but_the_index() -> None:
     blobs = Blobs()
-    pages.Pages(blobs).write([(b"w\0k", b"a", b"1")])
-    pages.Pages(blobs).write([(b"w\0k", b"a", None)])
+    StatePages(blobs).write([(b"w\0k", b"a", b"1")])
+    StatePages(blobs).write([(b"w\0k", b"a", None)])
     assert len(blobs.data) == 1
-    assert pages.Pages(blobs).get(b"w\0k", b"a") is None
+    assert StatePages(blobs).get(b"w\0k", b"a") is None
 
 
 def test_prefixes_name_the_times_that_hold_values() -> None:
     blobs = Blobs()
     time = b"w\0t" + bytes(8) + b"\0"
-    pages.Pages(blobs).write([(time, b"a", b"1"), (b"w\0k", b"b", b"2")])
-    assert list(pages.Pages(blobs).prefixes(b"w\0t")) == [time]
+    StatePages(blobs).write([(time, b"a", b"1"), (b"w\0k", b"b", b"2")])
+    assert list(StatePages(blobs).prefixes(b"w\0t")) == [time]
 
 
 def test_a_reset_removes_the_state_of_an_operator_once() -> None:
     blobs = Blobs()
-    kept = pages.Pages(blobs)
+    kept = StatePages(blobs)
     kept.write([(b"w\0k", b"a", b"1"), (b"w\0t12345678\0", b"a", b"2"), (b"wide\0k", b"a", b"3")])
-    kept = pages.Pages(blobs)
+    kept = StatePages(blobs)
     kept.reset({"w": 1})
     kept.write([])
-    kept = pages.Pages(blobs)
+    kept = StatePages(blobs)
     assert [*kept.scan(b"w\0k"), *kept.scan(b"w\0t12345678\0"), *kept.scan(b"wide\0k")] == [(b"a", b"3")]
     kept.write([(b"w\0k", b"b", b"4")])
-    kept = pages.Pages(blobs)
+    kept = StatePages(blobs)
     kept.reset({"w": 1})
     assert [*kept.scan(b"w\0k")] == [(b"b", b"4")]
 
@@ -96,7 +97,7 @@ POSITION = Position(
 def test_an_index_that_was_written_before_tells_the_position_of_a_stage_and_is_written_as_it_was() -> None:
     blobs = Blobs()
     blobs.put(b"\0index", INDEX)
-    kept = pages.Pages(blobs)
+    kept = StatePages(blobs)
     assert kept.index.position("s") == POSITION
     assert kept.index.position("another") == Position()
     kept.write([])
@@ -106,7 +107,7 @@ def test_an_index_that_was_written_before_tells_the_position_of_a_stage_and_is_w
 def test_what_is_remembered_of_a_stage_without_a_clock_leaves_alone_what_was_by_the_clock() -> None:
     blobs = Blobs()
     blobs.put(b"\0index", INDEX)
-    index = pages.Pages(blobs).index
+    index = StatePages(blobs).index
     index.remember("s", Position(reached={"w": 40}), clocked=False)
     assert index.position("s") == Position(
         idle=POSITION.idle, clock=50, met=POSITION.met, rested=POSITION.rested, reached={"w": 40}
