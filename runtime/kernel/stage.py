@@ -21,7 +21,7 @@ from .message_counts import taken_in
 from .message_failures import FedBatch, MessageFailures
 from .operators.joined_tables import JoinedTables
 from .output_buffer import HandOver, OutputBuffer
-from .state_cache import Bytes, Change, CountedReads, Size, evict
+from .state_cache import Change, CountedReads, Size, StateBackend, evict
 from .stateful_operator import StatefulOperator
 from .time.bounds import START
 from .time.input_progress import Accepts, Inputs
@@ -40,7 +40,7 @@ def _every(_: object) -> bool:
 class StageTask:
     """One task of a stage. Not for use by two threads; asynchronous stages need a running event loop.
 
-    `empty` says that nothing is kept in `below`, which saves reading there.
+    `empty` says that nothing is kept in `backend`, which saves reading there.
 
     `run` names the run, if one that is begun again goes on to the same end of input. `hand_over` takes outputs in the
     middle of a firing: see `OutputBuffer`.
@@ -51,7 +51,7 @@ class StageTask:
     def __init__(
         self,
         program: Program,
-        below: Bytes,
+        backend: StateBackend,
         *,
         empty: bool = False,
         position: Position | None = None,
@@ -76,7 +76,7 @@ class StageTask:
         self.cells = Cells(self.failures.landed, self.failures.cell, self._follow, effects)
         self.timeline = Timeline(shape.lines, self.cells.floor, exact=shape.exact)
         self.inputs = Inputs(shape.entries, self.timeline, position, producers or {}, accepts, self.cells.opened)
-        self._below = CountedReads(below)
+        self._backend = CountedReads(backend)
         self._environment = StageEnvironment(
             program=program,
             timeline=self.timeline,
@@ -90,7 +90,7 @@ class StageTask:
             rung=dict(position.rung),
             run=run,
             producer=producer,
-            below=self._below,
+            backend=self._backend,
             empty=empty,
             make_pool=partial(Pool, sleep=sleep, gate=gate),
             stateful=self.stateful,
@@ -227,11 +227,11 @@ class StageTask:
 
     @property
     def changed(self) -> int:
-        """How many values of state have changed since the last `settle`, about."""
+        """How many values of state have changed since the last `mark_committed`, about."""
         return sum(operator.changed for operator in self.stateful.values())
 
     def changes(self) -> Iterator[Change]:
-        """The changes of state since the last `settle`."""
+        """The changes of state since the last `mark_committed`."""
         for id, operator in self.stateful.items():
             try:
                 yield from operator.changes()
@@ -247,19 +247,19 @@ class StageTask:
         origin = operator.origin
         return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
 
-    def settle(self, entries: int, size: int = sys.maxsize) -> None:
+    def mark_committed(self, entries: int, size: int = sys.maxsize) -> None:
         """The changes are kept; hold at most so many entries in memory, of so many bytes: see `Size`."""
         for operator in self.stateful.values():
-            operator.settle()
+            operator.mark_committed()
         self._evict(Size(entries, size))
 
     def evict(self, most: Size) -> None:
         """Hold at most `most` entries in memory besides those that have changed, or an EIGHTH more: to be called now
         and then, for what is looked up is held too."""
-        read = self._below.size
+        read = self._backend.size
         if read.entries * EIGHTH >= most.entries or read.bytes * EIGHTH >= most.bytes:
             self._evict(most)
 
     def _evict(self, most: Size) -> None:
-        self._below.begin()
-        evict(chain.from_iterable(operator.layers() for operator in self.stateful.values()), most)
+        self._backend.begin()
+        evict(chain.from_iterable(operator.caches() for operator in self.stateful.values()), most)

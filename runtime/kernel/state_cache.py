@@ -1,8 +1,9 @@
-"""Keyed state: decoded values in memory over bytes below, so that a value is decoded and encoded once a commit.
+"""Keyed state: decoded values in memory, in front of a backend that holds their bytes.
 
-A stateful operator sees two kinds of store: `KeyedState`, a value per key, and `TimedState`, a value per time and key
-that can also be walked time by time; its times are the operator's timers. Engines bring the bytes (`Bytes`): RocksDB,
-a dictionary, or Spark's state. Changes stay in memory until `changes` hands them over, to be written at one stroke.
+A value is decoded once, when it is first read, and encoded once a commit. A stateful operator uses two kinds of state:
+`KeyedState` holds a value per key. `TimeBucketedState` holds a value per time and key, and can be walked in the order
+of its times, which are the operator's timers. An engine brings the `StateBackend`: RocksDB, a dictionary, or Spark's
+state. Changes stay in memory until `changes` hands them over, so that an engine writes them all at once.
 """
 
 import struct
@@ -13,13 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ...dsl.errors import SystemProblem
-from ...dsl.validation import explain
+from .state_codec import Codec, MsgpackCodec, unreadable
 from .value_copies import own_copy
 
 Change = tuple[bytes, bytes | None, bytes | None]
-"""A key of a task's state, as the prefix of its kind and the rest, and its new value; None deletes it. Without a key
-all that the prefix has is deleted, which may be more than fits in memory; that comes before other changes under it."""
+"""The prefix, the rest of the key, and the new value; the value None deletes the entry. A change without a key deletes
+all entries under its prefix, which may be more than fit in memory. It comes before other changes under that prefix."""
 
 _MISSING: Any = object()
 _TIME = Layout(">Q")
@@ -29,25 +29,25 @@ PREFIX_SIZE = _TIME.size + 1
 _BIAS = 2**63
 
 LIGHT = 128
-"""Bytes that a value in memory is taken to need at least, with its key; up to this size it is not weighed."""
+"""The least number of bytes that an entry in memory is counted with. The size of a smaller entry is not recorded."""
 
 
 class Size(NamedTuple):
-    """How much there is in memory: entries, and the bytes of their keys and encoded values, LIGHT each at least."""
+    """A number of entries, and the bytes of their keys and encoded values: at least LIGHT for each entry."""
 
     entries: int
     bytes: int
 
 
 class Share(NamedTuple):
-    """Parts of a size that are kept, from 0 to 1."""
+    """The fractions of a size that stay in memory, from 0 to 1."""
 
     entries: float
     bytes: float
 
 
-class Bytes(Protocol):
-    """The bytes below: what the last commit left. Keys of one kind share a prefix; no prefix begins another."""
+class StateBackend(Protocol):
+    """The state of the last commit, as bytes. Keys of one kind share a prefix; no prefix is the start of another."""
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None: ...
 
@@ -56,58 +56,42 @@ class Bytes(Protocol):
         ...
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
-        """The prefixes of PREFIX_SIZE bytes more than `start`, which they begin with, that hold entries."""
+        """The prefixes with entries that consist of `start` and PREFIX_SIZE more bytes."""
         ...
 
 
-class Coding:
-    """How values of one kind become bytes, and come back."""
-
-    __slots__ = ("decode", "encode")
-
-    def __init__(self, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
-        self.encode = encode
-        self.decode = decode
-
-
-class Codec(Coding):
-    """MessagePack of one type."""
-
-    __slots__ = ()
-
-    def __init__(self, kind: Any) -> None:
-        super().__init__(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(kind).decode)
-
-
 class _Fresh(dict[bytes, Any]):
-    """Values changed since the last commit; a value that is not among them is fetched on first use."""
+    """The values that changed since the last commit. A lookup of any other value fetches it."""
 
-    __slots__ = ("layer",)
+    __slots__ = ("cache",)
 
-    def __init__(self, layer: "Layer") -> None:
-        self.layer = layer
+    def __init__(self, cache: "WriteBackCache") -> None:
+        self.cache = cache
 
     def __missing__(self, key: bytes) -> Any:
-        layer = self.layer
-        return layer.absent() if layer.complete and not layer.clean else layer.fetch(key)
+        cache = self.cache
+        return cache.absent() if cache.complete and not cache.clean else cache.fetch(key)
 
 
-class Layer:
-    """Values under one prefix: `fresh` ones, `clean` ones that the bytes below hold too, and the rest below.
+class WriteBackCache:
+    """The values under one prefix. `fresh` holds those that changed since the last commit, `clean` those that are equal
+    to what the backend holds; the backend alone holds the rest.
 
-    `fresh[key]` gives a value, or what `absent()` makes where there is none; `fresh[key] = value` changes it.
-    `clean` values are in the order of their last use, so that the oldest are evicted first.
-    `complete` says that every value is in memory, so that a miss needs no read.
+    `fresh[key]` gives a value of any of the three, or the result of `absent()` where there is none. `fresh[key] =
+    value` changes it. `clean` is ordered by last use, so that the values which were used least recently are evicted
+    first. `complete` says that all values are in memory, so that no miss needs a read.
     """
 
-    __slots__ = ("_below", "_codec", "_gone", "_heavy", "_weight", "absent", "clean", "complete", "fresh", "prefix")
+    __slots__ = ("_backend", "_codec", "_gone", "_heavy", "_weight", "absent", "clean", "complete", "fresh", "prefix")
 
-    def __init__(self, prefix: bytes, below: Bytes, codec: Coding, absent: Callable[[], Any], complete: bool) -> None:
+    def __init__(
+        self, prefix: bytes, backend: StateBackend, codec: Codec, absent: Callable[[], Any], complete: bool
+    ) -> None:
         self.prefix = prefix
         self.clean: dict[bytes, Any] = {}
         self.complete = complete
         self.fresh: dict[bytes, Any] = _Fresh(self)
-        self._below = below
+        self._backend = backend
         self._codec = codec
         self.absent = absent
         self._gone: set[bytes] = set()
@@ -115,7 +99,7 @@ class Layer:
         self._weight = 0  # their sum
 
     def fetch(self, key: bytes) -> Any:
-        """A value that is not among the fresh ones."""
+        """A value that is not in `fresh`."""
         clean = self.clean
         value = clean.pop(key, _MISSING)
         if value is not _MISSING:
@@ -123,7 +107,7 @@ class Layer:
             return value
         if self.complete or key in self._gone:
             return self.absent()
-        data = self._below.get(self.prefix, key)
+        data = self._backend.get(self.prefix, key)
         if data is None:
             return self.absent()
         value = clean[key] = self._decoded(data)
@@ -131,7 +115,7 @@ class Layer:
         return value
 
     def _weigh(self, key: bytes, size: int) -> None:
-        """Take down the size of a key and its encoded value."""
+        """Record the size of a key and its encoded value."""
         if size > LIGHT:
             self._weight += size - self._heavy.get(key, 0)
             self._heavy[key] = size
@@ -152,18 +136,18 @@ class Layer:
             self._gone.add(key)
 
     def undo(self, key: bytes, copied: Callable[[Any], Any] = own_copy) -> Callable[[], None]:
-        """What takes back all changes to a value from now on, changes of the value itself included, as far as it is
-        `copied`."""
+        """A function that restores a value as it is now. It also takes back changes inside the value, as far as
+        `copied` copies it."""
         fresh, clean, gone = self.fresh, self.clean, self._gone
-        kept = [(place, copied(place[key])) for place in (fresh, clean) if key in place]
+        copies = [(place, copied(place[key])) for place in (fresh, clean) if key in place]
         was_gone = key in gone
 
         def take_back() -> None:
             fresh.pop(key, None)
-            clean.pop(key, None)  # where it was read from below, it may have been changed in place
+            clean.pop(key, None)  # a value read from the backend may have been changed in place
             if not was_gone:
                 gone.discard(key)
-            for place, value in kept:
+            for place, value in copies:
                 place[key] = value
             if key not in clean:
                 self._weigh(key, 0)
@@ -171,32 +155,32 @@ class Layer:
         return take_back
 
     def items(self) -> Iterator[tuple[bytes, Any]]:
-        """All keys and values that there are now, in the order of the keys. Those below are read on the way: they may
-        be more than fit in memory."""
-        found = {**self.clean, **self.fresh}
+        """All keys and values, in the order of the keys. The backend is scanned during the iteration, for its values
+        may be more than fit in memory."""
+        values = {**self.clean, **self.fresh}
         # Keys alone are sorted faster than pairs.
-        held = [(key, found[key]) for key in sorted(found)]
-        return iter(held) if self.complete else self._with_below(held)
+        held = [(key, values[key]) for key in sorted(values)]
+        return iter(held) if self.complete else self._with_stored(held)
 
-    def _with_below(self, held: list[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
-        """What is in memory, and between it what is below alone."""
+    def _with_stored(self, held: list[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
+        """The values `held` in memory merged with those that the backend alone has."""
         at, gone = 0, self._gone
-        for key, data in self._below.scan(self.prefix):
+        for key, data in self._backend.scan(self.prefix):
             while at < len(held) and held[at][0] < key:
                 yield held[at]
                 at += 1
-            # What is in memory is newer.
+            # The value in memory is newer.
             if key not in gone and not (at < len(held) and held[at][0] == key):
                 yield key, self._decoded(data)
         yield from held[at:]
 
     @property
     def changed(self) -> int:
-        """How many values `changes` would hand over, about."""
+        """About how many changes `changes` would yield."""
         return len(self.fresh) + len(self._gone)
 
     def forgotten(self) -> list[Change]:
-        """The changes that delete what the bytes below have."""
+        """The changes that delete all values of this cache from the backend."""
         if self.complete:
             return [(self.prefix, key, None) for key in {*self.clean, *self._gone}]
         return [(self.prefix, None, None)]
@@ -213,19 +197,19 @@ class Layer:
                 weigh(key, size)
             yield prefix, key, data
 
-    def settle(self) -> None:
-        """Take what was changed as written."""
+    def mark_committed(self) -> None:
+        """The changes are committed: the fresh values are clean."""
         self.clean.update(self.fresh)
         self.fresh.clear()
         self._gone.clear()
 
     @property
     def held(self) -> Size:
-        """What the clean values take."""
+        """The size of the clean values."""
         return Size(len(self.clean), len(self.clean) * LIGHT + self._weight)
 
     def evict(self, share: Share) -> None:
-        """Keep this share of the clean values in memory: those that were used last."""
+        """Keep this share of the clean values in memory: those that were used most recently."""
         clean, size = self.clean, self.held.bytes
         most, largest = int(len(clean) * share.entries), int(size * share.bytes)
         left, heavy = len(clean), self._heavy
@@ -243,96 +227,89 @@ class Layer:
         self.complete = self.complete and not gone
 
 
-def evict(layers: Iterable[Layer], most: Size) -> None:
-    """Keep no more than `most` clean values in memory. All layers give up the same share of theirs, the oldest."""
-    layers = list(layers)
-    held = [layer.held for layer in layers]
+def evict(caches: Iterable[WriteBackCache], most: Size) -> None:
+    """Keep at most `most` clean values in memory. Each cache evicts the same share of its values."""
+    caches = list(caches)
+    held = [cache.held for cache in caches]
     entries, size = sum(one.entries for one in held), sum(one.bytes for one in held)
     share = Share(min(1.0, most.entries / max(1, entries)), min(1.0, most.bytes / max(1, size)))
     if share < (1.0, 1.0):
-        for layer in layers:
-            layer.evict(share)
+        for cache in caches:
+            cache.evict(share)
 
 
 class CountedReads:
-    """The bytes below, and how much was read of them since it was last told to `begin`."""
+    """A backend that counts how much was read since the last `begin`."""
 
-    __slots__ = ("_below", "_bytes", "_entries")
+    __slots__ = ("_backend", "_bytes", "_entries")
 
-    def __init__(self, below: Bytes) -> None:
-        self._below = below
+    def __init__(self, backend: StateBackend) -> None:
+        self._backend = backend
         self._entries = self._bytes = 0
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
-        data = self._below.get(prefix, key)
+        data = self._backend.get(prefix, key)
         if data is not None:
             self._entries += 1
             self._bytes += len(data)
         return data
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return self._below.scan(prefix)
+        return self._backend.scan(prefix)
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
-        return self._below.prefixes(start)
+        return self._backend.prefixes(start)
 
     @property
     def size(self) -> Size:
-        """What was read, but for keys."""
+        """The size of the values that were read."""
         return Size(self._entries, self._bytes + self._entries * LIGHT)
 
     def begin(self) -> None:
-        """Count from here on."""
+        """Count from zero."""
         self._entries = self._bytes = 0
-
-
-def unreadable(operator: str, error: Exception) -> SystemProblem:
-    """The error of state that is of another type than its operator keeps."""
-    wrong = f"the state of {operator!r} cannot be read: {error}"
-    remedy = "run the pipeline that wrote it, or give the operator another id to start over"
-    return SystemProblem(explain(wrong, "state of the type that the operator keeps", remedy, operator))
 
 
 class KeyedState:
     """A value per key."""
 
-    __slots__ = ("layer",)
+    __slots__ = ("cache",)
 
-    def __init__(self, name: str, below: Bytes, kind: Any, absent: Callable[[], Any], complete: bool) -> None:
-        self.layer = Layer(self.prefix_of(name), below, Codec(kind), absent, complete)
+    def __init__(self, name: str, backend: StateBackend, kind: Any, absent: Callable[[], Any], complete: bool) -> None:
+        self.cache = WriteBackCache(self.prefix_of(name), backend, MsgpackCodec(kind), absent, complete)
 
     @staticmethod
     def prefix_of(name: str) -> bytes:
-        """What the keys of an operator's state begin with below."""
+        """The prefix of an operator's keys in the backend."""
         return name.encode() + b"\0k"
 
     def delete(self, key: bytes) -> None:
-        self.layer.delete(key)
+        self.cache.delete(key)
 
     @property
     def changed(self) -> int:
-        return self.layer.changed
+        return self.cache.changed
 
     def changes(self) -> Iterator[Change]:
-        return self.layer.changes()
+        return self.cache.changes()
 
-    def settle(self) -> None:
-        self.layer.settle()
+    def mark_committed(self) -> None:
+        self.cache.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return (self.layer,)
+    def caches(self) -> Iterable[WriteBackCache]:
+        return (self.cache,)
 
 
-class TimedState:
-    """A value per time and key. `on_new(time)` is called when a time is first used. `mark`, a byte, tells one such
-    state of an operator from another."""
+class TimeBucketedState:
+    """A value per time and key: a cache for each time. `on_new(time)` is called when a time is first used. `mark`, a
+    byte, distinguishes several such states of one operator."""
 
-    __slots__ = ("_absent", "_below", "_codec", "_dropped", "_on_new", "_order", "_prefix", "at")
+    __slots__ = ("_absent", "_backend", "_codec", "_dropped", "_on_new", "_order", "_prefix", "at")
 
     def __init__(
         self,
         name: str,
-        below: Bytes,
+        backend: StateBackend,
         kind: Any,
         absent: Callable[[], Any],
         complete: bool,
@@ -341,15 +318,15 @@ class TimedState:
         mark: bytes = b"t",
     ) -> None:
         self._prefix = name.encode() + b"\0" + mark
-        self._below = below
-        self._codec = Codec(kind)
+        self._backend = backend
+        self._codec = MsgpackCodec(kind)
         self._absent = absent
         self._on_new = on_new
         self._dropped: list[Change] = []
-        self.at: dict[int, Layer] = {}
-        self._order: list[int] = []  # a heap of its times; those that are no longer in use leave it late
+        self.at: dict[int, WriteBackCache] = {}
+        self._order: list[int] = []  # a heap of the times; one that was dropped is removed when it comes first
         for time in [] if complete else self._stored_times():
-            self.at[time] = Layer(self._name(time), below, self._codec, absent, complete=False)
+            self.at[time] = WriteBackCache(self._name(time), backend, self._codec, absent, complete=False)
             heappush(self._order, time)
             on_new(time)
 
@@ -357,24 +334,26 @@ class TimedState:
         return self._prefix + _TIME.pack(time + _BIAS) + b"\0"
 
     def _stored_times(self) -> Iterator[int]:
-        for prefix in self._below.prefixes(self._prefix):
+        for prefix in self._backend.prefixes(self._prefix):
             yield _TIME.unpack(prefix[len(self._prefix) : -1])[0] - _BIAS
 
     def fresh(self, time: int) -> dict[bytes, Any]:
-        """The values of a time, to read and to change: see `Layer`."""
-        layer = self.at.get(time)
-        if layer is None:
-            # A time used anew after `drop` must not find the dropped values below, so it is complete from the start.
-            layer = self.at[time] = Layer(self._name(time), self._below, self._codec, self._absent, complete=True)
+        """The values of a time, to be read and changed: see `WriteBackCache.fresh`."""
+        cache = self.at.get(time)
+        if cache is None:
+            # A time that is used again after `drop` must not read the dropped values from the backend: it is complete.
+            cache = self.at[time] = WriteBackCache(
+                self._name(time), self._backend, self._codec, self._absent, complete=True
+            )
             heappush(self._order, time)
             self._on_new(time)
-        return layer.fresh
+        return cache.fresh
 
     def undo(self, time: int, key: bytes) -> Callable[[], None]:
-        """What takes back all changes to a value from now on; a time that is not in use is then unused again."""
-        layer = self.at.get(time)
-        if layer is not None:
-            return layer.undo(key)
+        """A function that restores a value as it is now. It removes a time that is not in use now."""
+        cache = self.at.get(time)
+        if cache is not None:
+            return cache.undo(key)
 
         def take_back() -> None:
             self.at.pop(time, None)
@@ -389,26 +368,26 @@ class TimedState:
 
     def drop(self, time: int) -> None:
         """Forget a time and its values."""
-        layer = self.at.pop(time)
-        self._dropped += layer.forgotten()
-        # It and its fresh values refer to each other. Parted they go at once, with all that the layer holds, and not
-        # with the garbage collector's last round, which is seldom.
-        layer.fresh = {}
+        cache = self.at.pop(time)
+        self._dropped += cache.forgotten()
+        # The cache and its fresh values refer to each other. Without the reference, the memory is freed at once; a
+        # cycle would wait for the garbage collector's oldest generation, which runs seldom.
+        cache.fresh = {}
 
     @property
     def changed(self) -> int:
-        """How many values `changes` would hand over, about."""
-        return sum(layer.changed for layer in self.at.values()) + len(self._dropped)
+        """About how many changes `changes` would yield."""
+        return sum(cache.changed for cache in self.at.values()) + len(self._dropped)
 
     def changes(self) -> Iterator[Change]:
         yield from self._dropped
-        for layer in self.at.values():
-            yield from layer.changes()
+        for cache in self.at.values():
+            yield from cache.changes()
 
-    def settle(self) -> None:
+    def mark_committed(self) -> None:
         self._dropped.clear()
-        for layer in self.at.values():
-            layer.settle()
+        for cache in self.at.values():
+            cache.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
+    def caches(self) -> Iterable[WriteBackCache]:
         return self.at.values()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from .state_cache import Change, Layer
+from .state_cache import Change, WriteBackCache
 
 
 class StatefulOperator(Protocol):
@@ -23,22 +23,22 @@ class StatefulOperator(Protocol):
         """Emit what is due, earliest first, and forget what is over."""
         ...
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         """The watermark from which `advance` has something to do."""
         ...
 
     @property
     def changed(self) -> int:
-        """How many values have changed since the last `settle`, about."""
+        """How many values have changed since the last `mark_committed`, about."""
         ...
 
     def changes(self) -> Iterator[Change]: ...
 
-    def settle(self) -> None:
+    def mark_committed(self) -> None:
         """The changes are written."""
         ...
 
-    def layers(self) -> Iterable[Layer]:
+    def caches(self) -> Iterable[WriteBackCache]:
         """What it holds in memory."""
         ...
 

@@ -261,7 +261,7 @@ class LocalTask:
         self._last = result.checkpoint
         self._commits += 1
         if self.setup.stateful:
-            self._work.settle(*self._cache)
+            self._work.mark_committed(*self._cache)
 
     def passed(self) -> dict[StreamPartition, int]:
         """How far intermediate streams have been read for good: not even after a power cut is more of them needed."""
@@ -320,4 +320,4 @@ class LocalTask:
     def dues(self) -> Dues:
         """When the task next needs the clock."""
         timeline = self._work.timeline
-        return Dues(timeline.next_due(), self._work.inputs.next_rest(), waits=timeline.wake[0] < END)
+        return Dues(timeline.next_clock_due(), self._work.inputs.next_rest(), waits=timeline.next_fire[0] < END)

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from engines.eviction import settle
+from engines.eviction import mark_committed
 from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl.triggers import Trigger
 from fluvial.dsl.windows import Hopping, Tumbling
 from fluvial.runtime.kernel.state_cache import Change
-from fluvial.runtime.kernel.windows.triggered import WatchedOperator
-from fluvial.runtime.kernel.windows.triggered_sessions import WatchedSessionOperator
+from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator
+from fluvial.runtime.kernel.windows.triggered_sessions import TriggeredSessionOperator
 from fluvial.runtime.kernel.windows.triggers import AT_ONCE, NEVER
 from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
 from fluvial.runtime.state import MemoryStore
@@ -33,25 +33,25 @@ class Counting(MemoryStore):
 
 def commit(window: LoneWindow, room: int) -> list[bytes]:
     """The keys of what a commit writes."""
-    window.below.write(window.operator.changes())
-    settle(window.operator, room)
-    assert isinstance(window.below, Counting)
-    return window.below.written
+    window.backend.write(window.operator.changes())
+    mark_committed(window.operator, room)
+    assert isinstance(window.backend, Counting)
+    return window.backend.written
 
 
 TWO, EACH_FIVE = Trigger(count=2), Trigger(first=5, repeats=True)
 ALIGNED: dict[str, Callable[[Any], Any]] = {
     "tumbling": lambda context: TumblingOperator(context, 10),
-    "hopping": lambda context: WatchedOperator(context, Hopping(10, 5), NEVER, AT_ONCE),
-    "by count": lambda context: WatchedOperator(context, Tumbling(10), Trigger(count=2, repeats=True), TWO),
-    "by time": lambda context: WatchedOperator(context, Tumbling(10), EACH_FIVE, EACH_FIVE),
+    "hopping": lambda context: TriggeredWindowOperator(context, Hopping(10, 5), NEVER, AT_ONCE),
+    "by count": lambda context: TriggeredWindowOperator(context, Tumbling(10), Trigger(count=2, repeats=True), TWO),
+    "by time": lambda context: TriggeredWindowOperator(context, Tumbling(10), EACH_FIVE, EACH_FIVE),
 }
 
 
 @pytest.mark.parametrize("room", [0, 100])
 @pytest.mark.parametrize("kind", ALIGNED)
 def test_a_window_that_fires_at_its_end_and_stays_writes_nothing(kind: str, room: int) -> None:
-    window = LoneWindow(ALIGNED[kind], lateness=50, below=Counting())
+    window = LoneWindow(ALIGNED[kind], lateness=50, backend=Counting())
     for key in (b"k", b"l", b"m"):
         window.add(1, 2, 3, key=key)
     commit(window, room)
@@ -65,7 +65,7 @@ def test_a_window_that_fires_at_its_end_and_stays_writes_nothing(kind: str, room
 @pytest.mark.parametrize("room", [0, 100])
 @pytest.mark.parametrize("kind", ALIGNED)
 def test_of_a_window_that_has_fired_only_what_comes_late_is_written(kind: str, room: int) -> None:
-    window = LoneWindow(ALIGNED[kind], lateness=50, below=Counting())
+    window = LoneWindow(ALIGNED[kind], lateness=50, backend=Counting())
     for key in (b"k", b"l", b"m"):
         window.add(1, key=key)
     commit(window, room)
@@ -82,7 +82,9 @@ def test_of_a_window_that_has_fired_only_what_comes_late_is_written(kind: str, r
 
 def test_a_session_whose_timer_only_moves_on_is_not_written() -> None:
     window = LoneWindow(
-        lambda context: WatchedSessionOperator(context, 10, Trigger(count=5), AT_ONCE), lateness=50, below=Counting()
+        lambda context: TriggeredSessionOperator(context, 10, Trigger(count=5), AT_ONCE),
+        lateness=50,
+        backend=Counting(),
     )
     window.add(1)
     commit(window, 0)
@@ -98,10 +100,10 @@ def test_a_session_whose_timer_only_moves_on_is_not_written() -> None:
 
 def of_an_older_version(window: LoneWindow) -> None:
     """Make its entries those of a version that wrote all of them when their window fired."""
-    for prefix in list(window.below.prefixes(b"window\0t")):
-        for key, data in list(window.below.scan(prefix)):
+    for prefix in list(window.backend.prefixes(b"window\0t")):
+        for key, data in list(window.backend.scan(prefix)):
             *fields, _ = msgspec.msgpack.decode(data)
-            window.below.write([(prefix, key, msgspec.msgpack.encode(fields))])
+            window.backend.write([(prefix, key, msgspec.msgpack.encode(fields))])
 
 
 @pytest.mark.parametrize("fired", [False, True])

@@ -21,21 +21,21 @@ from fluvial.runtime.kernel.failures import Failures
 from fluvial.runtime.kernel.operators.interval_join import JoinOperator
 from fluvial.runtime.kernel.operators.join_context import JoinContext
 from fluvial.runtime.kernel.operators.latest_join import LatestJoinOperator
-from fluvial.runtime.kernel.operators.processor import ProcessOperator, TimersAtWork
-from fluvial.runtime.kernel.operators.processor_state import ListAtWork, MapAtWork
-from fluvial.runtime.kernel.operators.remote_tables import Batches, Cache
-from fluvial.runtime.kernel.operators.state_entries import Ageing
+from fluvial.runtime.kernel.operators.processor import BoundTimers, ProcessOperator
+from fluvial.runtime.kernel.operators.processor_state import BoundList, BoundMap
+from fluvial.runtime.kernel.operators.remote_tables import Batches, RowCache
+from fluvial.runtime.kernel.operators.state_entries import ExpiringEntries
 from fluvial.runtime.kernel.operators.tables import TableOperator
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.kernel.state_cache import Layer, TimedState
+from fluvial.runtime.kernel.state_cache import TimeBucketedState, WriteBackCache
 from fluvial.runtime.kernel.time.bounds import END
-from fluvial.runtime.kernel.time.far_timers import Alarms
+from fluvial.runtime.kernel.time.far_timers import FarTimers
 from fluvial.runtime.kernel.time.input_progress import Inputs
 from fluvial.runtime.kernel.time.timers import Timers
 from fluvial.runtime.kernel.time.watermarks import Timeline
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
-from fluvial.runtime.kernel.windows.triggered import WatchedOperator
-from fluvial.runtime.kernel.windows.triggered_sessions import WatchedSessionOperator
+from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator
+from fluvial.runtime.kernel.windows.triggered_sessions import TriggeredSessionOperator
 from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
 from fluvial.runtime.local.border_progress import BorderProgress
 from fluvial.runtime.local.offset_tracker import Landing
@@ -263,7 +263,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         Replaced("a session takes what comes a moment too late", SessionOperator, "__init__", adding(watermark=-1)),
         Replaced("a session refuses what comes just in time", SessionOperator, "__init__", adding(watermark=+1)),
-        Rewritten("a session fires again", SessionOperator, "_ring", "not span.fired", "True"),
+        Rewritten("a session fires again", SessionOperator, "_fire_due", "not span.fired", "True"),
         Rewritten(
             "a message goes into a session that has fired as if it had not",
             SessionOperator,
@@ -292,7 +292,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         # A batch in the wrong order, and calls that overtake each other.
         Replaced("a batch is processed backwards", StageTask, "feed", feeding_backwards),
-        Rewritten("calls overtake each other", Pool, "_end", "lane is None:", "True:"),
+        Rewritten("calls overtake each other", Pool, "_end", "queue_key is None:", "True:"),
     ],
     ("lateness", STRAIGHT): [
         # Windows forgotten too soon.
@@ -422,25 +422,31 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("triggers", STRAIGHT): [
         Rewritten(
             "the window that fired last takes late messages for early ones",
-            WatchedOperator,
+            TriggeredWindowOperator,
             "_look",
             "end <= self._fired",
             "end < self._fired",
         ),
-        Rewritten("a trigger fires together with its window", WatchedOperator, "_ring", "limit > watermark", "True"),
+        Rewritten(
+            "a trigger fires together with its window",
+            TriggeredWindowOperator,
+            "_fire_due",
+            "limit > watermark",
+            "True",
+        ),
         Rewritten(
             "what a late pane would show is dropped with its window",
-            WatchedOperator,
+            TriggeredWindowOperator,
             "_drop",
             "not held.shown",
             "False",
         ),
         Rewritten(
-            "the trigger of a session has no time", WatchedSessionOperator, "_limit", "if span.pending", "if False"
+            "the trigger of a session has no time", TriggeredSessionOperator, "_limit", "if span.pending", "if False"
         ),
         Rewritten(
             "a session that others become keeps what its trigger has seen",
-            WatchedSessionOperator,
+            TriggeredSessionOperator,
             "_union",
             "begin(united)",
             "pass",
@@ -464,7 +470,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten("a broadcast reaches one task alone", Router, "route", "range(partitions)", "range(1)"),
         Rewritten(
             "a cache gives the row of another key",
-            Cache,
+            RowCache,
             "get",
             "self._rows.get(key)",
             "next(iter(self._rows.values()), None)",
@@ -485,18 +491,18 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten(
             "a committed row is forgotten in memory",
             TableOperator,
-            "settle",
-            "self._rows.settle()",
-            "(self._rows.settle(), self._rows.layer.clean.clear())",
+            "mark_committed",
+            "self._rows.mark_committed()",
+            "(self._rows.mark_committed(), self._rows.cache.clean.clear())",
         ),
     ],
     ("processors", STRAIGHT): [
         # Entries that are over too late or never, or that are not there again when a message fails.
         Replaced(
             "an entry is there a moment too long",
-            Ageing,
+            ExpiringEntries,
             "__init__",
-            lambda init, self, kept, turn, ttl, alarms: init(self, kept, turn, ttl + 1, alarms),
+            lambda init, self, kept, scope, ttl, far_timers: init(self, kept, scope, ttl + 1, far_timers),
         ),
         Rewritten(
             "the time of a processor is the watermark alone",
@@ -511,7 +517,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten(
             "a timer that was put off fires at its old time",
             ProcessOperator,
-            "_ring_up_to",
+            "_fire_up_to",
             "left == time and due <= now",
             "left == time",
         ),
@@ -519,10 +525,10 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten(
             "a timer that has fired is still set", ProcessOperator, "_fire", "timers.times.delete(entry)", "pass"
         ),
-        Rewritten("a timer that is set to an earlier time stays", TimersAtWork, "flush", "due < before[0]", "False"),
+        Rewritten("a timer that is set to an earlier time stays", BoundTimers, "flush", "due < before[0]", "False"),
         Rewritten(
             "a timer of the past waits for the time of the call",
-            TimersAtWork,
+            BoundTimers,
             "flush",
             "self.reached + 1",
             "self.now + 1",
@@ -536,11 +542,11 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "self._kept)",
             "self._kept[1:])",
         ),
-        Rewritten("a list is empty after a restart", ListAtWork, "_fill", "if pieces else []", "if False else []"),
+        Rewritten("a list is empty after a restart", BoundList, "_fill", "if pieces else []", "if False else []"),
         Rewritten(
-            "names that are removed from a map stay after a restart", MapAtWork, "flush", "added or removed", "added"
+            "names that are removed from a map stay after a restart", BoundMap, "flush", "added or removed", "added"
         ),
-        Replaced("a commit leaves out alarms", Alarms, "changes", none_of),
+        Replaced("a commit leaves out far timers", FarTimers, "changes", none_of),
     ],
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.
@@ -551,14 +557,14 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Replaced("a commit leaves out the timers of sessions", Timers, "changes", none_of),
         Rewritten(
             "a commit leaves out the first window",
-            TimedState,
+            TimeBucketedState,
             "changes",
-            "yield from layer.changes()",
-            "yield from [*layer.changes()][1:]",
+            "yield from cache.changes()",
+            "yield from [*cache.changes()][1:]",
         ),
         Rewritten(
             "what is no longer in memory is taken to be nowhere",
-            Layer,
+            WriteBackCache,
             "evict",
             "self.complete = self.complete and (not gone)",
             "pass",

@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engines.eviction import settle
+from engines.eviction import mark_committed
 from fluvial.dsl import ListState, MapState, ValueState
 from fluvial.runtime.kernel.operators import processor_state as kept
-from fluvial.runtime.kernel.operators.processor_state import at_work
-from fluvial.runtime.kernel.operators.state_entries import Shelf, Turn
+from fluvial.runtime.kernel.operators.processor_state import bound_state
+from fluvial.runtime.kernel.operators.state_entries import KeyScope, StateNamespace
 from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.state import MemoryStore
 from generators.how_many import examples
@@ -41,26 +41,26 @@ class StateMachine(RuleBasedStateMachine):
         kept.MOST = self._most
 
     def load(self, empty: bool = False) -> None:
-        self.turn = Turn()
-        shelf = Shelf("op", self.store, empty, lambda _: None, START, self.turn)
-        self.value: Any = at_work(declared(ValueState(list[int], []), "value"), shelf)
-        self.list: Any = at_work(declared(ListState(list[int]), "list"), shelf)
-        self.map: Any = at_work(declared(MapState(bytes, list[int]), "map"), shelf)
+        self.scope = KeyScope()
+        namespace = StateNamespace("op", self.store, empty, lambda _: None, START, self.scope)
+        self.value: Any = bound_state(declared(ValueState(list[int], []), "value"), namespace)
+        self.list: Any = bound_state(declared(ListState(list[int]), "list"), namespace)
+        self.map: Any = bound_state(declared(MapState(bytes, list[int]), "map"), namespace)
         self.states = [self.value, self.list, self.map]
 
     def call(self, key: bytes, act: Any, *, fails: bool = False) -> None:
         """Do something to the states of a key, and to their models, unless it fails."""
         model = copy.deepcopy(self.models.get(key, ([], [], {})))
-        self.turn.key = key
+        self.scope.key = key
         model = act(*model) or model
         if not fails:
-            for state in self.turn.touched:
+            for state in self.scope.touched:
                 state.flush()
             self.models[key] = model
-        for state in self.turn.touched:
+        for state in self.scope.touched:
             state.close()
-        self.turn.touched.clear()
-        self.turn.key = None
+        self.scope.touched.clear()
+        self.scope.key = None
 
     @rule(key=KEYS, numbers=NUMBERS, fails=st.booleans())
     def set_value(self, key: bytes, numbers: list[int], fails: bool) -> None:
@@ -107,11 +107,11 @@ class StateMachine(RuleBasedStateMachine):
     def take_back(self, key: bytes, name: bytes, numbers: list[int]) -> None:
         before = copy.deepcopy(self.models)
         journal: list[Any] = []
-        self.turn.journal = journal
+        self.scope.journal = journal
         self.set_value(key, numbers, fails=False)
         self.extend(key, numbers, fails=False, first="keep")
         self.put(key, {name: numbers}, {b"a"}, fails=False)
-        self.turn.journal = None
+        self.scope.journal = None
         for restore in reversed(journal):
             restore()
         self.models = before
@@ -121,7 +121,7 @@ class StateMachine(RuleBasedStateMachine):
         found = [entries for state in self.states for entries in state.entries]
         self.store.write([change for entries in found for change in entries.changes()])
         for entries in found:
-            settle(entries, room)
+            mark_committed(entries, room)
         self.committed = copy.deepcopy(self.models)
 
     @rule()

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engines.spark_in_process import Blobs
 from fluvial.dsl.message import Record
-from fluvial.runtime.kernel.state_cache import KeyedState, Size, TimedState, evict
+from fluvial.runtime.kernel.state_cache import KeyedState, Size, TimeBucketedState, evict
 from fluvial.runtime.local.commit.changelog import logged
 from fluvial.runtime.spark.worker import state_pages as pages
 from fluvial.runtime.spark.worker.state_pages import StatePages
@@ -43,11 +43,11 @@ class StateMachine(RuleBasedStateMachine):
 
     def load(self, complete: bool = False) -> None:
         self.keyed = KeyedState("op", self.store, list[int], list, complete)
-        self.timed = TimedState("op", self.store, list[int], list, complete, lambda _: None)
+        self.timed = TimeBucketedState("op", self.store, list[int], list, complete, lambda _: None)
 
     @rule(key=KEYS, number=st.integers(0, 9))
     def add(self, key: bytes, number: int) -> None:
-        fresh = self.keyed.layer.fresh
+        fresh = self.keyed.cache.fresh
         value = fresh[key]
         value += [number] * LONG[number % 2]
         fresh[key] = value
@@ -68,7 +68,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(time=TIMES, key=KEYS)
     def take_back(self, time: int, key: bytes) -> None:
-        undo = [self.keyed.layer.undo(key), self.timed.undo(time, key)]
+        undo = [self.keyed.cache.undo(key), self.timed.undo(time, key)]
         before = copy.deepcopy((self.keyed_model, self.timed_model))
         self.add(key, 1)
         self.add_at(time, key, 1)
@@ -86,7 +86,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
-        assert self.keyed.layer.fresh[key] == self.keyed_model.get(key, [])
+        assert self.keyed.cache.fresh[key] == self.keyed_model.get(key, [])
 
     @rule(time=TIMES, key=KEYS)
     def get_at(self, time: int, key: bytes) -> None:
@@ -95,16 +95,16 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, number=st.integers(0, 9))
     def put(self, key: bytes, number: int) -> None:
-        self.keyed.layer.fresh[key] = [number]
+        self.keyed.cache.fresh[key] = [number]
         self.keyed_model[key] = [number]
 
     @rule(entries=st.integers(0, 6), size=SIZES)
     def evict(self, entries: int, size: int) -> None:
-        layers = [*self.keyed.layers(), *self.timed.layers()]
-        evict(layers, Size(entries, size))
-        assert sum(layer.held.entries for layer in layers) <= entries
-        assert sum(layer.held.bytes for layer in layers) <= size
-        assert sum(layer.held.bytes for layer in layers) >= 128 * sum(layer.held.entries for layer in layers)
+        caches = [*self.keyed.caches(), *self.timed.caches()]
+        evict(caches, Size(entries, size))
+        assert sum(cache.held.entries for cache in caches) <= entries
+        assert sum(cache.held.bytes for cache in caches) <= size
+        assert sum(cache.held.bytes for cache in caches) >= 128 * sum(cache.held.entries for cache in caches)
 
     @rule(entries=st.integers(0, 6), size=SIZES)
     def commit(self, entries: int, size: int) -> None:
@@ -113,8 +113,8 @@ class StateMachine(RuleBasedStateMachine):
             assert operator == "op"
             self.changelog.extend(records)
         self.store.write(changes)
-        self.keyed.settle()
-        self.timed.settle()
+        self.keyed.mark_committed()
+        self.timed.mark_committed()
         self.evict(entries, size)
         self.kept = copy.deepcopy((self.keyed_model, self.timed_model))
 
@@ -125,9 +125,9 @@ class StateMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_what_the_dictionaries_hold(self) -> None:
-        assert dict(self.keyed.layer.items()) == self.keyed_model
-        assert {time: dict(layer.items()) for time, layer in self.timed.at.items()} == self.timed_model
-        assert list(self.keyed.layer.items()) == sorted(self.keyed_model.items())
+        assert dict(self.keyed.cache.items()) == self.keyed_model
+        assert {time: dict(cache.items()) for time, cache in self.timed.at.items()} == self.timed_model
+        assert list(self.keyed.cache.items()) == sorted(self.keyed_model.items())
 
     @invariant()
     def the_changelog_gives_the_store(self) -> None:

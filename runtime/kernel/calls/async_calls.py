@@ -18,7 +18,7 @@ from ....dsl.errors import MessageError
 from ....dsl.operators import AsyncFlatMap
 from ....planner.descriptions import duration
 from .cancellation import GRACE_SECONDS, Abandoned, as_error, is_retried, too_late
-from .loop_time import Alarm, LoopTime, loop_time
+from .loop_time import LoopTime, LoopTimer, loop_time
 
 Sleep = Callable[[float], Awaitable[None]]
 Gate = Callable[["Call"], Awaitable[None]]
@@ -57,14 +57,14 @@ class Deadlines:
     for each call, which takes longer than all else that is done for it.
     """
 
-    __slots__ = ("_alarm", "_clock", "_expired", "_give_up", "_running", "_timeout")
+    __slots__ = ("_clock", "_expired", "_give_up", "_running", "_timeout", "_timer")
 
     def __init__(self, timeout: float, give_up: Callable[[Call, "asyncio.Task[Any]"], None]) -> None:
         self._timeout = timeout
         self._give_up = give_up
         self._running: dict[Call, asyncio.Task[Any]] = {}
-        self._expired: dict[asyncio.Task[Any], Alarm] = {}
-        self._alarm: Alarm | None = None
+        self._expired: dict[asyncio.Task[Any], LoopTimer] = {}
+        self._timer: LoopTimer | None = None
         self._clock: LoopTime | None = None
 
     def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
@@ -74,8 +74,8 @@ class Deadlines:
         call.deadline = clock.time() + self._timeout
         call.tries += 1
         self._running[call] = worker
-        if self._alarm is None:
-            self._alarm = clock.call_at(call.deadline, self._ring)
+        if self._timer is None:
+            self._timer = clock.call_at(call.deadline, self._fire)
 
     def end(self, call: Call, worker: "asyncio.Task[Any]") -> bool:
         """The call has ended, in whatever way; whether it had not been given up."""
@@ -89,18 +89,18 @@ class Deadlines:
             return True
         del running[call]
         # On another loop the alarm stays for the calls to come: to set one for each takes longer than a short call.
-        if not running and self._alarm is not None and self._clock is not None and self._clock.virtual:
-            self._alarm.cancel()
-            self._alarm = None
+        if not running and self._timer is not None and self._clock is not None and self._clock.virtual:
+            self._timer.cancel()
+            self._timer = None
         return True
 
-    def _ring(self) -> None:
-        self._alarm = None
+    def _fire(self) -> None:
+        self._timer = None
         clock = self._clock
         while self._running and clock is not None:
             call, worker = next(iter(self._running.items()))
             if clock.until(call.deadline):
-                self._alarm = clock.call_at(call.deadline, self._ring)
+                self._timer = clock.call_at(call.deadline, self._fire)
                 return
             del self._running[call]
             call.expired = True
@@ -112,7 +112,7 @@ class Deadlines:
         self._give_up(call, worker)
 
     def cancel(self) -> None:
-        for handle in (self._alarm, *self._expired.values()):
+        for handle in (self._timer, *self._expired.values()):
             if handle is not None:
                 handle.cancel()
 
@@ -133,12 +133,12 @@ class Pool:
         self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = operator.fn
         self._limit = operator.max_in_flight
         self._retry = operator.retry or Retry(attempts=1)
-        self._lane = _LANES[operator.order]
+        self._order = _QUEUE_KEYS[operator.order]
         self._deliver = deliver
         self._sleep = sleep
         self._gate = gate
         self._waiting: deque[Call] = deque()
-        self._lanes: dict[Any, deque[Call]] = {}
+        self._queues: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(operator.timeout / 1000, self._abandon)
         self._operator = operator
@@ -155,9 +155,9 @@ class Pool:
 
     def submit(self, call: Call) -> None:
         self.outstanding += 1
-        lane = None if self._lane is None else self._lane(call)
-        if lane is not None:
-            self._lanes.setdefault(lane, deque()).append(call)
+        queue_key = None if self._order is None else self._order(call)
+        if queue_key is not None:
+            self._queues.setdefault(queue_key, deque()).append(call)
         self._waiting.append(call)
         # A worker that is not at a call yet will see to it; if all are, one more.
         if self.in_flight == len(self._workers) < self._limit:
@@ -260,16 +260,16 @@ class Pool:
         return TimeoutError(f"no answer of {table.name} within {duration(operator.timeout)}, the time for {tries}")
 
     def _end(self, call: Call) -> None:
-        lane = None if self._lane is None else self._lane(call)
-        if lane is None:
+        queue_key = None if self._order is None else self._order(call)
+        if queue_key is None:
             self._hand_on(call)
             return
         call.done = True
-        queue = self._lanes[lane]
+        queue = self._queues[queue_key]
         while queue and queue[0].done:
             self._hand_on(queue.popleft())
         if not queue:
-            del self._lanes[lane]
+            del self._queues[queue_key]
 
     def _hand_on(self, call: Call) -> None:
         self.outstanding -= 1
@@ -288,13 +288,13 @@ class Pool:
         self.in_flight = 0
 
 
-def _one_lane(_: Call) -> str:
+def _one_queue(_: Call) -> str:
     return "task"
 
 
-def _key_lane(call: Call) -> bytes | None:
+def _queue_of_key(call: Call) -> bytes | None:
     return call.key
 
 
-_LANES: dict[str, Callable[[Call], Any] | None] = {"none": None, "input": _one_lane, "key": _key_lane}
+_QUEUE_KEYS: dict[str, Callable[[Call], Any] | None] = {"none": None, "input": _one_queue, "key": _queue_of_key}
 """Calls of one lane are handed on in the order they were submitted; None: as they end."""

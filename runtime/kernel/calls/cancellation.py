@@ -12,7 +12,7 @@ from ....dsl.error_policy import GRACE_MS, Retry
 from ....dsl.errors import MessageError
 from ....dsl.validation import explain
 from ....planner.descriptions import duration
-from .loop_time import Alarm, loop_time
+from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
     `timeout` seconds, whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
     loop = asyncio.get_running_loop()
     clock = loop_time(loop)
-    alarm: Alarm
+    timer: LoopTimer
     task, waiter, expired = loop.create_task(call), loop.create_future(), False
     stops = [task.cancel]
 
@@ -103,13 +103,13 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
             waiter.set_result(None)
 
     def expire() -> None:
-        nonlocal alarm, expired
+        nonlocal timer, expired
         expired = True
         stops[0]()
-        alarm = clock.call_later(GRACE_SECONDS, wake)
+        timer = clock.call_later(GRACE_SECONDS, wake)
 
     task.add_done_callback(wake)
-    alarm = clock.call_later(timeout, expire)
+    timer = clock.call_later(timeout, expire)
     try:
         await waiter
     except asyncio.CancelledError:
@@ -118,7 +118,7 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
         abandoned.add(task)
         raise
     finally:
-        alarm.cancel()
+        timer.cancel()
     if not task.done():
         abandoned.add(task)
         abandoned.check()

@@ -17,7 +17,7 @@ COUNTED_SECONDS = 0.25
 _HAIR = 1e-6
 
 
-class Alarm:
+class LoopTimer:
     """A function that will be called once a loop has run until a time of its `LoopTime`, in seconds."""
 
     __slots__ = ("_call", "_clock", "_handle", "_spared", "_when")
@@ -27,20 +27,20 @@ class Alarm:
         self._when = when
         self._call = call
         self._spared = False
-        clock.alarms += 1
+        clock.timers += 1
         self._handle = self._set()
 
     def _set(self) -> asyncio.TimerHandle:
-        return self._clock.loop.call_later(self._clock.until(self._when), self._ring)
+        return self._clock.loop.call_later(self._clock.until(self._when), self._fire)
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         if self._clock.until(self._when):  # the loop stood still meanwhile
             self._handle = self._set()
             return
         if self._clock.just_back and not self._spared:
             # What the call waits for may have come meanwhile: the loop has to take it in first.
             self._spared = True
-            self._handle = self._clock.loop.call_later(PULSE_SECONDS, self._ring)
+            self._handle = self._clock.loop.call_later(PULSE_SECONDS, self._fire)
             return
         self.cancel()
         self._call()
@@ -49,7 +49,7 @@ class Alarm:
         """Do not call the function, if that has not happened yet."""
         if not self._handle.cancelled():
             self._handle.cancel()
-            self._clock.alarms -= 1
+            self._clock.timers -= 1
 
 
 class LoopTime:
@@ -60,7 +60,7 @@ class LoopTime:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.alarms = 0
+        self.timers = 0
         self._pulse: float = getattr(loop, "pulse", PULSE_SECONDS)
         self.virtual = self._pulse == float("inf")
         self._stood = 0.0
@@ -83,13 +83,13 @@ class LoopTime:
         left = when - self.time()
         return left if left > _HAIR else 0.0
 
-    def call_at(self, when: float, call: Callable[[], None]) -> Alarm:
+    def call_at(self, when: float, call: Callable[[], None]) -> LoopTimer:
         """Call a function at a time."""
         if self._next == float("inf") and not self.virtual:
             self._beat()
-        return Alarm(self, when, call)
+        return LoopTimer(self, when, call)
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
+    def call_later(self, seconds: float, call: Callable[[], None]) -> LoopTimer:
         """Call a function once the loop has run for so long."""
         return self.call_at(self.time() + seconds, call)
 
@@ -99,7 +99,7 @@ class LoopTime:
         if (late := now - self._next) > COUNTED_SECONDS:
             self._stood += late - COUNTED_SECONDS
             self._back = now
-        if self._next != float("inf") and not self.alarms:
+        if self._next != float("inf") and not self.timers:
             self._next = float("inf")
             return
         self._next = now + self._pulse

@@ -10,7 +10,7 @@ from ....dsl.serde import encode_key, value_serde
 from ..calls.async_calls import Call
 from ..kinds import KERNEL_KINDS
 from ..message_failures import message_opener
-from ..operators.processing_time import ByClock
+from ..operators.processing_time import ProcessingTimeOperator
 from ..stateful_operator import StatefulOperator
 from ..time.border_watermarks import pack_stamp, stamped
 from ..time.bounds import START, wrong_time
@@ -25,7 +25,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
     failures, effects = environment.failures, environment.effects
     names: dict[str, Any] = {
         "now": timeline.now,
-        "wake": timeline.wake,
+        "next_fire": timeline.next_fire,
         "made": environment.counts.made,
         "producer": environment.producer,
         "pack_stamp": pack_stamp,
@@ -90,7 +90,7 @@ def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: i
         timeline = environment.timeline
         stateful = kind.make_state(environment, operator, after)
         if operator.time_domain == "processing":
-            stateful = ByClock(stateful, partial(timeline.time_at, environment.line_in(operator.id)))
+            stateful = ProcessingTimeOperator(stateful, partial(timeline.time_at, environment.line_in(operator.id)))
             timeline.attach_clock(stateful.due)
         environment.stateful[operator.id] = stateful
         timeline.attach(operator.id, stateful)

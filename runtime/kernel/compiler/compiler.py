@@ -12,7 +12,7 @@ from ..kinds import KERNEL_KINDS
 from ..time.border_watermarks import STAMP_SIZE
 from ..time.source_time import write_source
 from ..time.stage_input import StageInput
-from .source_text import Names, Part, Text, compiled
+from .source_text import CodePath, Text, Variables, compiled
 from .stage_graph import Shape, ends_part
 
 
@@ -40,13 +40,13 @@ class Compiler:
 
     # Starting points.
 
-    def part(self, start: str, watermark: str) -> Part:
+    def part(self, start: str, watermark: str) -> CodePath:
         passed = self.shape.parts(start)
         first = self.shape.entries[start].readers if start in self.shape.entries else self.shape.followers[start]
         branches = len(first) > 1 or any(self._branches(id) for id in passed)
         spreads = any(self._spreads(self.shape.operators[id]) for id in passed)
         line = self.shape.line_out[start]
-        return Part(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
+        return CodePath(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
 
     @staticmethod
     def _spreads(operator: Operator) -> bool:
@@ -88,7 +88,7 @@ class Compiler:
         self._pass(part, 4)
         where = f"failed_{number}({index}, error)"
         opened = f"cell = open_{number}(i, w)"
-        self.dispatch(part, list(entry.readers), Names(value="v0", of=entry.writer), 3, where, opened)
+        self.dispatch(part, list(entry.readers), Variables(value="v0", of=entry.writer), 3, where, opened)
         if entry.clock == "source":
             self._advance(number, entry)
         if entry.clock == "source" and not self.shape.exact:
@@ -113,13 +113,13 @@ class Compiler:
                 rest.extend(self.shape.followers[id])
         return list(found)
 
-    def _pass(self, part: Part, depth: int) -> None:
+    def _pass(self, part: CodePath, depth: int) -> None:
         """Leave a message out; where messages land one by one, it has landed."""
         if part.cell:
             self.text.add(depth, "passed(i)")
         self.text.add(depth, "continue")
 
-    def _stamp(self, part: Part, number: int) -> None:
+    def _stamp(self, part: CodePath, number: int) -> None:
         text = self.text
         text.add(4, "if v is None:")
         text.add(5, "s, h = h[-1][1], h[:-1]")
@@ -142,7 +142,7 @@ class Compiler:
         # Only what fires a window needs more than this variable; the lines of time follow at the end of the batch.
         text.add(4, f"if {behind} > w:")
         text.add(5, f"w = {behind}")
-        text.add(5, "if w >= wake[0]:")
+        text.add(5, "if w >= next_fire[0]:")
         text.add(6, f"advance_{number}(w)")
 
     def stateful(self, start: str) -> list[str]:
@@ -153,7 +153,9 @@ class Compiler:
 
     # A message's way through the operators.
 
-    def dispatch(self, part: Part, readers: list[str], names: Names, depth: int, failed: str, opened: str) -> None:
+    def dispatch(
+        self, part: CodePath, readers: list[str], names: Variables, depth: int, failed: str, opened: str
+    ) -> None:
         """Pass one message on; if an operator fails, take back what it has done so far."""
         text = self.text
         stateful = self.stateful(part.start) if part.risky and not part.cell else []
@@ -199,11 +201,11 @@ class Compiler:
     def _outputs(self, start: str) -> list[str]:
         return [id for id in self.shape.parts(start) if _has_outputs(self.shape.operators[id])]
 
-    def _operator(self, part: Part, id: str, names: Names, depth: int) -> None:
+    def _operator(self, part: CodePath, id: str, names: Variables, depth: int) -> None:
         operator = self.shape.operators[id]
         KERNEL_KINDS[operator].write(self, part, operator, names, depth)
 
-    def follow(self, part: Part, id: str, names: Names, depth: int) -> None:
+    def follow(self, part: CodePath, id: str, names: Variables, depth: int) -> None:
         """The operators behind this one, of which there is one at least."""
         for follower in self.shape.followers[id]:
             self._operator(part, follower, replace(names, of=id), depth)

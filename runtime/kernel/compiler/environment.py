@@ -8,7 +8,7 @@ from ..calls.in_flight import Cells
 from ..effects import MessageEffects
 from ..message_failures import MessageFailures
 from ..output_buffer import OutputBuffer
-from ..state_cache import Bytes
+from ..state_cache import StateBackend
 from ..stateful_operator import StatefulOperator
 from ..time.input_progress import Inputs
 from ..time.watermarks import Timeline
@@ -32,7 +32,7 @@ class StageEnvironment:
     """What compiled code and operators of one task may call and change; `bind` adds to `stateful`, `pools` and
     `clock_users` what it makes.
 
-    `empty` says that nothing is kept in `below`. `producer` is the task's number for those who read what it writes.
+    `empty` says that nothing is kept in `backend`. `producer` is the task's number for those who read what it writes.
     `rung` tells up to which time clock timers have rung, by processor; `run` names the run.
     """
 
@@ -48,7 +48,7 @@ class StageEnvironment:
     rung: dict[str, int]
     run: str
     producer: int
-    below: Bytes
+    backend: StateBackend
     empty: bool
     make_pool: Callable[..., Pool]
     stateful: dict[str, StatefulOperator]

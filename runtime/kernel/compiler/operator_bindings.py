@@ -20,10 +20,10 @@ from ..operators.tables import TableContext, TableOperator, joined_row
 from ..stateful_operator import StatefulOperator
 from ..time.border_watermarks import pack_stamp, stamped
 from ..time.bounds import START
-from ..windows.context import Context
+from ..windows.context import WindowContext
 from ..windows.sessions import SessionOperator
-from ..windows.triggered import WatchedOperator
-from ..windows.triggered_sessions import WatchedSessionOperator
+from ..windows.triggered import TriggeredWindowOperator
+from ..windows.triggered_sessions import TriggeredSessionOperator
 from ..windows.triggers import AT_ONCE, NEVER
 from ..windows.tumbling import TumblingOperator
 from .returned_values import Unencodable
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 _WINDOWS: Mapping[Any, Any] = {
     Tumbling: lambda context, by: TumblingOperator(context, by.size),
-    Hopping: lambda context, by: WatchedOperator(context, by, NEVER, AT_ONCE),
+    Hopping: lambda context, by: TriggeredWindowOperator(context, by, NEVER, AT_ONCE),
     Session: lambda context, by: SessionOperator(context, by.gap),
-    Unbounded: lambda context, by: WatchedOperator(context, by, NEVER, AT_ONCE),
+    Unbounded: lambda context, by: TriggeredWindowOperator(context, by, NEVER, AT_ONCE),
 }
 
-_WATCHED: Mapping[Any, Any] = {
-    Tumbling: WatchedOperator,
-    Hopping: WatchedOperator,
-    Session: lambda context, by, early, late: WatchedSessionOperator(context, by.gap, early, late),
-    Unbounded: WatchedOperator,
+_TRIGGERED: Mapping[Any, Any] = {
+    Tumbling: TriggeredWindowOperator,
+    Hopping: TriggeredWindowOperator,
+    Session: lambda context, by, early, late: TriggeredSessionOperator(context, by.gap, early, late),
+    Unbounded: TriggeredWindowOperator,
 }
 """Windows with triggers."""
 
@@ -53,9 +53,9 @@ def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: C
     line = environment.program.shape.line_out[operator.id]
     watermark, lateness = environment.timeline.now[line], operator.lateness
     by_clock = operator.time_domain == "processing"
-    context = Context(
+    context = WindowContext(
         id=operator.id,
-        below=environment.below,
+        backend=environment.backend,
         empty=environment.empty,
         watermark=watermark,
         forgotten=START if by_clock else environment.lateness.forgotten(operator.id, lateness, watermark),
@@ -67,7 +67,7 @@ def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: C
         emit=environment.effects.emitter(emit),
         fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
         late=_late(environment, operator, flow.value),
-        rouse=_rouse(environment, operator),
+        schedule=_schedule(environment, operator),
         firing=partial(environment.firing, line),
         relieve=environment.outputs.relieve,
     )
@@ -76,7 +76,7 @@ def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: C
         made = _WINDOWS[type(operator.assigner)](context, operator.assigner)
     else:
         triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
-        made = _WATCHED[type(operator.assigner)](context, operator.assigner, *triggers)
+        made = _TRIGGERED[type(operator.assigner)](context, operator.assigner, *triggers)
     return made
 
 
@@ -110,9 +110,9 @@ def attach_side(environment: "StageEnvironment", operator: ops.Side, after: Call
     return {}
 
 
-def _rouse(environment: "StageEnvironment", operator: ops.Operator) -> Callable[[int], None]:
+def _schedule(environment: "StageEnvironment", operator: ops.Operator) -> Callable[[int], None]:
     """Asks for `advance` at a watermark; what goes by the clock need not ask."""
-    return (lambda _: None) if operator.time_domain == "processing" else environment.timeline.rouse
+    return (lambda _: None) if operator.time_domain == "processing" else environment.timeline.schedule
 
 
 def _late(
@@ -146,7 +146,7 @@ def make_join(
 
     context = JoinContext(
         id=id,
-        below=environment.below,
+        backend=environment.backend,
         empty=environment.empty,
         watermark=environment.timeline.reached_by(id),
         within=operator.within,
@@ -157,7 +157,7 @@ def make_join(
         emit=environment.effects.emitter(emit),
         fail=environment.effects.emitter(partial(environment.failures.firing, id)),
         late=late,
-        rouse=_rouse(environment, operator),
+        schedule=_schedule(environment, operator),
         firing=partial(environment.firing, shape.line_out[id]),
     )
     return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
@@ -168,23 +168,23 @@ def make_process(environment: "StageEnvironment", operator: ops.Process, emit: C
     shape = environment.program.shape
     context = ProcessContext(
         id=operator.id,
-        below=environment.below,
+        backend=environment.backend,
         empty=environment.empty,
         watermark=environment.timeline.reached_by(operator.id),
         processor=operator.processor,
         decode_key=key_serde(environment.program.flows[operator.inputs[0]].key).decode,
         emit=environment.effects.emitter(emit),
         fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
-        rouse=environment.timeline.rouse,
+        schedule=environment.timeline.schedule,
         firing=partial(environment.firing, shape.line_out[operator.id]),
         clock=lambda: environment.timeline.clock,
         rung=environment.rung.get(operator.id, environment.timeline.clock),
         run=environment.run,
     )
     made = ProcessOperator(context)
-    if made.ring is not None:
+    if made.fire_clock_timers is not None:
         environment.clock_users.append(operator.id)
-        environment.timeline.attach_clock(made.due, made.ring)
+        environment.timeline.attach_clock(made.due, made.fire_clock_timers)
     return made
 
 
@@ -194,7 +194,9 @@ def make_table(
     """A table of rows as they are sent to it."""
     tell = None if emit is None else environment.effects.emitter(emit)
     decode, keyless = value_serde(operator.value).decode, partial(_count, environment.counts.keyless, operator.id)
-    return TableOperator(TableContext(operator.id, environment.below, environment.empty, decode, tell, keyless=keyless))
+    return TableOperator(
+        TableContext(operator.id, environment.backend, environment.empty, decode, tell, keyless=keyless)
+    )
 
 
 def _count(counts: dict[str, int], id: str) -> None:
@@ -209,7 +211,7 @@ def make_joined_tables(
     tell = None if emit is None else environment.effects.emitter(emit)
     left, right = (_table(environment, id).row for id in operator.inputs)
     joined = joined_row(left, right, operator.fn, operator.how, serde.encode)
-    return TableOperator(TableContext(operator.id, environment.below, environment.empty, serde.decode, tell, joined))
+    return TableOperator(TableContext(operator.id, environment.backend, environment.empty, serde.decode, tell, joined))
 
 
 def _table(environment: "StageEnvironment", id: str) -> TableOperator:

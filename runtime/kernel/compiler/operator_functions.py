@@ -3,7 +3,7 @@ input leads on."""
 
 from typing import TYPE_CHECKING
 
-from .source_text import Names, Part
+from .source_text import CodePath, Variables
 
 if TYPE_CHECKING:
     from .compiler import Compiler
@@ -22,13 +22,13 @@ def after_firing(compiler: "Compiler", id: str) -> None:
     origin = shape.side_of.get(id, id)
     opened = f"cell = open_firing({origin!r}, k, v, t, {watermark})"
     failed = f"failed_firing({origin!r}, k, v, t, error)"
-    compiler.dispatch(part, list(shape.followers[id]), Names(of=id), 2, failed, opened)
+    compiler.dispatch(part, list(shape.followers[id]), Variables(of=id), 2, failed, opened)
 
 
 def after_call(compiler: "Compiler", id: str) -> None:
     """What follows an asynchronous call that has ended."""
     number, text = compiler.number[id], compiler.text
-    part = Part(id, True, False, compiler.shape.line_in[id], "cell.watermark", text)
+    part = CodePath(id, True, False, compiler.shape.line_in[id], "cell.watermark", text)
     text.add(1, f"def after_{number}(call):")
     text.add(2, "t, h, cell = call.item")
     text.add(2, "k = call.key")
@@ -39,7 +39,7 @@ def after_call(compiler: "Compiler", id: str) -> None:
     text.add(4, f"made[{number}] += len(call.results)", id)
     if compiler.shape.followers[id]:
         text.add(4, "for v in call.results:", id)
-        compiler.follow(part, id, Names(), 5)
+        compiler.follow(part, id, Variables(), 5)
     text.add(3, "except Exception as error:")
     text.add(4, "failed_cell(cell, error)")
     compiler.close(2)
@@ -49,7 +49,7 @@ def merge(compiler: "Compiler", id: str) -> None:
     """A merge that several ways lead to is a function, so that what follows it is written once."""
     shape, number = compiler.shape, compiler.number[id]
     cell = bool(shape.cells)
-    part = Part(id, cell, True, shape.line_in[id], "w", compiler.text)
+    part = CodePath(id, cell, True, shape.line_in[id], "w", compiler.text)
     later = "".join(f", later_{compiler.number[kept]}" for kept in compiler.stateful(id)) if not cell else ""
     compiler.text.add(1, f"def merge_{number}(k, v, t, h, {'cell' if cell else 'w'}{later}):")
-    compiler.follow(part, id, Names(), 2)
+    compiler.follow(part, id, Variables(), 2)

@@ -15,7 +15,7 @@ def operator_at(file: str, line: int) -> str | None:
 
 
 @dataclass(slots=True)
-class Names:
+class Variables:
     """The variables that hold a message at one place of the code, and the operator it comes from."""
 
     key: str = "k"
@@ -42,7 +42,7 @@ class Text:
 
 
 @dataclass(slots=True)
-class Part:
+class CodePath:
     """The code of one starting point: where its messages' time is, whether they wait in cells, and what they may meet.
 
     `risky` says that a message may have more than one effect, so that a failure must take back those before it;

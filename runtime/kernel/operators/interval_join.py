@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from ....dsl.message import Headers
-from ..state_cache import Change, Layer, TimedState
+from ..state_cache import Change, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.timers import Timers
@@ -30,13 +30,13 @@ class JoinOperator:
         self._size = max(1, context.within)
         self._slot = max(1, context.within // SLOTS)
         self._passed = context.watermark
-        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
-        self._rows = TimedState(id, below, list[list[JoinRow]], _none, empty, self._rouse)
-        self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark, mark=b"r")
+        id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
+        self._rows = TimeBucketedState(id, backend, list[list[JoinRow]], _none, empty, self._schedule)
+        self._timers = Timers(id, backend, self._slot, empty, schedule, context.watermark, mark=b"r")
         self.add = self._adder()
 
-    def _rouse(self, slot: int) -> None:
-        self._context.rouse(slot + self._size + self._within)
+    def _schedule(self, slot: int) -> None:
+        self._context.schedule(slot + self._size + self._within)
 
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int, int], None]:
         # A closure over locals: this runs for each message.
@@ -55,19 +55,19 @@ class JoinOperator:
             mine: list[list[JoinRow]] | None = None
             found: list[JoinRow] = []
             for slot in (own - size, own, own + size):
-                layer = at.get(slot)
-                if layer is None:
+                cache = at.get(slot)
+                if cache is None:
                     continue
                 # As `layer.fresh[key]`, which is a call where there is nothing yet: most often, that is.
-                kept = layer.fresh.get(key)
-                if kept is None and (key in layer.clean or not layer.complete):
-                    kept = layer.fetch(key)
+                kept = cache.fresh.get(key)
+                if kept is None and (key in cache.clean or not cache.complete):
+                    kept = cache.fetch(key)
                 if kept is None:
                     continue
                 if slot == own:
                     mine = kept
                 if kept[1 - side]:
-                    found += near(layer, key, kept, row, 1 - side)
+                    found += near(cache, key, kept, row, 1 - side)
             if mine is None:
                 mine = [[], []]
             rows = mine[side]
@@ -83,7 +83,9 @@ class JoinOperator:
 
         return add
 
-    def _near(self, layer: Layer, key: bytes, kept: list[list[JoinRow]], row: JoinRow, side: int) -> list[JoinRow]:
+    def _near(
+        self, cache: WriteBackCache, key: bytes, kept: list[list[JoinRow]], row: JoinRow, side: int
+    ) -> list[JoinRow]:
         """The rows of that side, of those kept under a key, that join a row, earliest first."""
         rows, within = kept[side], self._within
         first = bisect_left(rows, row.time - within, key=_time) if rows[0].time < row.time - within else 0
@@ -94,7 +96,7 @@ class JoinOperator:
             if not all(other.told for other in near):
                 for other in near:
                     other.told = True
-                layer.fresh[key] = kept
+                cache.fresh[key] = kept
         return near
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
@@ -112,7 +114,7 @@ class JoinOperator:
     def advance(self, watermark: int) -> None:
         if watermark < END:
             self._passed = watermark
-        for time, key in self._timers.ring(watermark):
+        for time, key in self._timers.fire(watermark):
             self._leave(key, time)
         while (slot := self._rows.first()) is not None and self._over(slot) <= watermark:
             self._rows.drop(slot)
@@ -125,9 +127,9 @@ class JoinOperator:
         last = time - self._within - 1
         slot = last - last % self._size
         # The one timer of a slot of timers may stand for rows of two slots of rows.
-        for layer in (self._rows.at.get(slot), self._rows.at.get(slot + self._size)):
-            kept: list[list[JoinRow]] | None = layer.fresh[key] if layer is not None else None
-            if layer is None or kept is None:
+        for cache in (self._rows.at.get(slot), self._rows.at.get(slot + self._size)):
+            kept: list[list[JoinRow]] | None = cache.fresh[key] if cache is not None else None
+            if cache is None or kept is None:
                 continue
             gone: list[tuple[int, int, JoinRow]] = []
             for side, rows in enumerate(kept):
@@ -136,9 +138,9 @@ class JoinOperator:
                 del rows[:over]
                 self._set_next(key, rows, time)
             if gone and not any(kept):
-                layer.delete(key)
+                cache.delete(key)
             elif gone:
-                layer.fresh[key] = kept
+                cache.fresh[key] = kept
             for at, side, row in sorted(gone, key=_first):
                 self._context.firing(at + 1)
                 self._context.leave(side, key, row)
@@ -154,9 +156,9 @@ class JoinOperator:
                 self._timers.set(due, key)
                 return
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         slot = self._rows.first()
-        return self._timers.wake() if slot is None else min(self._timers.wake(), self._over(slot))
+        return self._timers.next_due() if slot is None else min(self._timers.next_due(), self._over(slot))
 
     @property
     def changed(self) -> int:
@@ -165,12 +167,12 @@ class JoinOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._rows.changes(), self._timers.changes())
 
-    def settle(self) -> None:
-        self._rows.settle()
-        self._timers.settle()
+    def mark_committed(self) -> None:
+        self._rows.mark_committed()
+        self._timers.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return chain(self._rows.layers(), self._timers.layers())
+    def caches(self) -> Iterable[WriteBackCache]:
+        return chain(self._rows.caches(), self._timers.caches())
 
 
 def _none() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ....dsl.message import Headers
-from ..state_cache import Bytes
+from ..state_cache import StateBackend
 
 LEFT, RIGHT = 0, 1
 """The sides of a join."""
@@ -34,7 +34,7 @@ class JoinContext:
     """
 
     id: str
-    below: Bytes
+    backend: StateBackend
     empty: bool
     watermark: int
     within: int
@@ -45,7 +45,7 @@ class JoinContext:
     emit: Callable[[bytes, Any, int, Headers], None]
     fail: Callable[[bytes, Any, int, Exception], None]
     late: Callable[[], None]
-    rouse: Callable[[int], None]
+    schedule: Callable[[int], None]
     firing: Callable[[int], None]
 
     def row(self, side: int, value: Any, timestamp: int, headers: Headers) -> JoinRow:

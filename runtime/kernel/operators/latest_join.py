@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from ....dsl.message import Headers
-from ..state_cache import Change, KeyedState, Layer
+from ..state_cache import Change, KeyedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.timers import Timers
@@ -20,9 +20,9 @@ class LatestJoinOperator:
         self._context = context
         self._within = context.within
         self._passed = context.watermark
-        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
-        self._keys = KeyedState(id, below, list[JoinRow | None], _no_rows, empty)
-        self._timers = Timers(id, below, self._within // SLOTS, empty, rouse, context.watermark)
+        id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
+        self._keys = KeyedState(id, backend, list[JoinRow | None], _no_rows, empty)
+        self._timers = Timers(id, backend, self._within // SLOTS, empty, schedule, context.watermark)
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
         if key is None:
@@ -32,7 +32,7 @@ class LatestJoinOperator:
             context.late()
             return
         row = context.row(side, value, timestamp, headers)
-        fresh = self._keys.layer.fresh
+        fresh = self._keys.cache.fresh
         kept: list[JoinRow | None] = fresh[key]
         before, other = kept[side], kept[1 - side]
         kept[side] = row
@@ -46,17 +46,17 @@ class LatestJoinOperator:
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
         # A timer that was set stays: it rings for nothing.
-        return self._keys.layer.undo(key or b"")
+        return self._keys.cache.undo(key or b"")
 
     def advance(self, watermark: int) -> None:
         if watermark < END:
             self._passed = watermark
-        for time, key in self._timers.ring(watermark):
+        for time, key in self._timers.fire(watermark):
             self._leave(key, time)
 
     def _leave(self, key: bytes, time: int) -> None:
         """Rows of a key are joined no more, if that is their time."""
-        kept: list[JoinRow | None] = self._keys.layer.fresh[key]
+        kept: list[JoinRow | None] = self._keys.cache.fresh[key]
         before = kept.copy()
         for side, row in sorted(enumerate(kept), key=_time_of_side):
             if row is None:
@@ -71,10 +71,10 @@ class LatestJoinOperator:
         if kept == [None, None]:
             self._keys.delete(key)
         elif kept != before:
-            self._keys.layer.fresh[key] = kept
+            self._keys.cache.fresh[key] = kept
 
-    def wake(self) -> int:
-        return self._timers.wake()
+    def next_due(self) -> int:
+        return self._timers.next_due()
 
     @property
     def changed(self) -> int:
@@ -83,12 +83,12 @@ class LatestJoinOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._keys.changes(), self._timers.changes())
 
-    def settle(self) -> None:
-        self._keys.settle()
-        self._timers.settle()
+    def mark_committed(self) -> None:
+        self._keys.mark_committed()
+        self._timers.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return chain(self._keys.layers(), self._timers.layers())
+    def caches(self) -> Iterable[WriteBackCache]:
+        return chain(self._keys.caches(), self._timers.caches())
 
 
 def _no_rows() -> list[JoinRow | None]:

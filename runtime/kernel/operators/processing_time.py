@@ -9,7 +9,7 @@ from ..stateful_operator import StatefulOperator
 from ..time.bounds import END
 
 
-class ByClock:
+class ProcessingTimeOperator:
     """A stateful operator to which a message has the time at which it comes; `clock` tells it, in ms since epoch.
 
     Nothing is late for it, since its watermark is the clock too.
@@ -21,8 +21,8 @@ class ByClock:
         self._add = inner.add
         self.advance = inner.advance
         self.changes: Callable[[], Iterator[Change]] = inner.changes
-        self.settle, self.layers = inner.settle, inner.layers
-        self.due = inner.wake
+        self.mark_committed, self.caches = inner.mark_committed, inner.caches
+        self.due = inner.next_due
         """The time of the clock at which there is next something to do."""
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:
@@ -35,7 +35,7 @@ class ByClock:
         del timestamp
         return self._inner.undo(key, self._clock())
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         """No watermark wakes it: the clock comes by anyway."""
         return END
 

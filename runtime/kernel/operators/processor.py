@@ -10,11 +10,12 @@ from typing import Any
 from ....dsl.keyed_state import outside, put_to_work
 from ....dsl.message import Headers, Message
 from ....dsl.processor import KeyedProcessor, Tagged, Timer, clock_of, states_of, tags_of
-from ..state_cache import Bytes, Change, Codec, Layer
+from ..state_cache import Change, StateBackend, WriteBackCache
+from ..state_codec import MsgpackCodec
 from ..stateful_operator import keyless
 from ..time.bounds import EARLIEST, END, LATEST, START
-from .processor_state import StateAtWork, at_work
-from .state_entries import Lasting, Shelf, Turn, parts, under
+from .processor_state import BoundState, bound_state
+from .state_entries import Entries, KeyScope, StateNamespace, parts, under
 
 _RUN = b"run"
 """Where the last run lies that has come to the end of its input."""
@@ -33,32 +34,32 @@ class ProcessContext:
     """
 
     id: str
-    below: Bytes
+    backend: StateBackend
     empty: bool
     watermark: int
     processor: KeyedProcessor[Any, Any, Any]
     decode_key: Callable[[bytes], Any]
     emit: Emit
     fail: Callable[[bytes, Timer, int, Exception], None]
-    rouse: Callable[[int], None]
+    schedule: Callable[[int], None]
     firing: Callable[[int], None]
     clock: Callable[[], int]
     rung: int
     run: str
 
 
-class Here:
+class CallContext:
     """Where the processor is: what it is given as its context."""
 
     __slots__ = ("key", "timers", "timestamp", "watermark")
 
-    def __init__(self, timers: "TimersAtWork") -> None:
+    def __init__(self, timers: "BoundTimers") -> None:
         self.key: Any = None
         self.timers = timers
         self.timestamp = self.watermark = START
 
 
-class TimersAtWork:
+class BoundTimers:
     """The timers of a processor. State: key and name -> when it is due, and the time that it is set to; and alarms: for
     each there is one that rings no later than it is due.
 
@@ -66,12 +67,12 @@ class TimersAtWork:
     costs an entry each time and an alarm now and then.
     """
 
-    def __init__(self, shelf: Shelf, marks: str) -> None:
-        self._turn = shelf.turn
-        self.times: Lasting = shelf.lasting(marks[0], "", Codec(tuple[int, int]))
-        self.alarms = shelf.alarms(marks[1])
+    def __init__(self, namespace: StateNamespace, marks: str) -> None:
+        self._scope = namespace.scope
+        self.times: Entries = namespace.permanent(marks[0], "", MsgpackCodec(tuple[int, int]))
+        self.far_timers = namespace.far_timers(marks[1])
         self._changes: dict[str, int | None] = {}
-        self.now = self.reached = shelf.watermark
+        self.now = self.reached = namespace.watermark
         """What has passed for the call at hand, and how far time has come meanwhile."""
 
     def set(self, name: str, time: int) -> None:
@@ -89,15 +90,15 @@ class TimersAtWork:
     def _change(self, name: str, time: int | None) -> None:
         if name.__class__ is not str:
             raise TypeError(f"the name of a timer is a str, not {type(name).__name__}: {name!r}")
-        if self._turn.key is None:
+        if self._scope.key is None:
             raise outside(f"timer {name}")
         if not self._changes:
-            self._turn.touched.append(self)
+            self._scope.touched.append(self)
         name.encode()
         self._changes[name] = time
 
     def flush(self) -> None:
-        key = self._turn.key
+        key = self._scope.key
         assert key is not None
         for name, time in self._changes.items():
             entry = under(key, name.encode())
@@ -106,7 +107,7 @@ class TimersAtWork:
                 due = time if time > self.now else self.reached + 1
                 self.times.put(entry, (due, time))
                 if before is None or due < before[0]:
-                    self.alarms.set(due, self.now, entry)
+                    self.far_timers.set(due, self.now, entry)
             elif before is not None:
                 self.times.delete(entry)
 
@@ -123,56 +124,58 @@ class ProcessOperator:
     def __init__(self, context: ProcessContext) -> None:
         self._context = context
         self._passed = context.watermark
-        self._wake = END
+        self._next_due = END
         self._ended = False
         self.sides: dict[str, Emit] = {}
-        self._turn = Turn()
-        shelf = Shelf(context.id, context.below, context.empty, self._rouse, context.watermark, self._turn)
+        self._scope = KeyScope()
+        namespace = StateNamespace(
+            context.id, context.backend, context.empty, self._schedule, context.watermark, self._scope
+        )
         self._processor = copy.copy(context.processor)
-        self._states: dict[str, StateAtWork] = {
-            name: at_work(state, shelf) for name, state in states_of(self._processor).items()
+        self._states: dict[str, BoundState] = {
+            name: bound_state(state, namespace) for name, state in states_of(self._processor).items()
         }
         put_to_work(self._processor, self._states)
         self._tags = {*tags_of(self._processor)}
-        self._timers = TimersAtWork(shelf, "wa")
-        self._by_clock: TimersAtWork | None = None
-        self.ring: Callable[[int], None] | None = None
+        self._timers = BoundTimers(namespace, "wa")
+        self._clock_timers: BoundTimers | None = None
+        self.fire_clock_timers: Callable[[int], None] | None = None
         """To be called when the clock moves, if there are timers that go by it."""
         if (name := clock_of(self._processor)) is not None:
-            clock = self._by_clock = TimersAtWork(shelf.by_clock(context.rung), "cb")
-            self.ring = partial(self._ring, clock)
+            clock = self._clock_timers = BoundTimers(namespace.for_processing_time(context.rung), "cb")
+            self.fire_clock_timers = partial(self._fire_clock_timers, clock)
             put_to_work(self._processor, {name: clock})
-        self._here = Here(self._timers)
-        self._ages = [(state, state.ages) for state in self._states.values() if state.ages is not None]
+        self._here = CallContext(self._timers)
+        self._expiring = [(state, state.expiring) for state in self._states.values() if state.expiring is not None]
         found = [entries for state in self._states.values() for entries in state.entries]
-        self._all_timers = [self._timers, *([self._by_clock] if self._by_clock else [])]
-        self._over = shelf.lasting("e", "", Codec(str))
-        timers = [kept for one in self._all_timers for kept in (one.times, one.alarms)]
+        self._all_timers = [self._timers, *([self._clock_timers] if self._clock_timers else [])]
+        self._over = namespace.permanent("e", "", MsgpackCodec(str))
+        timers = [kept for one in self._all_timers for kept in (one.times, one.far_timers)]
         self._kept = [*found, *timers, self._over]
         self._run = self._runner()
         self.add = self._adder()
 
-    def _rouse(self, time: int) -> None:
-        self._wake = min(self._wake, time)
-        self._context.rouse(time)
+    def _schedule(self, time: int) -> None:
+        self._next_due = min(self._next_due, time)
+        self._context.schedule(time)
 
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         """The function that lets the processor handle a message: a closure, with what each call needs at hand."""
-        turn, timers, decode_key = self._turn, self._timers, self._context.decode_key
+        scope, timers, decode_key = self._scope, self._timers, self._context.decode_key
         on_message, run, emit = self._processor.on_message, self._run, self._emit
-        look_at_clock = None if self._by_clock is None else self._look_at_clock
+        read_clock = None if self._clock_timers is None else self._read_clock
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
-                turn.journal = None
+                scope.journal = None
                 raise keyless()
             if not self._passed <= watermark < END:  # one that is read again may come behind the end of its input
                 watermark = self._passed
             name = decode_key(key)
             timers.reached = watermark
-            if look_at_clock is not None:
-                look_at_clock()
-            turn.time = timestamp if timestamp > watermark else watermark
+            if read_clock is not None:
+                read_clock()
+            scope.time = timestamp if timestamp > watermark else watermark
             message = Message(name, value, timestamp, headers)
             made = run(on_message, message, key, name, timestamp, watermark)
             if made:
@@ -180,22 +183,22 @@ class ProcessOperator:
 
         return add
 
-    def _look_at_clock(self) -> None:
-        if self._by_clock is not None:
-            self._by_clock.now = self._by_clock.reached = self._context.clock()
+    def _read_clock(self) -> None:
+        if self._clock_timers is not None:
+            self._clock_timers.now = self._clock_timers.reached = self._context.clock()
 
     def _runner(self) -> Callable[[Callable[[Any, Any], Any], Any, bytes, Any, int, int], Sequence[Any]]:
         """The function that lets the processor handle what it is given: it keeps all that is done, or nothing if that
         raises, and returns what is to be emitted."""
-        here, turn, timers, made_of = self._here, self._turn, self._timers, self._made
-        touched = turn.touched
+        here, scope, timers, made_of = self._here, self._scope, self._timers, self._made
+        touched = scope.touched
 
         def run(
             call: Callable[[Any, Any], Any], given: Any, key: bytes, name: Any, timestamp: int, watermark: int
         ) -> Sequence[Any]:
             here.key, here.timestamp, here.watermark = name, timestamp, watermark
             timers.now = watermark
-            turn.key = key
+            scope.key = key
             try:
                 found = call(given, here)
                 made = () if found is None else made_of(found)
@@ -205,7 +208,7 @@ class ProcessOperator:
                 for state in touched:
                     state.close()
                 touched.clear()
-                turn.key = turn.journal = None
+                scope.key = scope.journal = None
             return made
 
         return run
@@ -232,7 +235,7 @@ class ProcessOperator:
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
         # An alarm that was set stays: it rings for nothing.
         journal: list[Callable[[], None]] = []
-        self._turn.journal = journal
+        self._scope.journal = journal
 
         def take_back() -> None:
             for restore in reversed(journal):
@@ -243,37 +246,39 @@ class ProcessOperator:
     def advance(self, watermark: int) -> None:
         if watermark == END:
             self._end()
-        elif watermark >= self._wake:
+        elif watermark >= self._next_due:
             self._timers.reached = watermark
-            self._look_at_clock()
-            self._ring_up_to(self._timers, watermark)
-            for state, ages in self._ages:
-                for entry in ages.over(watermark):
+            self._read_clock()
+            self._fire_up_to(self._timers, watermark)
+            for state, expiring in self._expiring:
+                for entry in expiring.over(watermark):
                     state.drop(entry)
-            self._wake = min([self._timers.alarms.wake(), *(ages.wake() for _, ages in self._ages)])
+            self._next_due = min(
+                [self._timers.far_timers.next_due(), *(expiring.next_due() for _, expiring in self._expiring)]
+            )
         if self._passed < watermark < END:
             self._passed = watermark
 
     def due(self) -> int:
         """The time of the clock at which a timer is next due, or may be."""
-        return END if self._by_clock is None or self._ended else self._by_clock.alarms.wake()
+        return END if self._clock_timers is None or self._ended else self._clock_timers.far_timers.next_due()
 
-    def _ring(self, clock: TimersAtWork, now: int) -> None:
+    def _fire_clock_timers(self, clock: BoundTimers, now: int) -> None:
         """The clock is here; at the end of input it rings no more."""
         if not self._ended:
             clock.now = clock.reached = now
-            self._ring_up_to(clock, now)
+            self._fire_up_to(clock, now)
 
-    def _ring_up_to(self, timers: TimersAtWork, time_now: int) -> None:
-        for now, entries in timers.alarms.ring(time_now):
+    def _fire_up_to(self, timers: BoundTimers, time_now: int) -> None:
+        for now, entries in timers.far_timers.fire(time_now):
             for time, entry in self._set_to(timers, entries):
                 due, left = timers.times.get(entry) or (END, None)
                 if left == time and due <= now:
                     self._fire(timers, entry, time, now)
                 elif left is not None:  # it was put off, perhaps just now
-                    timers.alarms.set(due, now, entry)
+                    timers.far_timers.set(due, now, entry)
 
-    def _set_to(self, timers: TimersAtWork, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
+    def _set_to(self, timers: BoundTimers, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
         """The timers behind alarms with the times that they are set to, in order."""
         times = timers.times
         return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
@@ -287,24 +292,24 @@ class ProcessOperator:
                 return
             self._over.put(_RUN, run)
         self._timers.reached = self._passed
-        self._look_at_clock()
+        self._read_clock()
         for timers in self._all_timers:
             passed = timers.reached
-            waiting = {entry for _, entries in timers.alarms.ring(END) for entry in entries}
+            waiting = {entry for _, entries in timers.far_timers.fire(END) for entry in entries}
             for time, entry in self._set_to(timers, waiting):
                 due, left = timers.times.get(entry) or (END, None)
                 if left == time:
                     self._fire(timers, entry, time, max(time, passed))
                 elif left is not None:
-                    timers.alarms.set(due, passed, entry)
+                    timers.far_timers.set(due, passed, entry)
 
-    def _fire(self, timers: TimersAtWork, entry: bytes, time: int, now: int) -> None:
+    def _fire(self, timers: BoundTimers, entry: bytes, time: int, now: int) -> None:
         key, name = parts(entry)
         timers.times.delete(entry)
         # By the clock, event time stays where it is.
-        clocked = timers is self._by_clock
+        clocked = timers is self._clock_timers
         watermark = self._passed if clocked else now
-        self._turn.time = watermark if clocked or time < watermark else time
+        self._scope.time = watermark if clocked or time < watermark else time
         if not clocked:
             self._context.firing(time)
         timer = Timer(name.decode(), time, "processing" if clocked else "event")
@@ -316,8 +321,8 @@ class ProcessOperator:
         else:
             self._emit(key, made, time, ())
 
-    def wake(self) -> int:
-        return self._wake
+    def next_due(self) -> int:
+        return self._next_due
 
     @property
     def changed(self) -> int:
@@ -326,9 +331,9 @@ class ProcessOperator:
     def changes(self) -> Iterator[Change]:
         return chain.from_iterable(kept.changes() for kept in self._kept)
 
-    def settle(self) -> None:
+    def mark_committed(self) -> None:
         for kept in self._kept:
-            kept.settle()
+            kept.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return chain.from_iterable(kept.layers() for kept in self._kept)
+    def caches(self) -> Iterable[WriteBackCache]:
+        return chain.from_iterable(kept.caches() for kept in self._kept)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from ....dsl.keyed_state import ListState, MapState, State, ValueState, outside
 from ....dsl.serde import Serde, key_encoder, key_serde
-from ..state_cache import Codec
-from .state_entries import Ageing, Form, Lasting, Shelf, Turn, form, parts, under
+from ..state_codec import MsgpackCodec
+from .state_entries import Entries, ExpiringEntries, KeyScope, StateNamespace, ValueCodec, parts, under, value_codec
 
 MOST = 64
 """Items in a piece of a list, and names in a piece of a map's, on average."""
@@ -18,11 +18,11 @@ HEAVY = 16 << 10
 """Bytes of items in a piece of a list, unless it is one item. A piece is a message of a changelog."""
 
 
-class StateAtWork(Protocol):
-    """What the operator does with each state. `entries` are what it keeps, `ages` those of them that may be over."""
+class BoundState(Protocol):
+    """A declared state, bound to its entries. `expiring` are those of its `entries` that have a time to live."""
 
-    entries: list[Lasting | Ageing]
-    ages: Ageing | None
+    entries: list[Entries | ExpiringEntries]
+    expiring: ExpiringEntries | None
 
     def flush(self) -> None:
         """Write down what has changed for the key at hand."""
@@ -37,29 +37,29 @@ class StateAtWork(Protocol):
         ...
 
 
-def at_work(state: State, shelf: Shelf) -> StateAtWork:
+def bound_state(state: State, namespace: StateNamespace) -> BoundState:
     """A declared state, put to work on a shelf."""
-    kept = form(state.kind, shelf.operator, state.name)
-    return _AT_WORK[type(state)](state, kept, shelf)
+    codec = value_codec(state.kind, namespace.operator, state.name)
+    return _BOUND[type(state)](state, codec, namespace)
 
 
-def _begin(state: StateAtWork, name: str, turn: Turn) -> bytes:
+def _begin(state: BoundState, name: str, scope: KeyScope) -> bytes:
     """A state is used for the first time in a call; returns the key at hand."""
-    if turn.key is None:
+    if scope.key is None:
         raise outside(name)
-    turn.touched.append(state)
-    return turn.key
+    scope.touched.append(state)
+    return scope.key
 
 
-class ValueAtWork:
+class BoundValue:
     """A value. State: key -> what is kept of it."""
 
-    def __init__(self, state: ValueState[Any], kept: Form, shelf: Shelf) -> None:
-        self._name, self._turn, self._keep, self._give = state.name, shelf.turn, kept.keep, kept.give
-        self._default = None if state.default is None else kept.keep(state.default)
-        self._entries = shelf.entries("s", state.name, kept.coding, state.ttl)
-        self.entries: list[Lasting | Ageing] = [self._entries]
-        self.ages = self._entries if isinstance(self._entries, Ageing) else None
+    def __init__(self, state: ValueState[Any], codec: ValueCodec, namespace: StateNamespace) -> None:
+        self._name, self._scope, self._keep, self._give = state.name, namespace.scope, codec.keep, codec.give
+        self._default = None if state.default is None else codec.keep(state.default)
+        self._entries = namespace.entries("s", state.name, codec.codec, state.ttl)
+        self.entries: list[Entries | ExpiringEntries] = [self._entries]
+        self.expiring = self._entries if isinstance(self._entries, ExpiringEntries) else None
         self._key: bytes | None = None
         self._now: Any = None
         self._changed = False
@@ -83,11 +83,11 @@ class ValueAtWork:
 
     def _open(self) -> None:
         # As `_begin` does, in one call less: this runs for each message.
-        turn = self._turn
-        key = turn.key
+        scope = self._scope
+        key = scope.key
         if key is None:
             raise outside(self._name)
-        turn.touched.append(self)
+        scope.touched.append(self)
         self._key, self._now = key, self._entries.get(key)
 
     def flush(self) -> None:
@@ -105,19 +105,19 @@ class ValueAtWork:
         self._entries.delete(entry)
 
 
-class ListAtWork:
+class BoundList:
     """A list. State: key -> how many pieces and items it has; and key and number -> a piece.
 
     Appending rewrites the last piece, of at most MOST items or HEAVY bytes, and the numbers.
     """
 
-    def __init__(self, state: ListState[Any], kept: Form, shelf: Shelf) -> None:
-        self._name, self._turn, self._keep, self._give = state.name, shelf.turn, kept.keep, kept.give
-        self._weight: Callable[[Any], int] = len if kept.give is not None or state.kind in (str, bytes) else _eight
-        self._heads = shelf.entries("s", state.name, Codec(tuple[int, int]), state.ttl)
-        self._pieces = shelf.lasting("p", state.name, kept.pieces)
-        self.entries: list[Lasting | Ageing] = [self._heads, self._pieces]
-        self.ages = self._heads if isinstance(self._heads, Ageing) else None
+    def __init__(self, state: ListState[Any], codec: ValueCodec, namespace: StateNamespace) -> None:
+        self._name, self._scope, self._keep, self._give = state.name, namespace.scope, codec.keep, codec.give
+        self._weight: Callable[[Any], int] = len if codec.give is not None or state.kind in (str, bytes) else _eight
+        self._heads = namespace.entries("s", state.name, MsgpackCodec(tuple[int, int]), state.ttl)
+        self._pieces = namespace.permanent("p", state.name, codec.pieces)
+        self.entries: list[Entries | ExpiringEntries] = [self._heads, self._pieces]
+        self.expiring = self._heads if isinstance(self._heads, ExpiringEntries) else None
         self._key: bytes | None = None
         self._added: list[Any] = []
         self._cleared = self._changed = False
@@ -154,7 +154,7 @@ class ListAtWork:
 
     def _open(self) -> bytes:
         if self._key is None:
-            self._key = _begin(self, self._name, self._turn)
+            self._key = _begin(self, self._name, self._scope)
             head = self._heads.get(self._key)
             # One whose time is over is not there, though it may be stored.
             self._cleared = head is None
@@ -197,17 +197,17 @@ class ListAtWork:
         self._heads.delete(entry)
 
 
-class Names:
+class NameIndex:
     """Sets of names by key, in pieces by their hashes, which double when they are full. State: key -> how many pieces
     and names there are; and key and number -> a piece, sorted.
 
     A change rewrites the pieces of its names, and now and then all.
     """
 
-    def __init__(self, state: str, shelf: Shelf) -> None:
-        self._heads = shelf.lasting("n", state, Codec(tuple[int, int]))
-        self._pieces = shelf.lasting("p", state, Codec(tuple[bytes, ...]))
-        self.entries: list[Lasting | Ageing] = [self._heads, self._pieces]
+    def __init__(self, state: str, namespace: StateNamespace) -> None:
+        self._heads = namespace.permanent("n", state, MsgpackCodec(tuple[int, int]))
+        self._pieces = namespace.permanent("p", state, MsgpackCodec(tuple[bytes, ...]))
+        self.entries: list[Entries | ExpiringEntries] = [self._heads, self._pieces]
 
     def all(self, key: bytes) -> set[bytes]:
         pieces, _ = self._heads.get(key) or (0, 0)
@@ -254,17 +254,17 @@ def _by_piece(names: Iterable[bytes], pieces: int) -> dict[int, set[bytes]]:
     return found
 
 
-class MapAtWork(MutableMapping[Any, Any]):
+class BoundMap(MutableMapping[Any, Any]):
     """A mapping. State: key and name -> what is kept of a value; and the names of each key."""
 
-    def __init__(self, state: MapState[Any, Any], kept: Form, shelf: Shelf) -> None:
-        self._name, self._turn, self._keep, self._give = state.name, shelf.turn, kept.keep, kept.give
+    def __init__(self, state: MapState[Any, Any], codec: ValueCodec, namespace: StateNamespace) -> None:
+        self._name, self._scope, self._keep, self._give = state.name, namespace.scope, codec.keep, codec.give
         self._encode, self._decode = key_encoder(state.key), key_serde(state.key).decode
         self._in_order = not isinstance(state.key, Serde)
-        self._entries: Lasting | Ageing = shelf.entries("s", state.name, kept.coding, state.ttl)
-        self._names = Names(state.name, shelf)
-        self.entries: list[Lasting | Ageing] = [self._entries, *self._names.entries]
-        self.ages = self._entries if isinstance(self._entries, Ageing) else None
+        self._entries: Entries | ExpiringEntries = namespace.entries("s", state.name, codec.codec, state.ttl)
+        self._names = NameIndex(state.name, namespace)
+        self.entries: list[Entries | ExpiringEntries] = [self._entries, *self._names.entries]
+        self.expiring = self._entries if isinstance(self._entries, ExpiringEntries) else None
         self._key: bytes | None = None
         self._changes: dict[bytes, Any] = {}
         self._cleared = False
@@ -310,7 +310,7 @@ class MapAtWork(MutableMapping[Any, Any]):
     def _present(self) -> list[bytes]:
         key = self._open()
         stored: Iterable[bytes] = () if self._cleared else self._names.all(key)
-        if self.ages is not None:
+        if self.expiring is not None:
             stored = [name for name in stored if self._entries.get(under(key, name)) is not None]
         names = dict.fromkeys(stored, True) | {name: kept is not None for name, kept in self._changes.items()}
         return [name for name, there in names.items() if there]
@@ -322,7 +322,7 @@ class MapAtWork(MutableMapping[Any, Any]):
 
     def _open(self) -> bytes:
         if self._key is None:
-            self._key = _begin(self, self._name, self._turn)
+            self._key = _begin(self, self._name, self._scope)
         return self._key
 
     def flush(self) -> None:
@@ -357,10 +357,10 @@ class MapAtWork(MutableMapping[Any, Any]):
         self._names.change(key, set(), {name})
 
 
-_AT_WORK: Mapping[type[State], Callable[[Any, Form, Shelf], StateAtWork]] = {
-    ValueState: ValueAtWork,
-    ListState: ListAtWork,
-    MapState: MapAtWork,
+_BOUND: Mapping[type[State], Callable[[Any, ValueCodec, StateNamespace], BoundState]] = {
+    ValueState: BoundValue,
+    ListState: BoundList,
+    MapState: BoundMap,
 }
 
 

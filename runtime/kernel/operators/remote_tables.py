@@ -11,8 +11,7 @@ from itertools import count
 from typing import Any
 
 from ....dsl.error_policy import Retry
-from ....dsl.remote_table import Batch, RemoteTable
-from ....dsl.remote_table import Cache as CacheRules
+from ....dsl.remote_table import Batch, Cache, RemoteTable
 from ..calls.cancellation import Abandoned, Expired, is_retried, limited, too_late
 
 _MISSING: Any = object()
@@ -21,7 +20,7 @@ MOST_ABANDONED = 100
 """Calls of a function that may run on although they were cancelled at their timeout."""
 
 
-class Rate:
+class RateLimiter:
     """Lets `per_second` keys pass each second, evenly spaced. None lets all pass."""
 
     def __init__(self, per_second: float | None) -> None:
@@ -40,10 +39,10 @@ class Rate:
             await asyncio.sleep(self._free_at - now)
 
 
-class Cache:
+class RowCache:
     """The rows that were read or written last, as many and as long as the rules say; not that a key has none."""
 
-    def __init__(self, rules: CacheRules | None) -> None:
+    def __init__(self, rules: Cache | None) -> None:
         self._size = 0 if rules is None else rules.size
         self._ttl = float("inf") if rules is None or rules.ttl_ms is None else rules.ttl_ms / 1000
         self._rows: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
@@ -74,7 +73,7 @@ class Calls:
     """Calls of one of the user's functions: each within `timeout` seconds, no more of them than the rate lets pass, and
     again as `retry` says. `what` names the function in errors."""
 
-    def __init__(self, rate: Rate, retry: Retry, timeout: float, what: str) -> None:
+    def __init__(self, rate: RateLimiter, retry: Retry, timeout: float, what: str) -> None:
         self._rate = rate
         self._retry = retry
         self._timeout = timeout
@@ -109,7 +108,7 @@ class Batches:
         self._make = make
         self._open: dict[Any, Any] = {}
         self._answer: asyncio.Future[Mapping[Any, Any]] | None = None
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._running: set[asyncio.Task[None]] = set()
 
     async def ask(self, key: Any, row: Any = None) -> Any:
@@ -118,7 +117,7 @@ class Batches:
         if self._answer is None or self._answer.get_loop() is not loop:
             # Calls that another loop has left behind are nobody's any more.
             self._open, self._answer = {}, loop.create_future()
-            self._alarm = loop.call_later(self._delay, self._send)
+            self._timer = loop.call_later(self._delay, self._send)
         answer = self._answer
         self._open[key] = row
         if len(self._open) >= self._size:
@@ -128,9 +127,9 @@ class Batches:
 
     def _send(self) -> None:
         asked, answer = self._open, self._answer
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._open, self._answer, self._alarm = {}, None, None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._open, self._answer, self._timer = {}, None, None
         if answer is not None:
             task = asyncio.get_running_loop().create_task(self._answered(asked, answer))
             self._running.add(task)
@@ -152,11 +151,11 @@ class Remote:
 
     def __init__(self, table: RemoteTable[Any, Any]) -> None:
         self._table = table
-        self._cache = Cache(table.cache)
+        self._cache = RowCache(table.cache)
         timeout = table.timeout_ms / 1000
         what = f"remote table {table.name!r}"
-        self._reads = Calls(Rate(table.reads_per_second), table.retry, timeout, f"read of {what}")
-        self._writes = Calls(Rate(table.writes_per_second), table.retry, timeout, f"write of {what}")
+        self._reads = Calls(RateLimiter(table.reads_per_second), table.retry, timeout, f"read of {what}")
+        self._writes = Calls(RateLimiter(table.writes_per_second), table.retry, timeout, f"write of {what}")
         self._asked = Batches(table.batch, self._read_many) if table.batch else None
         self._told = Batches(table.batch, self._write_many) if table.batch else None
         self._written = 0  # how many rows were written so far

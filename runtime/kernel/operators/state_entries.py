@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from struct import Struct as Layout
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from ....dsl.serde import Serde, type_name
-from ..state_cache import Bytes, Change, Codec, Coding, Layer, unreadable
+from ..state_cache import Change, StateBackend, WriteBackCache
+from ..state_codec import Codec, MsgpackCodec, unreadable
 from ..time.bounds import START
-from ..time.far_timers import Alarms
+from ..time.far_timers import FarTimers
 
 _TIME = Layout(">q")
 _SIZE = Layout(">I")
@@ -19,7 +20,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 """The whole numbers that MessagePack has."""
 
 
-class Turn:
+class KeyScope:
     """What is at hand: a key, None between two calls, and the time of reads and writes.
 
     `touched` are the states in use, `journal` takes what takes changes back, where that may be needed.
@@ -35,17 +36,17 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ValueCodec:
     """How values of a state are kept: as they are, if nobody can change them, else as bytes.
 
     `keep` makes of a value what is kept, and refuses one of another type; `give` makes a value of it again, None if
     that is the same.
     """
 
-    coding: Coding
+    codec: Codec
     keep: Callable[[Any], Any]
     give: Callable[[Any], Any] | None
-    pieces: Coding
+    pieces: Codec
     """How pieces of a list of what is kept become bytes."""
 
 
@@ -53,15 +54,17 @@ def _same(data: bytes) -> bytes:
     return data
 
 
-AS_BYTES = Coding(_same, _same)
+AS_BYTES = Codec(_same, _same)
 
 
-def form(kind: Any, operator: str, state: str) -> Form:
+def value_codec(kind: Any, operator: str, state: str) -> ValueCodec:
     """The form for values of a type or Serde, which a state of an operator keeps."""
     if kind in (int, str, float, bool, bytes):
-        return Form(Codec(kind), _KEEP.get(kind, _exactly)(kind, state), None, _pieces(kind, Codec(kind).decode))
-    coding: Any = kind if isinstance(kind, Serde) else Codec(kind)
-    encode, decode = coding.encode, coding.decode
+        return ValueCodec(
+            MsgpackCodec(kind), _KEEP.get(kind, _exactly)(kind, state), None, _pieces(kind, MsgpackCodec(kind).decode)
+        )
+    codec: Any = kind if isinstance(kind, Serde) else MsgpackCodec(kind)
+    encode, decode = codec.encode, codec.decode
 
     def keep(value: Any) -> bytes:
         data: bytes = encode(value)
@@ -74,13 +77,13 @@ def form(kind: Any, operator: str, state: str) -> Form:
         except Exception as error:
             raise unreadable(operator, error) from error
 
-    return Form(AS_BYTES, keep, give, _pieces(bytes, Codec(kind).encode if coding is not kind else _same))
+    return ValueCodec(AS_BYTES, keep, give, _pieces(bytes, MsgpackCodec(kind).encode if codec is not kind else _same))
 
 
-def _pieces(kind: type, turned: Callable[[Any], Any]) -> Coding:
+def _pieces(kind: type, turned: Callable[[Any], Any]) -> Codec:
     """Pieces of a list whose items are kept as a type. Items that an earlier type has kept in the other form, encoded
     or as they are, are `turned` into this one."""
-    codec = Codec(tuple[kind, ...])  # type: ignore[valid-type]
+    codec = MsgpackCodec(tuple[kind, ...])  # type: ignore[valid-type]
 
     def decode(data: bytes) -> Any:
         try:
@@ -92,7 +95,7 @@ def _pieces(kind: type, turned: Callable[[Any], Any]) -> Coding:
             for item in items
         )
 
-    return Coding(codec.encode, decode)
+    return Codec(codec.encode, decode)
 
 
 def _exactly(kind: type, state: str, check: Callable[[Any], None] | None = None) -> Callable[[Any], Any]:
@@ -153,55 +156,30 @@ def parts(entry: bytes) -> tuple[bytes, bytes]:
     return entry[_SIZE.size : end], entry[end:]
 
 
-class Entries(Protocol):
-    """What is kept under one prefix. Values are never changed in place."""
-
-    def get(self, key: bytes) -> Any:
-        """What is kept, None if there is nothing or its time is over."""
-        ...
-
-    def stored(self, key: bytes) -> Any:
-        """The same, whether or not its time is over."""
-        ...
-
-    def put(self, key: bytes, kept: Any) -> None: ...
-
-    def delete(self, key: bytes) -> None: ...
-
-    @property
-    def changed(self) -> int: ...
-
-    def changes(self) -> Iterator[Change]: ...
-
-    def settle(self) -> None: ...
-
-    def layers(self) -> Iterable[Layer]: ...
-
-
-class Lasting:
+class Entries:
     """Entries that stay until they are deleted."""
 
-    def __init__(self, turn: Turn, layer: Layer) -> None:
-        self._turn, self._layer, self._fresh = turn, layer, layer.fresh
-        self.changes, self.settle = layer.changes, layer.settle
-        self.get = self.stored = layer.fresh.__getitem__
+    def __init__(self, scope: KeyScope, cache: WriteBackCache) -> None:
+        self._scope, self._layer, self._fresh = scope, cache, cache.fresh
+        self.changes, self.mark_committed = cache.changes, cache.mark_committed
+        self.get = self.stored = cache.fresh.__getitem__
 
     def put(self, key: bytes, kept: Any) -> None:
-        if self._turn.journal is not None:
+        if self._scope.journal is not None:
             self._note(key)
         self._fresh[key] = kept
 
     def delete(self, key: bytes) -> None:
-        if self._turn.journal is not None:
+        if self._scope.journal is not None:
             self._note(key)
         self._layer.delete(key)
 
     def _note(self, key: bytes) -> None:
         """An entry is about to change, which may have to be taken back."""
-        assert self._turn.journal is not None
-        self._turn.journal.append(self._layer.undo(key, _as_it_is))
+        assert self._scope.journal is not None
+        self._scope.journal.append(self._layer.undo(key, _as_it_is))
 
-    def layers(self) -> Iterable[Layer]:
+    def caches(self) -> Iterable[WriteBackCache]:
         return (self._layer,)
 
     @property
@@ -209,27 +187,27 @@ class Lasting:
         return self._layer.changed
 
 
-class Ageing:
+class ExpiringEntries:
     """Entries that are over `ttl` ms after they were last written. State: (time of the last write, what is kept), and
     an alarm for each, which lets it go for good."""
 
-    def __init__(self, lasting: Lasting, turn: Turn, ttl: int, alarms: Alarms) -> None:
-        self._entries, self._turn, self._ttl = lasting, turn, ttl
-        self._alarms = alarms
+    def __init__(self, permanent: Entries, scope: KeyScope, ttl: int, far_timers: FarTimers) -> None:
+        self._entries, self._scope, self._ttl = permanent, scope, ttl
+        self._far_timers = far_timers
 
     def get(self, key: bytes) -> Any:
         entry = self._entries.get(key)
-        return None if entry is None or entry[0] + self._ttl <= self._turn.time else entry[1]
+        return None if entry is None or entry[0] + self._ttl <= self._scope.time else entry[1]
 
     def stored(self, key: bytes) -> Any:
         entry = self._entries.get(key)
         return None if entry is None else entry[1]
 
     def put(self, key: bytes, kept: Any) -> None:
-        entry, now = self._entries.get(key), self._turn.time
+        entry, now = self._entries.get(key), self._scope.time
         self._entries.put(key, (now, kept))
         if entry is None or now < entry[0]:  # else there is an alarm, not after the time that it is over
-            self._alarms.set(now + self._ttl, now, key)
+            self._far_timers.set(now + self._ttl, now, key)
 
     def delete(self, key: bytes) -> None:
         # An alarm that was set stays: it rings for nothing.
@@ -237,71 +215,71 @@ class Ageing:
 
     def over(self, watermark: int) -> Iterator[bytes]:
         """The entries whose time is over by then, which are to be deleted."""
-        for time, keys in self._alarms.ring(watermark):
+        for time, keys in self._far_timers.fire(watermark):
             for key in keys:
                 entry = self._entries.get(key)
                 if entry is None:
                     continue
                 end = entry[0] + self._ttl
                 if end > time:
-                    self._alarms.set(end, time, key)
+                    self._far_timers.set(end, time, key)
                 else:
                     yield key
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         """The watermark from which some may be over."""
-        return self._alarms.wake()
+        return self._far_timers.next_due()
 
     @property
     def changed(self) -> int:
-        return self._entries.changed + self._alarms.changed
+        return self._entries.changed + self._far_timers.changed
 
     def changes(self) -> Iterator[Change]:
-        return chain(self._entries.changes(), self._alarms.changes())
+        return chain(self._entries.changes(), self._far_timers.changes())
 
-    def settle(self) -> None:
-        self._entries.settle()
-        self._alarms.settle()
+    def mark_committed(self) -> None:
+        self._entries.mark_committed()
+        self._far_timers.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return chain(self._entries.layers(), self._alarms.layers())
+    def caches(self) -> Iterable[WriteBackCache]:
+        return chain(self._entries.caches(), self._far_timers.caches())
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """Where the states of an operator lie: makes their entries. `rouse` and `watermark` are as in `windows.Context`."""
+class StateNamespace:
+    """The part of the backend that holds an operator's states. For `schedule` and `watermark` see `WindowContext`."""
 
     operator: str
-    below: Bytes
+    backend: StateBackend
     empty: bool
-    rouse: Callable[[int], None]
+    schedule: Callable[[int], None]
     watermark: int
-    turn: Turn
+    scope: KeyScope
 
-    def lasting(self, mark: str, state: str, coding: Coding) -> Lasting:
+    def permanent(self, mark: str, state: str, codec: Codec) -> Entries:
         """Entries under a prefix of their own: a mark, a letter, tells one kind of a state's entries from others."""
         prefix = f"{self.operator}\0{mark}{state}\0".encode()
-        return Lasting(self.turn, Layer(prefix, self.below, coding, _nothing, self.empty))
+        return Entries(self.scope, WriteBackCache(prefix, self.backend, codec, _nothing, self.empty))
 
-    def entries(self, mark: str, state: str, coding: Coding, ttl: int | None) -> Lasting | Ageing:
+    def entries(self, mark: str, state: str, codec: Codec, ttl: int | None) -> Entries | ExpiringEntries:
         """Entries that are over after `ttl` ms, if it is not None."""
         if ttl is None:
-            return self.lasting(mark, state, coding)
-        return Ageing(self.lasting(mark, state, _dated(coding)), self.turn, ttl, self.alarms("x", state))
+            return self.permanent(mark, state, codec)
+        return ExpiringEntries(self.permanent(mark, state, _dated(codec)), self.scope, ttl, self.far_timers("x", state))
 
-    def alarms(self, mark: str, state: str = "") -> Alarms:
-        """Alarms under prefixes of their own."""
-        return Alarms(f"{self.operator}\0{mark}{state}", self.below, self.empty, self.rouse, self.watermark)
+    def far_timers(self, mark: str, state: str = "") -> FarTimers:
+        """FarTimers under prefixes of their own."""
+        return FarTimers(f"{self.operator}\0{mark}{state}", self.backend, self.empty, self.schedule, self.watermark)
 
-    def by_clock(self, now: int) -> "Shelf":
+    def for_processing_time(self, now: int) -> "StateNamespace":
         """The same, for what the clock rouses: it comes by anyway."""
-        return replace(self, rouse=lambda _: None, watermark=now)
+        return replace(self, schedule=lambda _: None, watermark=now)
 
 
-def _dated(coding: Coding) -> Coding:
+def _dated(codec: Codec) -> Codec:
     """Pairs of a time and what another coding is for."""
-    encode, decode = coding.encode, coding.decode
-    return Coding(
+    encode, decode = codec.encode, codec.decode
+    return Codec(
         lambda entry: _TIME.pack(entry[0]) + encode(entry[1]),
         lambda data: (_TIME.unpack_from(data)[0], decode(data[_TIME.size :])),
     )

@@ -6,7 +6,8 @@ from typing import Any
 
 from ....dsl.message import Headers
 from ....dsl.operators import How
-from ..state_cache import Bytes, Change, Codec, KeyedState, Layer
+from ..state_cache import Change, KeyedState, StateBackend, WriteBackCache
+from ..state_codec import MsgpackCodec
 from ..time.bounds import END
 
 FindRow = Callable[[bytes | None], Any]
@@ -23,7 +24,7 @@ class TableContext:
     """
 
     id: str
-    below: Bytes
+    backend: StateBackend
     empty: bool
     decode: Callable[[bytes], Any]
     emit: Callable[[bytes, Any, int, Headers], None] | None
@@ -36,7 +37,7 @@ class TableOperator:
 
     def __init__(self, context: TableContext) -> None:
         self._context = context
-        self._rows = KeyedState(context.id, context.below, bytes, _none, context.empty)
+        self._rows = KeyedState(context.id, context.backend, bytes, _none, context.empty)
         self.add = self._take if context.joined is None else self._join
 
     def _take(
@@ -62,7 +63,7 @@ class TableOperator:
 
     def has(self, key: bytes) -> bool:
         """Whether there is a row of a key."""
-        return self._rows.layer.fresh[key] is not None
+        return self._rows.cache.fresh[key] is not None
 
     def renew(self, key: bytes) -> None:
         """Make a joined row anew, and tell nobody."""
@@ -70,39 +71,39 @@ class TableOperator:
         row = self._context.joined(key)
         if row is None and self.has(key):
             self._rows.delete(key)
-        elif row != self._rows.layer.fresh[key]:
-            self._rows.layer.fresh[key] = row
+        elif row != self._rows.cache.fresh[key]:
+            self._rows.cache.fresh[key] = row
 
     def _set(self, key: bytes, row: bytes | None, timestamp: int, headers: Headers) -> None:
         if row is None:
             self._rows.delete(key)
         else:
-            self._rows.layer.fresh[key] = row
+            self._rows.cache.fresh[key] = row
         emit = self._context.emit
         if emit is not None:
             emit(key, None if row is None else self._context.decode(row), timestamp, headers)
 
     def row(self, key: bytes | None) -> Any:
         """The row of a key, the caller's own; None if there is none."""
-        found = None if key is None else self._rows.layer.fresh[key]
+        found = None if key is None else self._rows.cache.fresh[key]
         return None if found is None else self._context.decode(found)
 
     def each_key(self) -> Iterator[bytes]:
         """The bytes of all keys, in their order."""
-        for key, _ in self._rows.layer.items():
+        for key, _ in self._rows.cache.items():
             yield key
 
     def rows(self) -> Iterator[tuple[bytes, Any]]:
         """All rows, by key bytes in their order."""
-        return ((key, self._context.decode(found)) for key, found in self._rows.layer.items())
+        return ((key, self._context.decode(found)) for key, found in self._rows.cache.items())
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
-        return self._rows.layer.undo(key or b"")
+        return self._rows.cache.undo(key or b"")
 
     def advance(self, watermark: int) -> None:
         """Rows do not wait for time."""
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         return END
 
     @property
@@ -112,11 +113,11 @@ class TableOperator:
     def changes(self) -> Iterator[Change]:
         return self._rows.changes()
 
-    def settle(self) -> None:
-        self._rows.settle()
+    def mark_committed(self) -> None:
+        self._rows.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return self._rows.layers()
+    def caches(self) -> Iterable[WriteBackCache]:
+        return self._rows.caches()
 
 
 def prefix_of(table: str) -> bytes:
@@ -130,7 +131,7 @@ def row_of(data: bytes) -> bytes:
     return row
 
 
-_codec = Codec(bytes)
+_codec = MsgpackCodec(bytes)
 
 
 def joined_row(

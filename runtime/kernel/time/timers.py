@@ -3,7 +3,7 @@
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 
-from ..state_cache import Bytes, Change, Layer, TimedState
+from ..state_cache import Change, StateBackend, TimeBucketedState, WriteBackCache
 from .bounds import END
 
 
@@ -19,7 +19,7 @@ class Timers:
     def __init__(
         self,
         name: str,
-        below: Bytes,
+        backend: StateBackend,
         slot: int,
         complete: bool,
         on_new: Callable[[int], None],
@@ -30,7 +30,7 @@ class Timers:
         self._size = max(1, slot)
         self._on_new = on_new
         self._rung = self._reached = rung
-        self._state = TimedState(name, below, int, _never, complete, on_new, mark=mark)
+        self._state = TimeBucketedState(name, backend, int, _never, complete, on_new, mark=mark)
         self._due: list[tuple[int, bytes]] = []
         self._next = 0  # in that list
         self._open: list[int] = []
@@ -40,12 +40,12 @@ class Timers:
         """Let a key ring at a time after the last watermark, if it would ring later or not at all in that slot. While
         timers ring, the key must be the one that does: another's may be about to, at the same time."""
         slot = time - time % self._size
-        layer = self._state.at.get(slot)
-        if layer is None:
+        cache = self._state.at.get(slot)
+        if cache is None:
             times = self._state.fresh(slot)
             insort(self._closed, slot)
         else:
-            times = layer.fresh
+            times = cache.fresh
         known = times[key]
         if time < known or known <= self._rung:
             times[key] = time
@@ -59,7 +59,7 @@ class Timers:
         else:
             self._open_reached()
 
-    def ring(self, watermark: int) -> Iterator[tuple[int, bytes]]:
+    def fire(self, watermark: int) -> Iterator[tuple[int, bytes]]:
         """The timers up to the watermark as (time, key), in their order. They do not ring again; timers that are set
         meanwhile ring too."""
         due, at, size = self._due, self._state.at, self._size
@@ -103,8 +103,8 @@ class Timers:
             else:
                 self._due.extend(timers)
 
-    def wake(self) -> int:
-        """The watermark from which `ring` has something to do, be it to forget a slot that is over; END if there is
+    def next_due(self) -> int:
+        """The watermark from which `fire` has something to do, be it to forget a slot that is over; END if there is
         nothing."""
         over = self._open[0] + self._size if self._open else END
         if self._next < len(self._due):  # slots that are not open yet come later
@@ -118,11 +118,11 @@ class Timers:
     def changes(self) -> Iterator[Change]:
         return self._state.changes()
 
-    def settle(self) -> None:
-        self._state.settle()
+    def mark_committed(self) -> None:
+        self._state.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return self._state.layers()
+    def caches(self) -> Iterable[WriteBackCache]:
+        return self._state.caches()
 
 
 def _never() -> int:

@@ -38,7 +38,7 @@ class Advances(Protocol):
 
     def advance(self, watermark: int) -> None: ...
 
-    def wake(self) -> int: ...
+    def next_due(self) -> int: ...
 
 
 def slowest(told: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
@@ -58,7 +58,7 @@ def slowest(told: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
 
 
 class Timeline:
-    """The lines of one task. `now[i]` is the watermark of line i; `wake[0]` the one at which a window next has work.
+    """The lines of one task. `now[i]` is the watermark of line i; `next_fire[0]` the one at which a window is next due.
 
     `told[i]` is the same without ends of input: what a later run, with more input, goes on from. `idle[i]` says that
     nothing comes there for now, `clock` is the processing time.
@@ -72,7 +72,7 @@ class Timeline:
         self._exact = exact
         self._behind = False
         self.now = [START] * len(lines)
-        self.wake = [END]
+        self.next_fire = [END]
         self.idle = [False] * len(lines)
         self.clock = START
         self._told = [START] * len(lines)
@@ -96,22 +96,22 @@ class Timeline:
 
     def attach(self, id: str, operator: Advances) -> None:
         self._stateful[id] = operator
-        self.rouse(operator.wake())
+        self.schedule(operator.next_due())
 
-    def attach_clock(self, due: Callable[[], int], ring: Callable[[int], None] | None = None) -> None:
-        """Call `ring` with the time whenever the clock moves; `due` tells at which time there is something to do."""
+    def attach_clock(self, due: Callable[[], int], fire: Callable[[int], None] | None = None) -> None:
+        """Call `fire` with the time whenever the clock moves; `due` tells at which time there is something to do."""
         self.clocked = True
         self._dues.append(due)
-        if ring is not None:
-            self._rings.append(ring)
+        if fire is not None:
+            self._rings.append(fire)
 
-    def next_due(self) -> int:
+    def next_clock_due(self) -> int:
         """The time of the clock at which there is next something to do, if no message comes; END if there is none."""
         return min((due() for due in self._dues), default=END)
 
-    def rouse(self, time: int) -> None:
+    def schedule(self, time: int) -> None:
         """A window will have work at this watermark."""
-        self.wake[0] = min(self.wake[0], time)
+        self.next_fire[0] = min(self.next_fire[0], time)
 
     def stream(self, name: str) -> int:
         """The watermark of a stream."""
@@ -129,7 +129,7 @@ class Timeline:
             if watermark == END or back:  # what was told before is to be known
                 self.catch_up()
             self._move(index, watermark)
-            if changed or back or watermark >= self.wake[0]:
+            if changed or back or watermark >= self.next_fire[0]:
                 self._follow()
             else:
                 self.follow()
@@ -161,8 +161,8 @@ class Timeline:
             self.clock = now
             if self.clocked:
                 self._follow()
-            for ring in self._rings:
-                ring(now)
+            for fire in self._rings:
+                fire(now)
 
     def _last(self, index: int) -> int:
         """The watermark of a line, or if it has ended the one before."""
@@ -208,8 +208,8 @@ class Timeline:
     def resume(self) -> None:
         """Let every line follow what was restored, and fire what is due by that, and by the clock."""
         self._follow()
-        for ring in self._rings:
-            ring(self.clock)
+        for fire in self._rings:
+            fire(self.clock)
 
     def _follow(self) -> None:
         self._behind = False
@@ -224,7 +224,7 @@ class Timeline:
                     move(index, line)
         finally:
             self._following = False
-        self.wake[0] = min([operator.wake() for operator in self._stateful.values()], default=END)
+        self.next_fire[0] = min([operator.next_due() for operator in self._stateful.values()], default=END)
 
     def _tick(self, index: int, line: Line) -> None:
         ended = self.now[line.follows[0]] == END

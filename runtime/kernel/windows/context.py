@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from ....dsl.aggregates import Aggregate
 from ....dsl.message import Headers, Pane, PaneKind, Window
-from ..state_cache import Bytes
+from ..state_cache import StateBackend
 from ..time.bounds import START
 from ..value_copies import UNCHANGING, own_copy
 
@@ -25,18 +25,18 @@ so it is given a copy then."""
 
 
 @dataclass(slots=True)
-class Context:
+class WindowContext:
     """What a windowed operator is made with.
 
     `emit` hands a pane on; `fail` takes the error of one that has no value; `late` takes a message that came too late;
-    `rouse(time)` asks for `advance` to be called when the watermark reaches `time`; `firing(time)` says that what is
+    `schedule(time)` asks for `advance` to be called when the watermark reaches `time`; `firing(time)` says that what is
     due at `time` is about to fire; `relieve()` that panes may be taken now, of which there may be many.
     `watermark` is where it stood at the last commit: what was due by then has fired. `forgotten` is the end up to which
-    windows were forgotten under a smaller lateness. `empty` says that nothing is kept in `below`.
+    windows were forgotten under a smaller lateness. `empty` says that nothing is kept in `backend`.
     """
 
     id: str
-    below: Bytes
+    backend: StateBackend
     empty: bool
     watermark: int
     aggregate: Aggregate[Any, Any]
@@ -47,7 +47,7 @@ class Context:
     emit: Emit
     fail: Callable[[bytes, Pane[Any, Any], int, Exception], None]
     late: Callable[[bytes, Any, int, Headers], None]
-    rouse: Callable[[int], None]
+    schedule: Callable[[int], None]
     firing: Callable[[int], None]
     relieve: Callable[[], None]
     forgotten: int = START

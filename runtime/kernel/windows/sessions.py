@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from ....dsl.message import Headers, PaneKind, Window
-from ..state_cache import Change, KeyedState, Layer, TimedState
+from ..state_cache import Change, KeyedState, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
 from ..time.timers import Timers
 from ..value_copies import own_copy
-from .context import Context
+from .context import WindowContext
 
 A = TypeVar("A")
 
@@ -24,7 +24,7 @@ SLOTS = 16
 """Slots of timers within a gap."""
 
 
-class Span(Struct, Generic[A], array_like=True, gc=False):
+class SessionState(Struct, Generic[A], array_like=True, gc=False):
     """One session: its first and last message's time, what was gathered, and what has been emitted of it.
 
     `held` says that the accumulator holds messages; `fired` that nothing has come since its last pane; `standing` is
@@ -49,10 +49,10 @@ class SessionOperator:
     What is to be forgotten is left out whenever its key is looked at, and goes when its slot of `fired` keys is over.
     """
 
-    span: ClassVar[Any] = Span
+    span: ClassVar[Any] = SessionState
     """What is kept of a session."""
 
-    def __init__(self, context: Context, gap: int) -> None:
+    def __init__(self, context: WindowContext, gap: int) -> None:
         self._context = context
         self._gap = gap
         self._slot = max(1, gap // SLOTS)
@@ -61,16 +61,16 @@ class SessionOperator:
         self._ended = False  # whether the end of input is about to let all sessions fire and be forgotten
         self._pane = context.panes()
         kind: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
-        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
-        self._keys = KeyedState(id, below, kind, list, empty)
-        self._timers = Timers(id, below, self._slot, empty, rouse, context.watermark)
-        self._forgotten = TimedState(id, below, bool, bool, empty, rouse, mark=b"f")
+        id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
+        self._keys = KeyedState(id, backend, kind, list, empty)
+        self._timers = Timers(id, backend, self._slot, empty, schedule, context.watermark)
+        self._forgotten = TimeBucketedState(id, backend, bool, bool, empty, schedule, mark=b"f")
         self.add = self._adder()
 
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         # A closure over locals: this runs for each message.
         gap, reach, fold = self._gap, self._gap + 1 + self._context.lateness, self._context.aggregate.add
-        fresh, begin, join = self._keys.layer.fresh, self._begin, self._join
+        fresh, begin, join = self._keys.cache.fresh, self._begin, self._join
         known, forgotten = fresh.get, self._context.forgotten - gap - 1
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
@@ -102,10 +102,10 @@ class SessionOperator:
         """The first session of a key, for a message that is not late."""
         aggregate = self._context.aggregate
         span = self.span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, False, [])
-        self._keys.layer.fresh[key] = [span]
+        self._keys.cache.fresh[key] = [span]
         self._came(key, span, max(timestamp, watermark), timed=False)
 
-    def _came(self, key: bytes, span: Span[Any], time: int, *, timed: bool) -> None:  # noqa: ARG002 - for triggers
+    def _came(self, key: bytes, span: SessionState[Any], time: int, *, timed: bool) -> None:  # noqa: ARG002 - for triggers
         """A message has come to a session: show it if it is over, else see to it that there is a timer."""
         end = span.last + self._gap + 1
         if end <= self._fired:
@@ -114,7 +114,7 @@ class SessionOperator:
             self._timers.set(end, key)
 
     def _join(
-        self, key: bytes, spans: list[Span[Any]], value: Any, timestamp: int, headers: Headers, watermark: int
+        self, key: bytes, spans: list[SessionState[Any]], value: Any, timestamp: int, headers: Headers, watermark: int
     ) -> None:
         gap = self._gap
         spans = self._staying(spans, self._fired)
@@ -133,14 +133,14 @@ class SessionOperator:
         if len(joined) != 1:
             gone = {id(other) for other in joined}
             spans = sorted([*(other for other in spans if id(other) not in gone), span], key=_first)
-        self._keys.layer.fresh[key] = spans
+        self._keys.cache.fresh[key] = spans
         self._came(key, span, max(timestamp, watermark), timed=timed)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
         # A timer that was set stays: it rings for nothing.
-        return self._keys.layer.undo(key or b"")
+        return self._keys.cache.undo(key or b"")
 
-    def _union(self, joined: list[Span[Any]], value: Any, timestamp: int, last: int) -> Span[Any]:
+    def _union(self, joined: list[SessionState[Any]], value: Any, timestamp: int, last: int) -> SessionState[Any]:
         """One span of those that the message joins, and the message itself; nothing changes if a function raises."""
         aggregate = self._context.aggregate
         merge: Any = aggregate.merge
@@ -158,22 +158,22 @@ class SessionOperator:
             return span
         first = min(timestamp, joined[0].first) if joined else timestamp
         standing = list(chain.from_iterable(span.standing for span in joined))
-        made: Span[Any] = self.span(first, last, accumulator, True, False, standing)
+        made: SessionState[Any] = self.span(first, last, accumulator, True, False, standing)
         return made
 
-    def _fire(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
+    def _fire(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
         """Show what a session has; until more comes, there is nothing to wait for but to forget it."""
         if span.held:
             self._show(key, span, kind)
         span.fired = True
         self._note(key, span)
 
-    def _note(self, key: bytes, span: Span[Any]) -> None:
+    def _note(self, key: bytes, span: SessionState[Any]) -> None:
         """See to it that a span which has fired is forgotten at its time."""
         due = self._over(span)
         self._forgotten.fresh(due + -due % self._slot)[key] = True
 
-    def _show(self, key: bytes, span: Span[Any], kind: PaneKind) -> None:
+    def _show(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
         end = span.last + self._gap + 1
         standing, span.standing = span.standing, [(span.first, end)]
         replaces = tuple(sorted(Window(*past) for past in standing if past != (span.first, end))) if standing else ()
@@ -184,8 +184,8 @@ class SessionOperator:
 
     def advance(self, watermark: int) -> None:
         self._ended = watermark == END
-        for time, key in self._timers.ring(watermark):
-            self._ring(key, time)
+        for time, key in self._timers.fire(watermark):
+            self._fire_due(key, time)
         if watermark < END:
             self._fired = max(self._fired, watermark)
         while (slot := self._forgotten.first()) is not None and slot <= watermark:
@@ -198,10 +198,10 @@ class SessionOperator:
             self._context.firing(time)
             self._fired = time
 
-    def _ring(self, key: bytes, time: int) -> None:
+    def _fire_due(self, key: bytes, time: int) -> None:
         """Fire what is due for a key by `time`, and set the timers of what is not."""
-        fresh = self._keys.layer.fresh
-        spans: list[Span[Any]] = fresh[key]
+        fresh = self._keys.cache.fresh
+        spans: list[SessionState[Any]] = fresh[key]
         for span in spans:
             if not span.fired:
                 end = span.last + self._gap + 1
@@ -214,7 +214,7 @@ class SessionOperator:
 
     def _forget(self, slot: int, watermark: int) -> None:
         """Forget what is over for the keys of a slot."""
-        fresh = self._keys.layer.fresh
+        fresh = self._keys.cache.fresh
         for key, _ in self._forgotten.at[slot].items():
             spans = fresh[key]
             stay = self._staying(spans, watermark)
@@ -226,24 +226,24 @@ class SessionOperator:
                 self._note(key, stay[-1])
         self._forgotten.drop(slot)
 
-    def _staying(self, spans: list[Span[Any]], time: int) -> list[Span[Any]]:
+    def _staying(self, spans: list[SessionState[Any]], time: int) -> list[SessionState[Any]]:
         if len(spans) == 1:
             span = spans[0]
             return spans if not span.fired or self._over(span) > time else []
-        stay: list[Span[Any]] = []
+        stay: list[SessionState[Any]] = []
         for span in reversed(spans):
             # One that has not fired has something to show: under a shorter lateness than it was kept with, it is late.
             if not span.fired or self._over(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
                 stay.insert(0, span)
         return stay
 
-    def _over(self, span: Span[Any]) -> int:
+    def _over(self, span: SessionState[Any]) -> int:
         """When a span that has fired is forgotten."""
         return span.last + self._gap + 1 + self._kept
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         slot = self._forgotten.first()
-        return self._timers.wake() if slot is None else min(self._timers.wake(), slot)
+        return self._timers.next_due() if slot is None else min(self._timers.next_due(), slot)
 
     @property
     def changed(self) -> int:
@@ -252,14 +252,14 @@ class SessionOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._keys.changes(), self._timers.changes(), self._forgotten.changes())
 
-    def settle(self) -> None:
-        self._keys.settle()
-        self._timers.settle()
-        self._forgotten.settle()
+    def mark_committed(self) -> None:
+        self._keys.mark_committed()
+        self._timers.mark_committed()
+        self._forgotten.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return chain(self._keys.layers(), self._timers.layers(), self._forgotten.layers())
+    def caches(self) -> Iterable[WriteBackCache]:
+        return chain(self._keys.caches(), self._timers.caches(), self._forgotten.caches())
 
 
-def _first(span: Span[Any]) -> int:
+def _first(span: SessionState[Any]) -> int:
     return span.first

@@ -11,13 +11,13 @@ from msgspec import Struct
 from ....dsl.message import Headers, PaneKind
 from ....dsl.triggers import Trigger
 from ....dsl.windows import Unbounded
-from ..state_cache import Change, Layer, TimedState
+from ..state_cache import Change, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END, START
 from ..time.timers import Timers
 from ..value_copies import UNCHANGING, own_copy
 from .aligned import Aligned, ends_of, window_of
-from .context import Context
+from .context import WindowContext
 from .triggers import begin, due, has_fired, see, slot_of
 
 A = TypeVar("A")
@@ -26,7 +26,7 @@ _NAME = Layout(">Q")
 _BIAS = 2**63
 
 
-class Held(Struct, Generic[A], array_like=True, gc=False):
+class TriggeredWindow(Struct, Generic[A], array_like=True, gc=False):
     """What a window of a key holds: the accumulator, if `held` says that there are messages in it.
 
     `shown` says that nothing has come since its last pane, `open` that something has since its last pane on time.
@@ -46,7 +46,7 @@ class Held(Struct, Generic[A], array_like=True, gc=False):
     over: bool | None = None
 
 
-class WatchedOperator:
+class TriggeredWindowOperator:
     """Windows by their ends. State: end -> key -> what is held, until the watermark is at end + lateness; and a timer
     for each trigger that waits for time.
 
@@ -54,22 +54,22 @@ class WatchedOperator:
     last what `late` has left.
     """
 
-    def __init__(self, context: Context, assigner: Aligned, early: Trigger, late: Trigger) -> None:
+    def __init__(self, context: WindowContext, assigner: Aligned, early: Trigger, late: Trigger) -> None:
         self._context = context
         self._ends, self._window = ends_of(assigner), window_of(assigner)
         self._for_ever = isinstance(assigner, Unbounded)
         self._early, self._late = early, late
         self._fired = context.watermark
         self._pane = context.panes()
-        id, below, empty, rouse = context.id, context.below, context.empty, context.rouse
-        kind: Any = Held[context.state_type]  # type: ignore[name-defined]
+        id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
+        kind: Any = TriggeredWindow[context.state_type]  # type: ignore[name-defined]
         self._waiting: list[int] = []  # a heap of the ends of windows that have not fired; others leave it late
-        self._state = TimedState(id, below, kind, Held, empty, self._began)
-        self._timers = Timers(id, below, slot_of(early, late), empty, rouse, context.watermark, mark=b"r")
+        self._state = TimeBucketedState(id, backend, kind, TriggeredWindow, empty, self._began)
+        self._timers = Timers(id, backend, slot_of(early, late), empty, schedule, context.watermark, mark=b"r")
 
     def _began(self, end: int) -> None:
         heappush(self._waiting, end)
-        self._context.rouse(end)
+        self._context.schedule(end)
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
         if key is None:
@@ -89,19 +89,19 @@ class WatchedOperator:
             self._state.at[end].fresh[key] = held
             self._look(end, key, held, max(timestamp, watermark))
 
-    def _added(self, end: int, key: bytes, value: Any) -> tuple[Held[Any], Any]:
+    def _added(self, end: int, key: bytes, value: Any) -> tuple[TriggeredWindow[Any], Any]:
         held = self._now(end, self._state.fresh(end)[key])
         aggregate = self._context.aggregate
         return held, aggregate.add(held.accumulator if held.held else aggregate.init(), value)
 
-    def _now(self, end: int, held: Held[Any]) -> Held[Any]:
+    def _now(self, end: int, held: TriggeredWindow[Any]) -> TriggeredWindow[Any]:
         """What is held as the firing at the window's end has left it, if that has been."""
         if held.over is False and end <= self._fired:
             begin(held)
             held.shown, held.open, held.over = True, False, True
         return held
 
-    def _look(self, end: int, key: bytes, held: Held[Any], time: int) -> None:
+    def _look(self, end: int, key: bytes, held: TriggeredWindow[Any], time: int) -> None:
         """A message has come: let the trigger fire, or wait for its time."""
         over = end <= self._fired
         trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
@@ -122,35 +122,35 @@ class WatchedOperator:
 
         return take_back
 
-    def _show(self, end: int, key: bytes, held: Held[Any], kind: PaneKind) -> None:
+    def _show(self, end: int, key: bytes, held: TriggeredWindow[Any], kind: PaneKind) -> None:
         self._emit(end, key, held, kind, kept=self._context.accumulate)
         held.shown, held.over = True, end <= self._fired
         held.open = held.open and kind != "on_time"
-        layer = self._state.at[end]
+        cache = self._state.at[end]
         if self._context.accumulate:
-            layer.fresh[key] = held
+            cache.fresh[key] = held
             return
         held.accumulator, held.held, held.latest = None, False, START
         if held.seen == 0:  # there is nothing left to remember
-            layer.delete(key)
+            cache.delete(key)
         else:
-            layer.fresh[key] = held
+            cache.fresh[key] = held
 
-    def _emit(self, end: int, key: bytes, held: Held[Any], kind: PaneKind, *, kept: bool) -> None:
+    def _emit(self, end: int, key: bytes, held: TriggeredWindow[Any], kind: PaneKind, *, kept: bool) -> None:
         timestamp = held.latest if self._for_ever else end - 1
         self._pane(key, self._window(end), held.accumulator, kind, (), timestamp, kept)
 
     def advance(self, watermark: int) -> None:
-        if watermark >= self.wake():
+        if watermark >= self.next_due():
             while (time := self._next_turn()) <= watermark:
-                self._ring(time - 1, watermark)
+                self._fire_due(time - 1, watermark)
                 if time > self._fired and time in self._state.at:
                     self._fire(time, watermark)
                 if time == END:
                     break
                 if time - self._context.lateness in self._state.at:
                     self._drop(time - self._context.lateness)
-            self._ring(watermark, watermark)
+            self._fire_due(watermark, watermark)
         if watermark < END:
             self._fired = max(self._fired, watermark)
 
@@ -174,14 +174,14 @@ class WatchedOperator:
         if not kept:  # nothing of it is needed any more, so nothing is written either
             self._state.drop(end)
 
-    def _keep(self, end: int, key: bytes, held: Held[Any], *, shows: bool) -> None:
+    def _keep(self, end: int, key: bytes, held: TriggeredWindow[Any], *, shows: bool) -> None:
         """Keep what has fired at its window's end, which is not written down: see `_now`."""
-        layer = self._state.at[end]
+        cache = self._state.at[end]
         if not shows:
-            layer.delete(key)
+            cache.delete(key)
         elif held.over is None:
             held.over = False
-            layer.fresh[key] = held
+            cache.fresh[key] = held
 
     def _drop(self, end: int) -> None:
         """Forget a window; what the trigger for late panes has left is shown now."""
@@ -191,14 +191,14 @@ class WatchedOperator:
                 self._emit(end, key, held, "late", kept=False)
         self._state.drop(end)
 
-    def _ring(self, time: int, watermark: int) -> None:
+    def _fire_due(self, time: int, watermark: int) -> None:
         """Let triggers fire whose time has come, unless their windows' own time has come with it."""
-        for now, name in self._timers.ring(time if watermark < END else END):
+        for now, name in self._timers.fire(time if watermark < END else END):
             end, key = _NAME.unpack_from(name)[0] - _BIAS, name[_NAME.size :]
-            layer = self._state.at.get(end)
-            if layer is None or watermark == END:
+            cache = self._state.at.get(end)
+            if cache is None or watermark == END:
                 continue
-            held = self._now(end, layer.fresh[key])
+            held = self._now(end, cache.fresh[key])
             over = end <= self._fired
             trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
             if now < due(held) < limit:
@@ -208,8 +208,8 @@ class WatchedOperator:
                 has_fired(trigger, held)
                 self._show(end, key, held, "late" if over else "early")
 
-    def wake(self) -> int:
-        return min(self._timers.wake(), self._next_turn())
+    def next_due(self) -> int:
+        return min(self._timers.next_due(), self._next_turn())
 
     def _next_turn(self) -> int:
         """When a window next fires on time, or is forgotten."""
@@ -227,9 +227,9 @@ class WatchedOperator:
     def changes(self) -> Iterator[Change]:
         return chain(self._state.changes(), self._timers.changes())
 
-    def settle(self) -> None:
-        self._state.settle()
-        self._timers.settle()
+    def mark_committed(self) -> None:
+        self._state.mark_committed()
+        self._timers.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return chain(self._state.layers(), self._timers.layers())
+    def caches(self) -> Iterable[WriteBackCache]:
+        return chain(self._state.caches(), self._timers.caches())

@@ -7,14 +7,14 @@ from ....dsl.message import Headers
 from ....dsl.triggers import Trigger
 from ..stateful_operator import keyless
 from ..time.bounds import END, START
-from .context import Context
-from .sessions import SessionOperator, Span
+from .context import WindowContext
+from .sessions import SessionOperator, SessionState
 from .triggers import begin, due, has_fired, see, unite
 
 A = TypeVar("A")
 
 
-class WatchedSpan(Span[A], Generic[A], array_like=True, gc=False):
+class TriggeredSession(SessionState[A], Generic[A], array_like=True, gc=False):
     """A session, and what its trigger has seen; `pending` says that something came late and is not shown yet."""
 
     pending: bool = False
@@ -23,19 +23,19 @@ class WatchedSpan(Span[A], Generic[A], array_like=True, gc=False):
     due_last: int = END
 
 
-class WatchedSessionOperator(SessionOperator):
+class TriggeredSessionOperator(SessionOperator):
     """Sessions of one gap. Before its end a session shows early panes, when `early` fires; from then on late ones, when
     `late` does, and at the last what `late` has left. A session that a late message makes go on is early again."""
 
-    span: ClassVar[Any] = WatchedSpan
+    span: ClassVar[Any] = TriggeredSession
 
-    def __init__(self, context: Context, gap: int, early: Trigger, late: Trigger) -> None:
+    def __init__(self, context: WindowContext, gap: int, early: Trigger, late: Trigger) -> None:
         super().__init__(context, gap)
         self._early, self._late = early, late
         self._watermark = START
 
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
-        fresh, join = self._keys.layer.fresh, self._join
+        fresh, join = self._keys.cache.fresh, self._join
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
@@ -79,9 +79,9 @@ class WatchedSessionOperator(SessionOperator):
         self._watermark = watermark
         super().advance(watermark)
 
-    def _ring(self, key: bytes, time: int) -> None:
+    def _fire_due(self, key: bytes, time: int) -> None:
         self._move_to(time)
-        fresh = self._keys.layer.fresh
+        fresh = self._keys.cache.fresh
         spans: list[Any] = fresh[key]
         changed = False
         for span in spans:

@@ -18,7 +18,7 @@ SLOTS = 16
 """Slots of timers within the shortest time of a trigger."""
 
 
-class Watched(Protocol):
+class TriggerState(Protocol):
     """What is kept: messages `seen` since the trigger began, or OVER; when it fires for the `first` of them, and for
     the `last`, in ms since epoch, END for not at all."""
 
@@ -27,44 +27,44 @@ class Watched(Protocol):
     due_last: int
 
 
-def see(trigger: Trigger, watched: Watched, time: int) -> bool:
+def see(trigger: Trigger, state: TriggerState, time: int) -> bool:
     """Count a message in; returns whether the trigger fires with it. `time` is the message's, or the watermark, if that
     is later."""
-    if watched.seen == OVER:
+    if state.seen == OVER:
         return False
-    watched.seen += 1
+    state.seen += 1
     if trigger.first is not None:
-        watched.due_first = min(watched.due_first, time + trigger.first)
+        state.due_first = min(state.due_first, time + trigger.first)
     if trigger.last is not None:
         due = time + trigger.last
-        watched.due_last = due if watched.due_last == END else max(watched.due_last, due)
-    return trigger.count is not None and watched.seen >= trigger.count
+        state.due_last = due if state.due_last == END else max(state.due_last, due)
+    return trigger.count is not None and state.seen >= trigger.count
 
 
-def due(watched: Watched) -> int:
+def due(state: TriggerState) -> int:
     """When the trigger fires if no message comes."""
-    return min(watched.due_first, watched.due_last)
+    return min(state.due_first, state.due_last)
 
 
-def has_fired(trigger: Trigger, watched: Watched) -> None:
+def has_fired(trigger: Trigger, state: TriggerState) -> None:
     """Begin anew, or be over."""
-    watched.seen = 0 if trigger.repeats else OVER
-    watched.due_first = watched.due_last = END
+    state.seen = 0 if trigger.repeats else OVER
+    state.due_first = state.due_last = END
 
 
-def begin(watched: Watched) -> None:
+def begin(state: TriggerState) -> None:
     """Another trigger looks from here on."""
-    watched.seen = 0
-    watched.due_first = watched.due_last = END
+    state.seen = 0
+    state.due_first = state.due_last = END
 
 
-def unite(watched: Watched, others: list[Watched]) -> None:
+def unite(state: TriggerState, others: list[TriggerState]) -> None:
     """Two windows have become one; it has seen what both have."""
     for other in others:
-        watched.seen = OVER if OVER in (watched.seen, other.seen) else watched.seen + other.seen
-        watched.due_first = min(watched.due_first, other.due_first)
-        later = [time for time in (watched.due_last, other.due_last) if time != END]
-        watched.due_last = max(later, default=END)
+        state.seen = OVER if OVER in (state.seen, other.seen) else state.seen + other.seen
+        state.due_first = min(state.due_first, other.due_first)
+        later = [time for time in (state.due_last, other.due_last) if time != END]
+        state.due_last = max(later, default=END)
 
 
 def slot_of(*triggers: Trigger) -> int:

@@ -4,23 +4,23 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ....dsl.message import Headers, Window
-from ..state_cache import Change, Layer, TimedState
+from ..state_cache import Change, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END
-from .context import Context
+from .context import WindowContext
 
 
 class TumblingOperator:
     """Windows of one size. State: end -> key -> accumulator, until the watermark is at end + lateness."""
 
-    def __init__(self, context: Context, size: int) -> None:
+    def __init__(self, context: WindowContext, size: int) -> None:
         self._context = context
         self._size = size
         self._lateness = context.lateness
         self._fired = context.watermark
         self._pane = context.panes()
-        self._state = TimedState(
-            context.id, context.below, context.state_type, context.aggregate.init, context.empty, context.rouse
+        self._state = TimeBucketedState(
+            context.id, context.backend, context.state_type, context.aggregate.init, context.empty, context.schedule
         )
         self.add = self._add()
 
@@ -36,11 +36,11 @@ class TumblingOperator:
             if end + lateness <= watermark:
                 late(key, value, timestamp, headers)
                 return
-            layer = at.get(end)
-            if layer is None and end <= forgotten:
+            cache = at.get(end)
+            if cache is None and end <= forgotten:
                 late(key, value, timestamp, headers)
                 return
-            fresh = layer.fresh if layer is not None else state.fresh(end)
+            fresh = cache.fresh if cache is not None else state.fresh(end)
             fresh[key] = fold(fresh[key], value)
             # A window whose own firing is still to come, since a message before this one is under way, takes it along.
             if end <= watermark and end <= self._fired:
@@ -67,7 +67,7 @@ class TumblingOperator:
             self._state.drop(end)
 
     def advance(self, watermark: int) -> None:
-        if watermark < self.wake():
+        if watermark < self.next_due():
             self._fired = watermark
             return
         for end in sorted(self._state.at):
@@ -80,7 +80,7 @@ class TumblingOperator:
         if watermark < END:
             self._fired = watermark
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         return min((end if end > self._fired else end + self._lateness for end in self._state.at), default=END)
 
     @property
@@ -90,8 +90,8 @@ class TumblingOperator:
     def changes(self) -> Iterator[Change]:
         return self._state.changes()
 
-    def settle(self) -> None:
-        self._state.settle()
+    def mark_committed(self) -> None:
+        self._state.mark_committed()
 
-    def layers(self) -> Iterable[Layer]:
-        return self._state.layers()
+    def caches(self) -> Iterable[WriteBackCache]:
+        return self._state.caches()

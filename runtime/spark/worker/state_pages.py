@@ -94,7 +94,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StatePages:
-    """The bytes below a bucket's state (see `kernel.state.Bytes`)."""
+    """The bytes below a bucket's state (see `kernel.state_cache.StateBackend`)."""
 
     def __init__(self, blobs: StateBlobs) -> None:
         self._blobs = blobs

@@ -71,12 +71,12 @@ def test_what_was_taken_is_not_given_again() -> None:
 
 
 def test_a_task_goes_on_from_its_changes_and_position() -> None:
-    program, below = program_of(counting()), MemoryStore()
-    before = StageTask(program, below, empty=True)
+    program, backend = program_of(counting()), MemoryStore()
+    before = StageTask(program, backend, empty=True)
     assert feed(before, "in", *at(0, 12, 15)) == {"send_to-4": [(b"a", b"1", 9, ())]}
-    below.write(before.changes())
-    before.settle(10)
-    after = StageTask(program, below, position=before.position())
+    backend.write(before.changes())
+    before.mark_committed(10)
+    after = StageTask(program, backend, position=before.position())
     for task in (before, after):
         # A window before the restored time is over, and one behind it is whole.
         assert feed(task, "in", *at(9, 19, 20)) == {"send_to-4": [(b"a", b"3", 19, ())]}
@@ -97,14 +97,14 @@ def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() ->
     other = pipeline.stream("other", value=int, key=str)
     windows = keyed(pipeline).merge(other).window(TEN, count(), id="window", lateness=timedelta(seconds=1))
     windows.map(lambda pane: pane.value).send_to("out", value=int)
-    program, below = program_of(pipeline), MemoryStore()
-    before = StageTask(program, below, empty=True)
+    program, backend = program_of(pipeline), MemoryStore()
+    before = StageTask(program, backend, empty=True)
     feed(before, "other", *at(1))
     feed(before, "in", *at(2, 50))
     before.inputs.end("other")
     assert dict(before.take()) == {"send_to-6": [(b"a", b"2", 9, ())]}
-    below.write(before.changes())
-    after = StageTask(program, below, position=before.position())
+    backend.write(before.changes())
+    after = StageTask(program, backend, position=before.position())
     assert after.watermark_of("window") == 50
     after.inputs.end("other")
     assert dict(after.take()) == {}

@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from fluvial.runtime.kernel.state_cache import Layer, Size, evict
+from fluvial.runtime.kernel.state_cache import Size, WriteBackCache, evict
 
 
 class Cached(Protocol):
     """State that keeps values in memory."""
 
-    def settle(self) -> None: ...
+    def mark_committed(self) -> None: ...
 
-    def layers(self) -> Iterable[Layer]: ...
+    def caches(self) -> Iterable[WriteBackCache]: ...
 
 
-def settle(state: Cached, entries: int, size: int = 1 << 60) -> None:
+def mark_committed(state: Cached, entries: int, size: int = 1 << 60) -> None:
     """The changes of some state are written; it keeps at most so many entries, of so many bytes, in memory."""
-    state.settle()
-    evict(state.layers(), Size(entries, size))
+    state.mark_committed()
+    evict(state.caches(), Size(entries, size))

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from engines.eviction import settle
+from engines.eviction import mark_committed
 from fluvial.dsl import aggregate
 from fluvial.dsl.message import Headers, Pane, PaneKind
 from fluvial.runtime.kernel.stateful_operator import StatefulOperator
 from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.kernel.windows.aligned import EVERYTHING
-from fluvial.runtime.kernel.windows.context import Context
+from fluvial.runtime.kernel.windows.context import WindowContext
 from fluvial.runtime.state import MemoryStore
 
 
@@ -46,27 +46,27 @@ class LoneWindow:
 
     def __init__(
         self,
-        make: Callable[[Context], Any],
+        make: Callable[[WindowContext], Any],
         *,
         lateness: int = 0,
         accumulate: bool = True,
-        below: MemoryStore | None = None,
+        backend: MemoryStore | None = None,
         watermark: int = START,
     ) -> None:
         self._make = make
         self._options: dict[str, Any] = {"lateness": lateness, "accumulate": accumulate}
         self.watermark = watermark
-        self.below = below or MemoryStore()
+        self.backend = backend or MemoryStore()
         self.panes: list[Shown] = []
         self.times: list[int] = []
         self.late: list[int] = []
         self.firings: list[int] = []
-        self.roused: list[int] = []
+        self.scheduled: list[int] = []
         self.operator: StatefulOperator = make(
-            Context(
+            WindowContext(
                 id="window",
-                below=self.below,
-                empty=below is None,
+                backend=self.backend,
+                empty=backend is None,
                 watermark=watermark,
                 aggregate=numbers,
                 state_type=list[int],
@@ -76,7 +76,7 @@ class LoneWindow:
                 emit=self._emit,
                 fail=self._fail,
                 late=self._late,
-                rouse=self.roused.append,
+                schedule=self.scheduled.append,
                 firing=self.firings.append,
                 relieve=lambda: None,
             )
@@ -112,8 +112,8 @@ class LoneWindow:
 
     def restarted(self, **options: Any) -> "LoneWindow":
         """Commit, keeping nothing in memory, and begin again from what was written, with some other options."""
-        self.below.write([*self.operator.changes()])
-        settle(self.operator, 0)
-        again = LoneWindow(self._make, below=self.below, watermark=self.watermark, **{**self._options, **options})
+        self.backend.write([*self.operator.changes()])
+        mark_committed(self.operator, 0)
+        again = LoneWindow(self._make, backend=self.backend, watermark=self.watermark, **{**self._options, **options})
         again.panes, again.times, again.late = self.panes, self.times, self.late
         return again

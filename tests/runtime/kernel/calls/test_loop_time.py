@@ -190,6 +190,6 @@ def test_a_loop_without_alarms_has_no_pulse() -> None:
         clock.call_later(1.0, lambda: None)
         clock.call_later(2.0, lambda: None).cancel()
         await asyncio.sleep(1.5)
-        assert (clock.alarms, clock._next) == (0, float("inf"))
+        assert (clock.timers, clock._next) == (0, float("inf"))
 
     run(work)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.eviction import settle
+from engines.eviction import mark_committed
 from fluvial.dsl.message import Headers
 from fluvial.runtime.kernel.operators.interval_join import JoinOperator
 from fluvial.runtime.kernel.operators.join_context import LEFT, RIGHT, JoinContext
@@ -32,14 +32,14 @@ class LoneJoin:
         make: Callable[[JoinContext], StatefulOperator],
         how: str = "inner",
         fn: Callable[[Any, Any], Any] = lambda left, right: f"{left}{right}",
-        below: MemoryStore | None = None,
+        backend: MemoryStore | None = None,
         watermark: int = START,
         decode_left: Callable[[bytes], Any] = bytes.decode,
         within: int = WITHIN,
     ) -> None:
         self._made = make, how, fn
         self.watermark = watermark
-        self.below = below or MemoryStore()
+        self.backend = backend or MemoryStore()
         self.joined: list[Joined] = []
         self.headers: list[Headers] = []
         self.failed: list[tuple[int, Exception]] = []
@@ -47,8 +47,8 @@ class LoneJoin:
         self.operator = make(
             JoinContext(
                 id="join",
-                below=self.below,
-                empty=below is None,
+                backend=self.backend,
+                empty=backend is None,
                 watermark=watermark,
                 within=within,
                 alone=ALONE[how],
@@ -58,7 +58,7 @@ class LoneJoin:
                 emit=self._emit,
                 fail=lambda _, __, timestamp, error: self.failed.append((timestamp, error)),
                 late=self._late,
-                rouse=lambda _: None,
+                schedule=lambda _: None,
                 firing=lambda _: None,
             )
         )
@@ -91,9 +91,9 @@ class LoneJoin:
 
     def restarted(self) -> "LoneJoin":
         """Commit, keeping nothing in memory, and begin again from what was written."""
-        self.below.write([*self.operator.changes()])
-        settle(self.operator, 0)
-        again = LoneJoin(*self._made, below=self.below, watermark=self.watermark)
+        self.backend.write([*self.operator.changes()])
+        mark_committed(self.operator, 0)
+        again = LoneJoin(*self._made, backend=self.backend, watermark=self.watermark)
         again.joined, again.late = self.joined, self.late
         return again
 
@@ -239,7 +239,7 @@ def test_a_message_that_is_taken_back_leaves_nothing_behind(make: Any, how: str)
     join.take()
     join.advance(END)
     assert join.take() == ([("lNone", 0)] if how == "outer" else [])
-    assert [*join.restarted().below.scan(b"")] == []
+    assert [*join.restarted().backend.scan(b"")] == []
 
 
 STEPS = st.lists(
@@ -267,7 +267,7 @@ def test_a_restart_at_any_time_changes_nothing_and_in_the_end_nothing_is_left(ma
         whole = run(LoneJoin(make, how), steps)
         broken = run(LoneJoin(make, how), steps, restarts=True)
         assert (broken.joined, broken.late) == (whole.joined, whole.late)
-        assert [*broken.restarted().below.scan(b"")] == []
+        assert [*broken.restarted().backend.scan(b"")] == []
 
     check()
 

@@ -111,7 +111,7 @@ def rows_of(task: StageTask) -> dict[str, str]:
 def kept(task: StageTask, store: MemoryStore) -> Position:
     position = task.position()
     store.write(list(task.changes()))
-    task.settle(0)
+    task.mark_committed(0)
     return position
 
 

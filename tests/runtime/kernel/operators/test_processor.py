@@ -100,7 +100,7 @@ def test_appending_writes_little_however_long_the_list_is() -> None:
     for time in range(300):
         feed(task, "in", (b"k", b"ten bytes!", time, ()))
         sizes.append(sum(len(value or b"") for _, _, value in task.changes()))
-        task.settle(1 << 30)
+        task.mark_committed(1 << 30)
     assert max(sizes) < 64 * 12 + 20
 
 
@@ -110,7 +110,7 @@ def test_many_names_of_a_map_are_kept_in_pieces_of_some() -> None:
 
     task = task_of(one(code))
     feed(task, "in", *((b"k", b"%d" % number, 0, ()) for number in range(500)))
-    task.settle(1 << 30)
+    task.mark_committed(1 << 30)
     feed(task, "in", (b"k", b"another", 1, ()))
     assert sum(len(value or b"") for _, _, value in task.changes()) < 1000
 

@@ -95,13 +95,13 @@ def test_a_row_that_was_looked_up_is_the_functions_own() -> None:
 
 
 def test_rows_are_kept_and_found_again() -> None:
-    program, below = program_of(looked_up()), MemoryStore()
-    first = StageTask(program, below, empty=True)
+    program, backend = program_of(looked_up()), MemoryStore()
+    first = StageTask(program, backend, empty=True)
     feed(first, "users", row("a", "Ada"), row("b", "Bob"), row("b", None))
-    below.write(list(first.changes()))
-    first.settle(0)
+    backend.write(list(first.changes()))
+    first.mark_committed(0)
     assert values(feed(first, "in", row("a", "1"), row("b", "2"))) == [b"1:Ada", b"2:None"]
-    again = StageTask(program, below)
+    again = StageTask(program, backend)
     assert values(feed(again, "in", row("a", "1"), row("b", "2"))) == [b"1:Ada", b"2:None"]
 
 

@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engines.eviction import settle
+from engines.eviction import mark_committed
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.time.timers import Timers
 from fluvial.runtime.state import MemoryStore
@@ -20,8 +20,8 @@ class AgainstAModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.store = MemoryStore()
-        self.roused: list[int] = []
-        self.timers = Timers("w", self.store, SLOT, True, self.roused.append, START)
+        self.scheduled: list[int] = []
+        self.timers = Timers("w", self.store, SLOT, True, self.scheduled.append, START)
         self.model: dict[tuple[int, bytes], int] = {}
         self.watermark = START
 
@@ -31,11 +31,11 @@ class AgainstAModel(RuleBasedStateMachine):
         place = time - time % SLOT, key
         self.model[place] = min(time, self.model.get(place, END))
         self.timers.set(time, key)
-        assert time != self.model[place] or min(self.roused) <= time
+        assert time != self.model[place] or min(self.scheduled) <= time
 
     @rule(watermark=st.one_of(TIMES, st.just(END)))
-    def ring(self, watermark: int) -> None:
-        rung = list(self.timers.ring(watermark))
+    def fire(self, watermark: int) -> None:
+        rung = list(self.timers.fire(watermark))
         due = {place: time for place, time in self.model.items() if time <= watermark}
         assert rung == sorted((time, key) for (_, key), time in due.items())
         self.model = {place: time for place, time in self.model.items() if place not in due}
@@ -44,28 +44,28 @@ class AgainstAModel(RuleBasedStateMachine):
     @rule(room=st.sampled_from([0, 2, 100]))
     def commit(self, room: int) -> None:
         self.store.write(self.timers.changes())
-        settle(self.timers, room)
+        mark_committed(self.timers, room)
 
     @rule()
     def restart(self) -> None:
         self.store.write(self.timers.changes())
-        self.timers = Timers("w", self.store, SLOT, False, self.roused.append, self.watermark)
+        self.timers = Timers("w", self.store, SLOT, False, self.scheduled.append, self.watermark)
 
     @invariant()
     def wakes_in_time(self) -> None:
-        assert self.timers.wake() <= min(self.model.values(), default=END)
+        assert self.timers.next_due() <= min(self.model.values(), default=END)
 
 
 def test_timers_that_are_set_while_others_ring_are_not_left_out() -> None:
     timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None, START)
     timers.set(1, b"a")
     rung = []
-    for time, key in timers.ring(30):
+    for time, key in timers.fire(30):
         rung.append((time, key))
         if time < 40:
             timers.set(time + 7, b"a")
     assert rung == [(1, b"a"), (8, b"a"), (15, b"a"), (22, b"a"), (29, b"a")]
-    assert timers.wake() <= 36
+    assert timers.next_due() <= 36
 
 
 TestTimers = AgainstAModel.TestCase
@@ -79,18 +79,18 @@ def test_nothing_is_left_in_the_store_once_all_have_rung(*, timers: list[tuple[i
         tested.set(time, key)
     if commits:
         store.write(tested.changes())
-        settle(tested, 100)
-    assert [*tested.ring(END)] or not timers
+        mark_committed(tested, 100)
+    assert [*tested.fire(END)] or not timers
     changes = list(tested.changes())
     assert commits or not changes  # what rang before a commit was never written
     store.write(changes)
     assert list(store.scan(b"w")) == []
-    assert tested.wake() == END
+    assert tested.next_due() == END
 
 
 def test_what_has_rung_is_not_kept_while_others_are_ahead() -> None:
     timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None, START)
     for time in range(1_000):
         timers.set(time + 2, b"%d" % time)
-        assert len([*timers.ring(time)]) == (time >= 2)
+        assert len([*timers.fire(time)]) == (time >= 2)
     assert len(timers._due) < 4 * SLOT

@@ -33,7 +33,7 @@ class Window:
             self.fired.append((self.next, self.timeline.now[self.line]))
             self.next += 10
 
-    def wake(self) -> int:
+    def next_due(self) -> int:
         return self.next
 
 
@@ -124,13 +124,13 @@ def test_what_a_firing_moves_is_followed_once_the_firing_is_over() -> None:
 
 def test_the_timeline_wakes_when_the_first_window_has_work() -> None:
     timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
-    assert timeline.wake == [END]
+    assert timeline.next_fire == [END]
     timeline.attach("w", Window(timeline, 1))
-    assert timeline.wake == [0]
+    assert timeline.next_fire == [0]
     timeline.set_stream("a", 12)
-    assert timeline.wake == [20]
-    timeline.rouse(15)
-    assert timeline.wake == [15]
+    assert timeline.next_fire == [20]
+    timeline.schedule(15)
+    assert timeline.next_fire == [15]
 
 
 def test_of_several_windows_the_one_with_work_first_wakes_the_timeline() -> None:
@@ -141,7 +141,7 @@ def test_of_several_windows_the_one_with_work_first_wakes_the_timeline() -> None
     timeline.attach("early", early)
     timeline.attach("late", late)
     timeline.set_stream("a", 12)
-    assert timeline.wake == [20]
+    assert timeline.next_fire == [20]
 
 
 @given(st.dictionaries(st.sampled_from([*STREAMS, "gone"]), st.integers(0, 20)))
@@ -168,9 +168,9 @@ def test_windows_fire_at_the_same_times_whether_or_not_each_step_is_followed(
             timeline.set_stream(stream, watermark)
         if number in looks:
             loose.catch_up()
-            assert (loose.now, loose.told, loose.wake) == (exact.now, exact.told, exact.wake)
+            assert (loose.now, loose.told, loose.next_fire) == (exact.now, exact.told, exact.next_fire)
     loose.catch_up()
-    assert (loose.now, loose.told, loose.wake) == (exact.now, exact.told, exact.wake)
+    assert (loose.now, loose.told, loose.next_fire) == (exact.now, exact.told, exact.next_fire)
     assert [window.fired for window in windows[0]] == [window.fired for window in windows[1]]
 
 

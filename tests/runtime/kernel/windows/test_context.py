@@ -4,15 +4,15 @@ from typing import Any
 
 from fluvial.dsl import count, mean
 from fluvial.dsl.message import Pane, Window
-from fluvial.runtime.kernel.windows.context import Context
+from fluvial.runtime.kernel.windows.context import WindowContext
 from fluvial.runtime.state import MemoryStore
 
 
 def emitted(aggregate: Any, held: Any, *replaces: Window) -> tuple[Any, ...]:
     found: list[tuple[Any, ...]] = []
-    context = Context(
+    context = WindowContext(
         id="window",
-        below=MemoryStore(),
+        backend=MemoryStore(),
         empty=True,
         watermark=0,
         aggregate=aggregate,
@@ -23,7 +23,7 @@ def emitted(aggregate: Any, held: Any, *replaces: Window) -> tuple[Any, ...]:
         emit=lambda *pane: found.append(pane),
         fail=lambda *failed: found.append(failed),
         late=lambda *_: None,
-        rouse=lambda _: None,
+        schedule=lambda _: None,
         firing=lambda _: None,
         relieve=lambda: None,
     )

@@ -73,11 +73,11 @@ def test_a_session_fires_when_time_is_at_its_end_and_once() -> None:
     window = sessions()
     window.add(0, 4)
     window.advance(9)
-    assert (window.take(), window.operator.wake() <= 10) == ([], True)
+    assert (window.take(), window.operator.next_due() <= 10) == ([], True)
     window.advance(10)
     assert (window.take(), window.firings[-1]) == ([Shown(0, 10, [0, 4])], 10)
     window.advance(1000)
-    assert (window.take(), window.operator.wake()) == ([], END)
+    assert (window.take(), window.operator.next_due()) == ([], END)
 
 
 def test_a_session_that_has_grown_does_not_fire_at_the_time_that_was_set_for_it_before() -> None:
@@ -181,7 +181,7 @@ def test_nothing_is_kept_of_a_session_that_is_over() -> None:
     for watermark in (over - 1, over):
         window.advance(watermark)
         window = window.restarted()
-        entries.append(len([*window.below.scan(b"")]))
+        entries.append(len([*window.backend.scan(b"")]))
     assert entries == [2, 0]  # its spans and a timer
 
 

@@ -12,7 +12,7 @@ from fluvial.dsl import Pipeline, hopping, reduce
 from fluvial.dsl.triggers import Trigger
 from fluvial.dsl.windows import Hopping, Tumbling, Unbounded
 from fluvial.runtime.kernel.time.bounds import END, START
-from fluvial.runtime.kernel.windows.triggered import WatchedOperator
+from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator
 from fluvial.runtime.kernel.windows.triggers import AT_ONCE, NEVER
 from fluvial.runtime.testing import PipelineDriver
 from generators.some_triggers import triggers
@@ -23,7 +23,7 @@ TEN = Tumbling(10)
 def watched(
     early: Trigger = NEVER, late: Trigger = AT_ONCE, by: Tumbling | Hopping | Unbounded = TEN, **options: Any
 ) -> LoneWindow:
-    return LoneWindow(lambda context: WatchedOperator(context, by, early, late), **options)
+    return LoneWindow(lambda context: TriggeredWindowOperator(context, by, early, late), **options)
 
 
 def kinds(window: LoneWindow) -> list[tuple[str, list[int]]]:
@@ -175,7 +175,7 @@ class TestUnbounded:
         window = watched(EACH_TWO, by=Unbounded())
         window.advance(1_000_000)
         window.add(1)
-        assert (window.late, window.operator.wake()) == ([], END)
+        assert (window.late, window.operator.next_due()) == ([], END)
 
     def test_it_goes_on_after_the_end_of_input_which_shows_only_what_is_new(self) -> None:
         window = watched(EACH_TWO, by=Unbounded())
@@ -206,7 +206,7 @@ def test_a_restart_at_any_time_changes_nothing_and_in_the_end_nothing_is_left(
     for window in (whole, broken):
         window.advance(max(200, window.watermark))
     assert (broken.panes, broken.late) == (whole.panes, whole.late)
-    assert [*broken.restarted().below.scan(b"")] == []
+    assert [*broken.restarted().backend.scan(b"")] == []
 
 
 def test_what_was_taken_back_is_not_there() -> None:

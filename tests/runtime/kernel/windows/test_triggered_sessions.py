@@ -9,7 +9,7 @@ from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl.triggers import Trigger
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
-from fluvial.runtime.kernel.windows.triggered_sessions import WatchedSessionOperator
+from fluvial.runtime.kernel.windows.triggered_sessions import TriggeredSessionOperator
 from fluvial.runtime.kernel.windows.triggers import AT_ONCE, NEVER
 from generators.some_triggers import triggers
 
@@ -18,7 +18,7 @@ EACH_TWO = Trigger(count=2, repeats=True)
 
 
 def watched(early: Trigger = NEVER, late: Trigger = AT_ONCE, **options: Any) -> LoneWindow:
-    return LoneWindow(lambda context: WatchedSessionOperator(context, GAP, early, late), **options)
+    return LoneWindow(lambda context: TriggeredSessionOperator(context, GAP, early, late), **options)
 
 
 def test_an_early_pane_is_of_the_session_so_far_and_the_next_takes_its_place() -> None:
@@ -43,7 +43,7 @@ def test_discarding_there_is_no_empty_pane() -> None:
     window.add(0, 3)
     window.advance(60)
     assert [pane.kind for pane in window.take()] == ["early"]
-    assert window.operator.wake() == END
+    assert window.operator.next_due() == END
 
 
 def test_sessions_that_become_one_have_seen_what_both_have() -> None:
@@ -131,7 +131,7 @@ def test_a_restart_at_any_time_changes_nothing_and_in_the_end_nothing_is_left(
     whole = run(watched(early, late, **options), steps)
     broken = run(watched(early, late, **options), steps, restarts=True)
     assert (broken.panes, broken.late) == (whole.panes, whole.late)
-    assert [*broken.restarted().below.scan(b"")] == []
+    assert [*broken.restarted().backend.scan(b"")] == []
 
 
 @given(st.integers(0, 20), st.booleans(), STEPS)
@@ -157,7 +157,7 @@ def test_what_came_late_is_shown_when_the_lateness_has_become_shorter() -> None:
     shorter.add(31)
     shorter.advance(200)
     assert shorter.take() == [Shown(0, 7, [0, 1], "late", ((0, 6),)), Shown(30, 37, [30, 31])]
-    assert shorter.operator.wake() == END
+    assert shorter.operator.next_due() == END
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), max_size=20), st.integers(0, 60))
@@ -171,5 +171,5 @@ def test_all_sessions_are_forgotten_though_the_lateness_grew(steps: list[tuple[i
     longer = window.restarted(lateness=5 + grown)
     longer.advance(max(20, longer.watermark))
     longer.advance(1000)
-    assert [*longer.restarted().below.scan(b"window\0k")] == []
-    assert longer.operator.wake() == END
+    assert [*longer.restarted().backend.scan(b"window\0k")] == []
+    assert longer.operator.next_due() == END

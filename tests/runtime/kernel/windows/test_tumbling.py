@@ -29,9 +29,9 @@ def test_a_window_fires_when_time_is_at_its_end_and_once() -> None:
     window = tens()
     window.add(0, 9, 10)
     window.advance(9)
-    assert (window.take(), window.operator.wake()) == ([], 10)
+    assert (window.take(), window.operator.next_due()) == ([], 10)
     window.advance(10)
-    assert (window.take(), window.operator.wake()) == ([Shown(0, 10, [0, 9])], 20)
+    assert (window.take(), window.operator.next_due()) == ([Shown(0, 10, [0, 9])], 20)
     window.advance(19)
     assert (window.take(), window.firings) == ([], [10])
 
@@ -82,7 +82,7 @@ def test_what_was_taken_back_is_not_there() -> None:
         take_back = window.operator.undo(b"k", time)
         window.add(time)
         take_back()
-        assert window.operator.wake() == END
+        assert window.operator.next_due() == END
     window.advance(END)
     assert window.panes == []
 

@@ -64,9 +64,9 @@ def test_state_of_another_type_is_a_problem_of_the_store() -> None:
     store = MemoryStore()
     store.write([(b"w\0k", b"key", b"\xa1x")])
     state = KeyedState("w", store, int, int, complete=False)
-    error = error_of(lambda: state.layer.fresh[b"key"], SystemProblem)
+    error = error_of(lambda: state.cache.fresh[b"key"], SystemProblem)
     assert_explains(error, "the state of 'w' cannot be read: Expected `int`, got `str`", None, "state of the")
-    error = error_of(lambda: list(state.layer.items()), SystemProblem)
+    error = error_of(lambda: list(state.cache.items()), SystemProblem)
     assert_explains(error, "the state of 'w'", None, "", "another id")
 
 
