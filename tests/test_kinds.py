@@ -49,7 +49,7 @@ def test_the_kernel_names_the_table_in_which_a_kind_is_missing(monkeypatch: pyte
     with pytest.raises(
         NotImplementedError, match=r"^runtime/kernel/kinds\.py has no row for the kind of operator Echo$"
     ):
-        compile_stage(planned, "words", {"words": "source"}, stamped=False)
+        compile_stage(planned, "words", {"words": "source"}, trailers=False)
 
 
 def with_echo() -> Pipeline:

@@ -13,7 +13,7 @@ from .stateful_operator import StatefulOperator
 
 if TYPE_CHECKING:
     from .compiler.compiler import Compiler
-    from .compiler.stage_graph import Shape
+    from .compiler.stage_graph import StageGraph
 
 
 def _binds_nothing(*_: Any) -> dict[str, Any]:
@@ -32,21 +32,21 @@ def _no_delay(_: ops.Operator) -> int:
     return 0
 
 
-def _early_or_late(shape: "Shape", operator: ops.WindowBy) -> bool:
+def _early_or_late(graph: "StageGraph", operator: ops.WindowBy) -> bool:
     """Late messages are emitted at once; a trigger may fire with any message."""
-    return operator.lateness > 0 or (operator.trigger is not None and shape.meets_time(operator.id))
+    return operator.lateness > 0 or (operator.trigger is not None and graph.meets_time(operator.id))
 
 
 def _collects(operator: ops.WindowBy) -> bool:
     return operator.aggregate.kind == "collect"
 
 
-def _if_followed(shape: "Shape", operator: ops.Operator) -> bool:
-    return not shape.silent(operator.id)
+def _if_followed(graph: "StageGraph", operator: ops.Operator) -> bool:
+    return not graph.silent(operator.id)
 
 
-def _if_time_counts(shape: "Shape", operator: ops.Operator) -> bool:
-    return shape.meets_time(operator.id)
+def _if_time_counts(graph: "StageGraph", operator: ops.Operator) -> bool:
+    return graph.meets_time(operator.id)
 
 
 def _unmatched_delay(operator: ops.JoinStreams) -> int:
@@ -70,7 +70,7 @@ class KernelKind:
     bind: Callable[..., dict[str, Any]] = _binds_nothing
     make_state: Callable[..., StatefulOperator] | None = None
     attach: Callable[..., dict[str, Any]] = _binds_nothing
-    emits_at_once: Callable[["Shape", Any], bool] = _never
+    emits_at_once: Callable[["StageGraph", Any], bool] = _never
     delay: Callable[[Any], int] = _no_delay
     keeps_values: Callable[[Any], bool] = _never
 

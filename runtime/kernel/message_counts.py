@@ -6,11 +6,11 @@ that makes one of one was given as many as the one behind it, and those that it 
 
 from collections.abc import Mapping, Sequence
 
-from .compiler.stage_graph import Shape
+from .compiler.stage_graph import StageGraph
 
 
-def taken_in(
-    shape: Shape,
+def input_counts(
+    graph: StageGraph,
     fed: Mapping[str, int],
     controls: Mapping[str, int],
     made: Sequence[int],
@@ -18,11 +18,11 @@ def taken_in(
 ) -> dict[str, int]:
     """Messages given to each operator: `fed` counts records by stream, `controls` those of them that are no messages,
     `made` outputs by the operators' places in the stage, `failed` failures by operator."""
-    given = {entry.writer: fed[stream] - controls.get(stream, 0) for stream, entry in shape.entries.items()}
+    given = {entry.writer: fed[stream] - controls.get(stream, 0) for stream, entry in graph.inputs.items()}
     out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
     counts: dict[str, int] = {}
-    for (id, operator), number in zip(shape.operators.items(), made, strict=True):
-        if id in shape.side_of:  # it is not what comes out of the processor otherwise
+    for (id, operator), number in zip(graph.operators.items(), made, strict=True):
+        if id in graph.side_of:  # it is not what comes out of the processor otherwise
             counts[id] = number
         else:
             counts[id] = given[id] if operator.reads is not None else sum(out[of] for of in operator.fed_by)

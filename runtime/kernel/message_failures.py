@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from ...dsl.message import Record
-from .calls.in_flight import Cell, Cells
+from .calls.in_flight import InFlightMessage, InFlightTracker
 from .failures import Failures, Where
-from .time.border_watermarks import unstamped
+from .time.border_watermarks import without_trailer
 from .time.stage_input import StageInput
 
 
@@ -34,13 +34,13 @@ class MessageFailures:
     it is kept, and `check` raises it.
     """
 
-    def __init__(self, failures: Failures, entries: Mapping[str, StageInput], *, asynchronous: bool) -> None:
+    def __init__(self, failures: Failures, inputs: Mapping[str, StageInput], *, asynchronous: bool) -> None:
         self.batch = NO_BATCH
         self.counts = failures.counts
         self.letters = failures.letters
         self.raise_firing = failures.firing
         self._failures = failures
-        self._entries = entries
+        self._entries = inputs
         self._asynchronous = asynchronous
         self._error: BaseException | None = None
 
@@ -49,7 +49,7 @@ class MessageFailures:
         if self._error is not None:
             raise self._error
 
-    def kept(self, act: Callable[[], None]) -> None:
+    def deferred(self, act: Callable[[], None]) -> None:
         """Do something that has no caller: what it raises is for `check`."""
         try:
             act()
@@ -60,18 +60,18 @@ class MessageFailures:
         """A message of the batch failed."""
         self._failures.message(self._where(self.batch, index), error, operator)
 
-    def cell(self, cell: Cell, error: BaseException, operator: str | None = None) -> None:
+    def in_flight(self, message: InFlightMessage, error: BaseException, operator: str | None = None) -> None:
         """A message or firing that was under way failed."""
-        cell.failed = True
-        if len(cell.where) == 4:
-            self.kept(partial(self._failures.firing, *cell.where, error))
+        message.failed = True
+        if len(message.where) == 4:
+            self.deferred(partial(self._failures.firing, *message.where, error))
         else:
-            self.kept(partial(self._failures.message, self._where(*cell.where), error, operator))
+            self.deferred(partial(self._failures.message, self._where(*message.where), error, operator))
 
     def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: Exception) -> None:
         """A pane or a joined row has no value."""
         if self._asynchronous:
-            self.kept(partial(self._failures.firing, operator, key, value, timestamp, error))
+            self.deferred(partial(self._failures.firing, operator, key, value, timestamp, error))
         else:
             self._failures.firing(operator, key, value, timestamp, error)
 
@@ -87,19 +87,21 @@ class MessageFailures:
 
     def _where(self, batch: FedBatch, index: int) -> Where:
         record = batch.records[index]
-        if self._entries[batch.stream].clock == "stamps":
-            record = unstamped(record)
+        if self._entries[batch.stream].clock == "trailer":
+            record = without_trailer(record)
         return Where(batch.stream, batch.partition, batch.offsets[index], record)
 
 
-def message_opener(cells: Cells, failures: MessageFailures, stream: str) -> Callable[[int, int], Cell]:
+def message_opener(
+    tracker: InFlightTracker, failures: MessageFailures, stream: str
+) -> Callable[[int, int], InFlightMessage]:
     """A function that opens a cell for a message of a stream that is being fed, given its index and watermark."""
-    lane = cells.lane(stream)
+    queue = tracker.queue(stream)
 
-    def open_message(index: int, watermark: int) -> Cell:
-        cell = Cell(watermark, (failures.batch, index), lane)
-        lane.append(cell)
-        lane.opened += 1
-        return cell
+    def open_message(index: int, watermark: int) -> InFlightMessage:
+        message = InFlightMessage(watermark, (failures.batch, index), queue)
+        queue.append(message)
+        queue.opened += 1
+        return message
 
     return open_message

@@ -5,7 +5,7 @@ from typing import Any
 
 DEAD_LETTERS = "dead-letters"
 """Stands for an operator where dead letters are taken."""
-MUCH = 1000
+HAND_OVER_COUNT = 1000
 """Outputs that are handed over before a firing makes more."""
 
 HandOver = Callable[[str, list[Any]], None]
@@ -15,8 +15,8 @@ HandOver = Callable[[str, list[Any]], None]
 class OutputBuffer:
     """Outputs by operator: records, messages for a sink, late records of a window; and DEAD_LETTERS.
 
-    They wait for `take`. A firing may make more of them than a batch of messages does: where there is a `hand_over`, it
-    is given them in between, as often as there are MUCH.
+    They wait for `drain`. A firing may make more of them than a batch of messages does: where there is a `hand_over`,
+    it is given them in between, as often as there are MUCH.
     """
 
     def __init__(self, letters: list[Any], hand_over: HandOver | None = None) -> None:
@@ -31,7 +31,7 @@ class OutputBuffer:
     def __len__(self) -> int:
         return sum(map(len, self._by_operator.values()))
 
-    def take(self) -> Iterator[tuple[str, list[Any]]]:
+    def drain(self) -> Iterator[tuple[str, list[Any]]]:
         """The outputs made since the last call, by operator."""
         for operator, outputs in (*self._by_operator.items(), (DEAD_LETTERS, self._letters)):
             if outputs:
@@ -39,8 +39,8 @@ class OutputBuffer:
                 outputs.clear()
                 yield operator, taken
 
-    def relieve(self) -> None:
+    def hand_over_if_many(self) -> None:
         """Hand over what there is, if that is much."""
-        if self._hand_over is not None and len(self) >= MUCH:
-            for operator, outputs in self.take():
+        if self._hand_over is not None and len(self) >= HAND_OVER_COUNT:
+            for operator, outputs in self.drain():
                 self._hand_over(operator, outputs)

@@ -11,22 +11,22 @@ from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Record
 from ...dsl.validation import explain
 from .calls.async_calls import Gate, Pool, Sleep
-from .calls.in_flight import Cells
+from .calls.in_flight import InFlightTracker
 from .compiler.bindings import bind
 from .compiler.environment import StageCounts, StageEnvironment
 from .compiler.program import Program
 from .effects import MessageEffects
 from .failures import Failures
-from .message_counts import taken_in
+from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
 from .operators.joined_tables import JoinedTables
 from .output_buffer import HandOver, OutputBuffer
 from .state_cache import Change, CountedReads, Size, StateBackend, evict
 from .stateful_operator import StatefulOperator
 from .time.bounds import START
-from .time.input_progress import Accepts, Inputs
+from .time.input_progress import Accepts, InputProgress
 from .time.position import Position
-from .time.watermarks import Timeline
+from .time.watermarks import WatermarkGraph
 from .windows.grown_lateness import Lateness
 
 EIGHTH = 8
@@ -45,7 +45,7 @@ class StageTask:
     `run` names the run, if one that is begun again goes on to the same end of input. `hand_over` takes outputs in the
     middle of a firing: see `OutputBuffer`.
 
-    Feed it with `feed`, take what it made with `take`; `changes` and `position()` are what a commit must keep.
+    Feed it with `feed`, take what it made with `drain_outputs`; `changes` and `position()` are what a commit must keep.
     """
 
     def __init__(
@@ -64,24 +64,26 @@ class StageTask:
         run: str = "",
     ) -> None:
         position = position or Position()
-        shape = program.shape
+        graph = program.graph
         self.program = program
         self.stateful: dict[str, StatefulOperator] = {}
         self.pools: dict[str, Pool] = {}
-        self.counts = StageCounts(dict.fromkeys(shape.entries, 0), [0] * len(shape.operators))
+        self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
         failures = Failures(program.plan.pipeline)
-        self.failures = MessageFailures(failures, shape.entries, asynchronous=program.asynchronous)
+        self.failures = MessageFailures(failures, graph.inputs, asynchronous=program.asynchronous)
         self.outputs = OutputBuffer(failures.letters, hand_over)
         effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
-        self.cells = Cells(self.failures.landed, self.failures.cell, self._follow, effects)
-        self.timeline = Timeline(shape.lines, self.cells.floor, exact=shape.exact)
-        self.inputs = Inputs(shape.entries, self.timeline, position, producers or {}, accepts, self.cells.opened)
+        self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
+        self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact)
+        self.inputs = InputProgress(
+            graph.inputs, self.watermarks, position, producers or {}, accepts, self.tracker.opened
+        )
         self._backend = CountedReads(backend)
         self._environment = StageEnvironment(
             program=program,
-            timeline=self.timeline,
+            watermarks=self.watermarks,
             inputs=self.inputs,
-            cells=self.cells,
+            tracker=self.tracker,
             failures=self.failures,
             effects=effects,
             outputs=self.outputs,
@@ -97,11 +99,11 @@ class StageTask:
             pools=self.pools,
         )
         self._reads = bind(self._environment)
-        self.joined = JoinedTables(shape.operators.values(), self.stateful, position, self.failures.firing)
+        self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
 
     def _follow(self) -> None:
         """Let time follow a message that has landed."""
-        self.failures.kept(self.timeline.follow)
+        self.failures.deferred(self.watermarks.follow)
 
     # Messages.
 
@@ -124,18 +126,18 @@ class StageTask:
         part = records if start == 0 and stop is None else records[start:stop]
         self.counts.fed[stream] += len(part)
         self.inputs.arrived(stream)
-        source = self.inputs.entries[stream].clock == "source"
+        source = self.inputs.inputs[stream].clock == "source"
         high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
         if source and high > START:
             self.inputs.highs[stream] = high
         self.check()
 
-    def tell_clock(self, now: int, active: Collection[str] | None = None) -> None:
+    def set_clock(self, now: int, active: Collection[str] | None = None) -> None:
         """It is now this time, in ms since epoch; what is due by it fires. `active` are the sources that have messages
         still to be processed, None where that is not known."""
-        self.timeline.set_clock(now)
+        self.watermarks.set_clock(now)
         if active is not None:
-            self.inputs.rest(active)
+            self.inputs.mark_idle(active)
         self.check()
 
     def rebuild(self, most: int) -> bool:
@@ -148,7 +150,7 @@ class StageTask:
     def resume(self) -> None:
         """Let fire what fell due for an operator while the stage was without it. To be called before the first message,
         where what fires can be handed on."""
-        self.timeline.resume()
+        self.watermarks.resume()
         self.check()
 
     def check(self) -> None:
@@ -156,9 +158,9 @@ class StageTask:
         self.failures.check()
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many messages may be fed now."""
-        return min((pool.room for pool in self.pools.values()), default=1 << 30)
+        return min((pool.capacity for pool in self.pools.values()), default=1 << 30)
 
     @property
     def in_flight(self) -> int:
@@ -166,16 +168,16 @@ class StageTask:
         return sum(pool.in_flight for pool in self.pools.values())
 
     @property
-    def taken_in(self) -> dict[str, int]:
+    def input_counts(self) -> dict[str, int]:
         """How many messages each operator was given, since the task was made."""
-        return taken_in(
-            self.program.shape, self.counts.fed, self.inputs.controls, self.counts.made, self.failures.counts
+        return input_counts(
+            self.program.graph, self.counts.fed, self.inputs.controls, self.counts.made, self.failures.counts
         )
 
     @property
     def busy(self) -> bool:
         """Whether messages or firings are under way."""
-        return self.program.asynchronous and len(self.cells) > 0
+        return self.program.asynchronous and len(self.tracker) > 0
 
     def cancel(self) -> None:
         """Give up the calls under way."""
@@ -185,24 +187,24 @@ class StageTask:
     def watermark_of(self, operator: str) -> int:
         """The watermark of what an operator is given, in ms since epoch; END once its inputs have ended. It is never
         less than the one up to which the operator has fired."""
-        self.timeline.catch_up()
-        return max(self.timeline.now[self.program.shape.line_in[operator]], self.timeline.reached_by(operator))
+        self.watermarks.catch_up()
+        return max(self.watermarks.now[self.program.graph.node_in[operator]], self.watermarks.reached_by(operator))
 
     def is_idle(self, operator: str) -> bool:
         """Whether nothing comes to an operator for now."""
-        self.timeline.catch_up()
-        return self.timeline.idle[self.program.shape.line_in[operator]]
+        self.watermarks.catch_up()
+        return self.watermarks.idle[self.program.graph.node_in[operator]]
 
-    def told_watermark_of(self, operator: str) -> int:
+    def reported_watermark_of(self, operator: str) -> int:
         """The same, as the messages told it: the end of input does not count."""
-        self.timeline.catch_up()
-        return max(self.timeline.told[self.program.shape.line_in[operator]], self.timeline.reached_by(operator))
+        self.watermarks.catch_up()
+        return max(self.watermarks.reported[self.program.graph.node_in[operator]], self.watermarks.reached_by(operator))
 
     # What was made, and what must be kept.
 
-    def take(self) -> Iterator[tuple[str, list[Any]]]:
+    def drain_outputs(self) -> Iterator[tuple[str, list[Any]]]:
         """The outputs made since the last call, by operator: see `OutputBuffer`."""
-        return self.outputs.take()
+        return self.outputs.drain()
 
     @property
     def late(self) -> dict[str, int]:
@@ -216,13 +218,13 @@ class StageTask:
 
     def position(self) -> Position:
         """How far time had come for the messages that have landed."""
-        position = self.inputs.position(self.cells.floor, self.cells.landed)
-        environment, clock = self._environment, self.timeline.clock
-        environment.lateness.tell(position, self.timeline.now, self.program.shape.line_out)
+        position = self.inputs.position(self.tracker.floor, self.tracker.landed)
+        environment, clock = self._environment, self.watermarks.clock
+        environment.lateness.add_to(position, self.watermarks.now, self.program.graph.node_out)
         if clock > START:
             environment.rung.update(dict.fromkeys(environment.clock_users, clock))
         position.rung = environment.rung
-        self.joined.tell(position)
+        self.joined.add_to(position)
         return position
 
     @property
@@ -241,17 +243,17 @@ class StageTask:
                 raise self._unkept(id, error) from error
 
     def _unkept(self, id: str, error: Exception) -> PipelineError:
-        operator = self.program.shape.operators[id]
+        operator = self.program.graph.operators[id]
         wrong = f"the state of {operator.label} cannot be encoded: {type(error).__name__}: {error}"
         expected = "values of the type that is declared, and whole numbers of 64 bits at most"
         origin = operator.origin
         return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
 
-    def mark_committed(self, entries: int, size: int = sys.maxsize) -> None:
+    def mark_committed(self, inputs: int, size: int = sys.maxsize) -> None:
         """The changes are kept; hold at most so many entries in memory, of so many bytes: see `Size`."""
         for operator in self.stateful.values():
             operator.mark_committed()
-        self._evict(Size(entries, size))
+        self._evict(Size(inputs, size))
 
     def evict(self, most: Size) -> None:
         """Hold at most `most` entries in memory besides those that have changed, or an EIGHTH more: to be called now

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...planner.plan import Plan, PlannedStage
-from ..kernel.time.border_watermarks import Control, control_record
+from ..kernel.time.border_watermarks import ControlMessage, control_record
 from ..kernel.time.bounds import END, START
 from .commit.contract import Outbox
 
@@ -21,7 +21,7 @@ class StageProgress(Protocol):
 
     def watermark_of(self, operator: str) -> int: ...
 
-    def told_watermark_of(self, operator: str) -> int: ...
+    def reported_watermark_of(self, operator: str) -> int: ...
 
     def is_idle(self, operator: str) -> bool: ...
 
@@ -33,7 +33,7 @@ class BorderProgress:
     """
 
     def __init__(
-        self, plan: Plan, stage: PlannedStage, work: StageProgress, control: Callable[[int, bool, bool], Control]
+        self, plan: Plan, stage: PlannedStage, work: StageProgress, control: Callable[[int, bool, bool], ControlMessage]
     ) -> None:
         """`control` makes the task's control message of a watermark, whether it ended, and whether it is idle."""
         borders = [border.id for border in plan.pipeline.borders if border.id in stage.operators]
@@ -63,6 +63,6 @@ class BorderProgress:
 
     def _now(self, id: str) -> _Reported:
         busy = self._work.busy
-        watermark = END if id in self._silent else self._work.told_watermark_of(id)
+        watermark = END if id in self._silent else self._work.reported_watermark_of(id)
         ended = self._work.watermark_of(id) == END and not busy
         return watermark, ended, self._work.is_idle(id) and not busy

@@ -196,7 +196,7 @@ def make_tasks(
         raise _another_wrote(plan, written)
     remotes: Remotes = {}
     programs = {
-        stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), stamped=True, remotes=remotes)
+        stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), trailers=True, remotes=remotes)
         for stage in plan.stages
     }
 
@@ -268,7 +268,7 @@ def _another_wrote(plan: Plan, stream: str) -> PlanError:
 
 
 def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, TimeSource]:
-    return {name: "source" if plan.stream(name).kind == "source" else "stamps" for name in inputs}
+    return {name: "source" if plan.stream(name).kind == "source" else "trailer" for name in inputs}
 
 
 def _begun_at_ends(plan: Plan, settings: Settings, kept: Checkpoints) -> frozenset[str]:

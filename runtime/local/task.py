@@ -16,7 +16,7 @@ from ..kernel.compiler.program import Program
 from ..kernel.operators.tables import TableOperator
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
-from ..kernel.time.border_watermarks import Control
+from ..kernel.time.border_watermarks import ControlMessage
 from ..kernel.time.bounds import END
 from ..kernel.time.position import Position
 from ..systems.contract import StreamPartition
@@ -86,7 +86,7 @@ class LocalTask:
         for name in stage.inputs:
             if name not in setup.inputs:
                 self._work.inputs.end(name)
-        control = partial(Control, run.id, run.generation, setup.number, stage.tasks)
+        control = partial(ControlMessage, run.id, run.generation, setup.number, stage.tasks)
         self._borders = BorderProgress(run.plan, stage, self._work, control)
         self._commits = 0
         self._resumed = False
@@ -120,7 +120,7 @@ class LocalTask:
         """It is now this time, in ms since epoch; `unread` are the inputs that hold messages which were not read yet,
         None where that is not known."""
         queued = (queue.stream for queue in self.queues if not queue.empty)
-        self._work.tell_clock(now, None if unread is None else {*unread, *queued})
+        self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
     def step(self, most: int = SLICE) -> bool:
         """Process some of what is queued, at most so many messages of each input; whether there was anything to do."""
@@ -144,7 +144,7 @@ class LocalTask:
         return moved
 
     def _process(self, queue: InputQueue, most: int) -> bool:
-        batch, start, stop = queue.front(min(most, self._work.room))
+        batch, start, stop = queue.front(min(most, self._work.capacity))
         if stop == start:
             return False
         marks = queue.begin(stop) if self.program.asynchronous else None
@@ -163,7 +163,7 @@ class LocalTask:
 
     def _pass_on(self) -> None:
         """Put what the stage has made into the transaction."""
-        for id, outputs in self._work.take():
+        for id, outputs in self._work.drain_outputs():
             self._route(id, outputs)
 
     def _route(self, id: str, outputs: list[Any]) -> None:
@@ -284,9 +284,9 @@ class LocalTask:
             inputs=tuple(self._input_metrics(queue, watermarks) for queue in self.queues),
             watermark=work.inputs.watermark(),
             highs=dict(work.inputs.highs),
-            in_flight=len(work.cells),
+            in_flight=len(work.tracker),
             calls={id: pool.in_flight for id, pool in work.pools.items()},
-            given=work.taken_in,
+            given=work.input_counts,
             late=dict(work.late),
             failed=dict(work.failures.counts),
             keyless=dict(work.keyless),
@@ -310,7 +310,7 @@ class LocalTask:
     def watermark_of(self, operator: str) -> int | None:
         """The watermark of what an operator is given, in ms since epoch, as messages have told it; None where the
         operator is in another stage."""
-        return self._work.told_watermark_of(operator) if operator in self.program.shape.operators else None
+        return self._work.reported_watermark_of(operator) if operator in self.program.graph.operators else None
 
     def rows_of(self, table: str) -> Iterable[tuple[bytes, Any]]:
         """The rows of a table that the task holds, by key bytes; none where the table is in another stage."""
@@ -319,5 +319,5 @@ class LocalTask:
 
     def dues(self) -> Dues:
         """When the task next needs the clock."""
-        timeline = self._work.timeline
-        return Dues(timeline.next_clock_due(), self._work.inputs.next_rest(), waits=timeline.next_fire[0] < END)
+        timeline = self._work.watermarks
+        return Dues(timeline.next_clock_due(), self._work.inputs.next_idle(), waits=timeline.next_fire[0] < END)

@@ -9,7 +9,7 @@ from ...dsl.serde import key_serde, value_serde
 from ...planner.plan import Plan
 from ...planner.stream_names import intermediate
 from ...planner.type_inference import flows
-from ..kernel.time.border_watermarks import STAMP_SIZE, unstamped
+from ..kernel.time.border_watermarks import TRAILER_SIZE, without_trailer
 from .decoded_outputs import Decoder
 
 Decode = Callable[[bytes], Any]
@@ -57,14 +57,14 @@ def _border(decode_key: Decode, decode_value: Decode) -> Reader:
     def read(records: Iterable[Record]) -> Iterator[Message[Any]]:
         for record in records:
             if not _is_control(record):
-                yield _decoded(unstamped(record), decode_key, decode_value)
+                yield _decoded(without_trailer(record), decode_key, decode_value)
 
     return read
 
 
 def _is_control(record: Record) -> bool:
     _, value, _, headers = record
-    return value is None and len(headers[-1][1]) != STAMP_SIZE
+    return value is None and len(headers[-1][1]) != TRAILER_SIZE
 
 
 def _output(outputs: Decoder, stream: str) -> Reader:

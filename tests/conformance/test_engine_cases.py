@@ -12,12 +12,12 @@ from faults.commit_deaths import Killed, dying_after
 from fluvial.dsl import Context, KeyedProcessor, Message, MessageError, Pipeline, Timer, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
-from fluvial.runtime.kernel.time.border_watermarks import STAMP, Control, control_record, pack_stamp
+from fluvial.runtime.kernel.time.border_watermarks import TRAILER_HEADER, ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import START
-from fluvial.runtime.kernel.time.input_progress import Inputs
+from fluvial.runtime.kernel.time.input_progress import InputProgress
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
-from fluvial.runtime.kernel.time.watermarks import Line, Timeline
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph, WatermarkNode
 from fluvial.runtime.local.commit.checkpoint import decode
 from fluvial.runtime.local.offset_tracker import Landing
 from fluvial.runtime.systems import MemorySystem
@@ -188,26 +188,26 @@ def test_o12_state_offsets_and_outputs_become_durable_at_one_stroke(steps: int) 
 # G and H. Watermarks and ends of input: int is an intermediate stream with two producers
 
 
-def inputs_of_two_producers() -> tuple[Inputs, Timeline]:
-    timeline = Timeline([Line("stream", (), "int")], lambda _: None)
-    entries = {"int": StageInput("int", "stamps", None, "by", ())}
-    return Inputs(entries, timeline, Position(), {"int": 2}, lambda control: control.run == "run"), timeline
+def inputs_of_two_producers() -> tuple[InputProgress, WatermarkGraph]:
+    timeline = WatermarkGraph([WatermarkNode("stream", (), "int")], lambda _: None)
+    entries = {"int": StageInput("int", "trailer", None, "by", ())}
+    return InputProgress(entries, timeline, Position(), {"int": 2}, lambda control: control.run == "run"), timeline
 
 
 def test_m01_a_stream_is_as_far_as_its_slowest_producer() -> None:
     inputs, _ = inputs_of_two_producers()
     told = [(0, 6), (1, 3), (0, 10), (1, 8)]
-    assert [inputs.observe("int", pack_stamp(*one)) for one in told] == [START, 3, 3, 8]
+    assert [inputs.observe("int", pack_trailer(*one)) for one in told] == [START, 3, 3, 8]
 
 
 def idle(producer: int) -> bytes:
-    ((_, stamp),) = control_record(Control("run", 0, producer, 2, START, False, True), 0)[3]
+    ((_, stamp),) = control_record(ControlMessage("run", 0, producer, 2, START, False, True), 0)[3]
     return stamp
 
 
 def test_m04_a_producer_to_which_nothing_comes_is_not_waited_for() -> None:
     inputs, _ = inputs_of_two_producers()
-    told = [pack_stamp(0, 1), idle(1), pack_stamp(0, 5), pack_stamp(1, 3), pack_stamp(0, 9)]
+    told = [pack_trailer(0, 1), idle(1), pack_trailer(0, 5), pack_trailer(1, 3), pack_trailer(0, 9)]
     assert [inputs.observe("int", stamp) for stamp in told] == [START, 1, 5, 5, 5]
 
 
@@ -260,8 +260,8 @@ def test_m09_what_time_lets_out_reaches_what_follows_before_time_does() -> None:
 
 
 def ended(producer: int, run: str = "run") -> bytes:
-    ((name, stamp),) = control_record(Control(run, 0, producer, 2, 0, True), 0)[3]
-    assert name == STAMP
+    ((name, stamp),) = control_record(ControlMessage(run, 0, producer, 2, 0, True), 0)[3]
+    assert name == TRAILER_HEADER
     return stamp
 
 

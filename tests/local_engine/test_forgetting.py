@@ -95,18 +95,18 @@ def result(pipeline: Pipeline) -> list[Any]:
 )
 def test_a_window_fires_in_pieces(by: Assigner, late: int, accumulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = result(counted(by, late, accumulate))
-    most, take = 0, OutputBuffer.take
+    most, drain = 0, OutputBuffer.drain
 
     def looking(outputs: OutputBuffer) -> Iterator[tuple[str, list[Any]]]:
         nonlocal most
         most = max(most, len(outputs))
-        return take(outputs)
+        return drain(outputs)
 
-    monkeypatch.setattr(OutputBuffer, "take", looking)
+    monkeypatch.setattr(OutputBuffer, "drain", looking)
     assert result(counted(by, late, accumulate)) == wanted
     assert most >= 90
     monkeypatch.setattr(windows, "PIECE", 3)
-    monkeypatch.setattr(output_buffer, "MUCH", 3)
+    monkeypatch.setattr(output_buffer, "HAND_OVER_COUNT", 3)
     most = 0
     assert result(counted(by, late, accumulate)) == wanted
     assert 3 <= most < 9

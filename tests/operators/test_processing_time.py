@@ -125,7 +125,7 @@ def one_with(ring: Any) -> Pipeline:
 
 
 def told(task: StageTask) -> list[str]:
-    return [record[1].decode() for _, made in task.take() for record in made]
+    return [record[1].decode() for _, made in task.drain_outputs() for record in made]
 
 
 def test_windows_behind_a_processor_meet_the_time_that_it_has_come_to() -> None:

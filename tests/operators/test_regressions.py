@@ -24,7 +24,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime.kernel.compiler.program import compile_stage
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.kernel.time.border_watermarks import STAMP_SIZE, unpack_stamp
+from fluvial.runtime.kernel.time.border_watermarks import TRAILER_SIZE, unpack_trailer
 from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
@@ -152,13 +152,13 @@ def test_a_call_submitted_as_the_last_one_ends_is_made() -> None:
             await asyncio.sleep(0)  # as long as a call takes, and no longer
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        return sum(len(made) for _, made in task.take())
+        return sum(len(made) for _, made in task.drain_outputs())
 
     assert asyncio.run(work(bare_task(pipeline), [(None, b"1", 0, ())])) == 2
 
 
 def bare_task(pipeline: Pipeline) -> Any:
-    program = compile_stage(plan(pipeline), "in", {"in": "source"}, stamped=True)
+    program = compile_stage(plan(pipeline), "in", {"in": "source"}, trailers=True)
     return StageTask(program, MemoryStore())
 
 
@@ -240,4 +240,4 @@ def test_what_a_trigger_shows_crosses_with_the_time_of_its_message(together: boo
             driver.send_records("in", batch)
         driver.commit()
         crossed = [record[1] for record in driver.written("p-again", 0)]
-        assert [unpack_stamp(value[-STAMP_SIZE:]) for value in crossed if value] == [(0, START), (0, 0), (0, 100)]
+        assert [unpack_trailer(value[-TRAILER_SIZE:]) for value in crossed if value] == [(0, START), (0, 0), (0, 100)]

@@ -14,7 +14,7 @@ from engines.comparing import difference
 from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
 from faults.mutants import Mutant, Replaced, Rewritten, planted
 from fluvial.runtime.kernel.calls.async_calls import Pool
-from fluvial.runtime.kernel.calls.in_flight import Cells
+from fluvial.runtime.kernel.calls.in_flight import InFlightTracker
 from fluvial.runtime.kernel.compiler import operator_bindings
 from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.failures import Failures
@@ -30,9 +30,9 @@ from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state_cache import TimeBucketedState, WriteBackCache
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.time.far_timers import FarTimers
-from fluvial.runtime.kernel.time.input_progress import Inputs
+from fluvial.runtime.kernel.time.input_progress import InputProgress
 from fluvial.runtime.kernel.time.timers import Timers
-from fluvial.runtime.kernel.time.watermarks import Timeline
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
 from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator
 from fluvial.runtime.kernel.windows.triggered_sessions import TriggeredSessionOperator
@@ -286,7 +286,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         Replaced(
             "a pane comes with the watermark of its end",
-            Timeline,
+            WatermarkGraph,
             "firing",
             lambda firing, *place: firing(*place[:-1], place[-1] + 1),
         ),
@@ -340,8 +340,8 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "span.first = timestamp",
             "pass",
         ),
-        # Control messages that are dropped, by the reader or for all partitions but one, or believed too soon.
-        Replaced("control messages are dropped", Inputs, "__init__", starting_with(accepts=lambda _: False)),
+        # ControlMessage messages that are dropped, by the reader or for all partitions but one, or believed too soon.
+        Replaced("control messages are dropped", InputProgress, "__init__", starting_with(accepts=lambda _: False)),
         Rewritten(
             "control messages go to one partition alone",
             BorderProgress,
@@ -351,19 +351,24 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         Rewritten(
             "an input ends with its first producer",
-            Inputs,
+            InputProgress,
             "_control",
             "len(ended) >= control.producers",
             "len(ended) >= 1",
         ),
         # Time that does not wait for the slowest producer, or the oldest message under way.
-        Rewritten("time goes with the fastest producer", Inputs, "_least", "min(told.values())", "max(told.values())"),
+        Rewritten(
+            "time goes with the fastest producer", InputProgress, "_least", "min(told.values())", "max(told.values())"
+        ),
         Replaced(
-            "time does not wait for producers that have told nothing", Inputs, "__init__", starting_with(producers={})
+            "time does not wait for producers that have told nothing",
+            InputProgress,
+            "__init__",
+            starting_with(producers={}),
         ),
         Rewritten(
             "time does not wait for the oldest message under way",
-            Cells,
+            InFlightTracker,
             "floor",
             "found[0].watermark",
             "found[-1].watermark",
@@ -372,7 +377,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Replaced("dead letters are lost but for the first", Failures, "message", keeping_one_letter),
     ],
     ("two streams", STRAIGHT): [
-        Rewritten("where streams meet time goes with the fastest", Timeline, "_meet", "min((", "max((")
+        Rewritten("where streams meet time goes with the fastest", WatermarkGraph, "_merge", "min((", "max((")
     ],
     ("joins", STRAIGHT): [
         # Rows that join too much or too little, that are emitted alone twice or never, or forgotten too soon.
@@ -402,9 +407,9 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         # Time behind a join that does not wait for rows alone.
         Rewritten(
             "time behind a join does not wait for rows without partner",
-            Timeline,
+            WatermarkGraph,
             "_fire",
-            "_back(watermark, line.behind)",
+            "_back(watermark, node.behind)",
             "watermark",
         ),
     ],
@@ -571,15 +576,17 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
     ],
     ("late", RESTARTING): [
-        Rewritten("a restart forgets what may be out of order", Inputs, "_told", " - source.out_of_order", "")
+        Rewritten(
+            "a restart forgets what may be out of order", InputProgress, "_reported", " - source.out_of_order", ""
+        )
     ],
     ("two streams", RESTARTING): [
         Rewritten(
             "a restart goes on with the fastest stream",
-            Timeline,
+            WatermarkGraph,
             "restore",
-            "self._slowest(line)",
-            "(max(self.now[at] for at in line.follows), False)",
+            "self._slowest(node)",
+            "(max(self.now[at] for at in node.follows), False)",
         )
     ],
 }

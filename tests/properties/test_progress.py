@@ -12,8 +12,8 @@ from faults.mutants import Mutant, Rewritten, planted
 from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key
 from fluvial.runtime.kernel.compiler.compiler import Compiler
-from fluvial.runtime.kernel.time.input_progress import Inputs
-from fluvial.runtime.kernel.time.watermarks import Timeline
+from fluvial.runtime.kernel.time.input_progress import InputProgress
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import build
 from generators.case_events import Event
@@ -43,12 +43,12 @@ MUTANTS: list[Mutant] = [
     ),
     Rewritten(
         "the end that a producer tells moves nothing",
-        Inputs,
+        InputProgress,
         "_control",
-        "self.tell(stream, control.producer, control.watermark, idle=control.idle)",
+        "self.report(stream, control.producer, control.watermark, idle=control.idle)",
         "pass",
     ),
-    Rewritten("what fired before the end is forgotten", Timeline, "_last", "self.now[index] != END", "False"),
+    Rewritten("what fired before the end is forgotten", WatermarkGraph, "_last", "self.now[index] != END", "False"),
 ]
 
 FAR = 2**46

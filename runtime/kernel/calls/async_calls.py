@@ -149,7 +149,7 @@ class Pool:
         self.in_flight = 0
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many more calls may be submitted now without piling up."""
         return max(0, 2 * self._limit - self.outstanding)
 

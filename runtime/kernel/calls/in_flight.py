@@ -12,23 +12,23 @@ Effect = tuple[str, Callable[..., None], tuple[Any, ...]]
 """What a message does once it is released: the operator, a function, its arguments."""
 
 
-class Cell:
+class InFlightMessage:
     """One message under way. `watermark` is the one it met when it came; `where` tells which message or pane it is,
-    `lane` has those of its stream or window."""
+    `queue` has those of its stream or window."""
 
-    __slots__ = ("done", "effects", "failed", "lane", "pending", "watermark", "where")
+    __slots__ = ("done", "effects", "failed", "pending", "queue", "watermark", "where")
 
-    def __init__(self, watermark: int, where: tuple[Any, ...], lane: "Lane") -> None:
+    def __init__(self, watermark: int, where: tuple[Any, ...], queue: "InFlightQueue") -> None:
         self.watermark = watermark
         self.where = where
-        self.lane = lane
+        self.queue = queue
         self.pending = 1
         self.failed = False
         self.done = False
         self.effects: list[Effect] = []
 
 
-class Lane(deque[Cell]):
+class InFlightQueue(deque[InFlightMessage]):
     """The messages under way of one stream or window, in the order they came. `opened` is how many came so far."""
 
     opened = 0
@@ -46,7 +46,7 @@ class Effects(Protocol):
     def drop_fired(self) -> None: ...
 
 
-class Cells:
+class InFlightTracker:
     """The messages of a task that are under way; those of one stream or window in the order they came.
 
     `landed(where)` is called for each message that has landed, `fail(cell, error, operator)` if an effect raises, and
@@ -56,7 +56,7 @@ class Cells:
     def __init__(
         self,
         landed: Callable[[tuple[Any, ...]], None],
-        fail: Callable[[Cell, BaseException, str], None],
+        fail: Callable[[InFlightMessage, BaseException, str], None],
         moved: Callable[[], None],
         effects: Effects,
     ) -> None:
@@ -64,31 +64,31 @@ class Cells:
         self._fail = fail
         self._moved = moved
         self._effects = effects
-        self._lanes: dict[str, Lane] = {}
+        self._queues: dict[str, InFlightQueue] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._lanes.values()))
+        return sum(map(len, self._queues.values()))
 
-    def lane(self, start: str) -> Lane:
+    def queue(self, start: str) -> InFlightQueue:
         """The lane of a stream or window."""
-        return self._lanes.setdefault(start, Lane())
+        return self._queues.setdefault(start, InFlightQueue())
 
-    def open(self, watermark: int, start: str, where: tuple[Any, ...]) -> Cell:
+    def open(self, watermark: int, start: str, where: tuple[Any, ...]) -> InFlightMessage:
         """A cell for a message from a stream or window."""
-        lane = self.lane(start)
-        cell = Cell(watermark, where, lane)
-        lane.append(cell)
-        lane.opened += 1
-        return cell
+        queue = self.queue(start)
+        message = InFlightMessage(watermark, where, queue)
+        queue.append(message)
+        queue.opened += 1
+        return message
 
     def opened(self, start: str) -> int:
         """How many messages of a stream or window came so far."""
-        return self.lane(start).opened
+        return self.queue(start).opened
 
     def landed(self, start: str) -> int:
         """How many of them, counted from the first, have landed without a gap."""
-        lane = self.lane(start)
-        return lane.opened - len(lane)
+        queue = self.queue(start)
+        return queue.opened - len(queue)
 
     def floor(self, start: str) -> int | None:
         """The watermark that the oldest message under way from a stream or window met; None if there is none.
@@ -96,23 +96,23 @@ class Cells:
         Each has its own floor, for it is only their own watermarks that grow in the order of arrival: a pane may meet
         an earlier time than a message before it.
         """
-        found = self._lanes.get(start)
+        found = self._queues.get(start)
         return found[0].watermark if found else None
 
-    def close(self, cell: Cell) -> None:
+    def close(self, message: InFlightMessage) -> None:
         """The last branch of the message has ended: release what it gathered."""
-        if cell.effects and not cell.failed:
-            self._release(cell)
-        cell.done = True
-        self._tell_landed(cell.where)
-        lane = cell.lane
-        if lane[0] is cell:
-            while lane and lane[0].done:
-                lane.popleft()
+        if message.effects and not message.failed:
+            self._release(message)
+        message.done = True
+        self._tell_landed(message.where)
+        queue = message.queue
+        if queue[0] is message:
+            while queue and queue[0].done:
+                queue.popleft()
             self._moved()
 
-    def _release(self, cell: Cell) -> None:
-        effects = cell.effects
+    def _release(self, message: InFlightMessage) -> None:
+        effects = message.effects
         if len(effects) > 1:
             # State first: it may fail, and then the outputs stay back as well.
             effects.sort(key=_is_output)
@@ -126,7 +126,7 @@ class Cells:
                 for take_back in reversed(undo):
                     take_back()
                 self._effects.drop_fired()
-                self._fail(cell, error, operator)
+                self._fail(message, error, operator)
                 return
         self._effects.emit_fired()
 

@@ -12,7 +12,7 @@ from ..kinds import KERNEL_KINDS
 from ..message_failures import message_opener
 from ..operators.processing_time import ProcessingTimeOperator
 from ..stateful_operator import StatefulOperator
-from ..time.border_watermarks import pack_stamp, stamped
+from ..time.border_watermarks import pack_trailer, with_trailer
 from ..time.bounds import START, wrong_time
 from ..time.source_time import source_names
 from .environment import StageEnvironment
@@ -21,38 +21,38 @@ from .returned_values import check_answer
 
 def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
     """Run a task's compiled code among the objects it uses; returns the function that reads each input stream."""
-    timeline, cells = environment.timeline, environment.cells
+    watermarks, tracker = environment.watermarks, environment.tracker
     failures, effects = environment.failures, environment.effects
     names: dict[str, Any] = {
-        "now": timeline.now,
-        "next_fire": timeline.next_fire,
+        "now": watermarks.now,
+        "next_fire": watermarks.next_fire,
         "made": environment.counts.made,
         "producer": environment.producer,
-        "pack_stamp": pack_stamp,
-        "stamped": stamped,
+        "pack_trailer": pack_trailer,
+        "with_trailer": with_trailer,
         "encode_key": encode_key,
         "Message": Message,
         "Call": Call,
-        "close": cells.close,
-        "failed_cell": failures.cell,
+        "close": tracker.close,
+        "failed_in_flight": failures.in_flight,
         "emit_fired": effects.emit_fired,
         "drop_fired": effects.drop_fired,
         "passed": failures.passed,
         "failed_firing": failures.raise_firing,
-        "open_firing": lambda *fired_at: cells.open(fired_at[-1], fired_at[0], fired_at[:-1]),
+        "open_firing": lambda *fired_at: tracker.open(fired_at[-1], fired_at[0], fired_at[:-1]),
         "wrong_time": wrong_time,
         "check_headers": check_headers,
         "check_answer": check_answer,
     }
     _bind_entries(environment, names)
-    operators = environment.program.shape.operators.values()
+    operators = environment.program.graph.operators.values()
     for number, operator in enumerate(operators):
         bound = KERNEL_KINDS[operator].bind(environment, operator)
         names.update({f"{name}_{number}": value for name, value in bound.items()})
     exec(environment.program.code, names)
     for number, operator in enumerate(operators):
         _bind_state(environment, operator, number, names)
-    return {stream: names[f"read_{number}"] for number, stream in enumerate(environment.program.shape.entries)}
+    return {stream: names[f"read_{number}"] for number, stream in enumerate(environment.program.graph.inputs)}
 
 
 def are_headers(headers: Any) -> bool:
@@ -71,13 +71,13 @@ def check_headers(headers: Any) -> None:
 
 def _bind_entries(environment: StageEnvironment, names: dict[str, Any]) -> None:
     inputs, failures = environment.inputs, environment.failures
-    for number, entry in enumerate(environment.program.shape.entries.values()):
+    for number, entry in enumerate(environment.program.graph.inputs.values()):
         if entry.source is not None:
             names.update(source_names(entry.source, number))
         else:
             names[f"decode_{number}"] = value_serde(environment.program.flows[entry.writer].value).decode
         names[f"failed_{number}"] = failures.message
-        names[f"open_{number}"] = message_opener(environment.cells, failures, entry.stream)
+        names[f"open_{number}"] = message_opener(environment.tracker, failures, entry.stream)
         names[f"advance_{number}"] = partial(inputs.advance, entry.stream)
         names[f"observe_{number}"] = partial(inputs.observe, entry.stream)
         names[f"seen_{number}"] = inputs.seen[entry.stream]
@@ -87,13 +87,13 @@ def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: i
     """State and pools call compiled code, so they are made after it; the compiled code finds them by name."""
     kind, after = KERNEL_KINDS[operator], names.get(f"after_{number}")
     if kind.make_state is not None:
-        timeline = environment.timeline
+        watermarks = environment.watermarks
         stateful = kind.make_state(environment, operator, after)
         if operator.time_domain == "processing":
-            stateful = ProcessingTimeOperator(stateful, partial(timeline.time_at, environment.line_in(operator.id)))
-            timeline.attach_clock(stateful.due)
+            stateful = ProcessingTimeOperator(stateful, partial(watermarks.time_at, environment.node_in(operator.id)))
+            watermarks.attach_clock(stateful.due)
         environment.stateful[operator.id] = stateful
-        timeline.attach(operator.id, stateful)
+        watermarks.attach(operator.id, stateful)
         _bind_add(environment, operator, stateful, names, f"add_{number}")
         names[f"undo_{number}"] = partial(environment.effects.undo, operator.id)
     attached = kind.attach(environment, operator, after)
@@ -105,9 +105,9 @@ def _bind_add(
 ) -> None:
     """Give compiled code an operator's `add`. Where the operator's own watermark is beyond the one in front of it, the
     messages up to there are judged by its own."""
-    own, add = environment.timeline.reached_by(operator.id), stateful.add
+    own, add = environment.watermarks.reached_by(operator.id), stateful.add
     names[name] = add
-    if own == START or own <= environment.timeline.now[environment.line_in(operator.id)]:
+    if own == START or own <= environment.watermarks.now[environment.node_in(operator.id)]:
         return
 
     def add_by_own(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:

@@ -9,44 +9,44 @@ from types import CodeType
 
 from ....dsl.operators import Operator
 from ..kinds import KERNEL_KINDS
-from ..time.border_watermarks import STAMP_SIZE
+from ..time.border_watermarks import TRAILER_SIZE
 from ..time.source_time import write_source
 from ..time.stage_input import StageInput
 from .source_text import CodePath, Text, Variables, compiled
-from .stage_graph import Shape, ends_part
+from .stage_graph import StageGraph, ends_part
 
 
 class Compiler:
     """Writes the code of one stage. `number[id]` tells an operator's variables from others'."""
 
-    def __init__(self, shape: Shape, stamped: bool) -> None:
-        self.shape = shape
-        self.stamped = stamped
+    def __init__(self, graph: StageGraph, trailers: bool) -> None:
+        self.graph = graph
+        self.trailers = trailers
         self.text = Text()
-        self.takes_back = bool(shape.cells)
+        self.takes_back = bool(graph.tracked)
         """Whether what a message has done to state may have to be taken back."""
-        self.number = {id: index for index, id in enumerate(shape.operators)}
-        self.entry_number = {stream: index for index, stream in enumerate(shape.entries)}
+        self.number = {id: index for index, id in enumerate(graph.operators)}
+        self.entry_number = {stream: index for index, stream in enumerate(graph.inputs)}
 
     def compile(self) -> CodeType:
         """The code: running it in a dictionary of the objects it uses defines the stage's functions there."""
-        for id, operator in self.shape.operators.items():
+        for id, operator in self.graph.operators.items():
             define = KERNEL_KINDS[operator].define
             if define is not None:
                 define(self, id)
-        for entry in self.shape.entries.values():
+        for entry in self.graph.inputs.values():
             self._read(entry)
-        return compiled(self.text, next(iter(self.shape.entries)))
+        return compiled(self.text, next(iter(self.graph.inputs)))
 
     # Starting points.
 
     def part(self, start: str, watermark: str) -> CodePath:
-        passed = self.shape.parts(start)
-        first = self.shape.entries[start].readers if start in self.shape.entries else self.shape.followers[start]
+        passed = self.graph.parts(start)
+        first = self.graph.inputs[start].readers if start in self.graph.inputs else self.graph.followers[start]
         branches = len(first) > 1 or any(self._branches(id) for id in passed)
-        spreads = any(self._spreads(self.shape.operators[id]) for id in passed)
-        line = self.shape.line_out[start]
-        return CodePath(start, start in self.shape.cells, branches or spreads, line, watermark, self.text)
+        spreads = any(self._spreads(self.graph.operators[id]) for id in passed)
+        node = self.graph.node_out[start]
+        return CodePath(start, start in self.graph.tracked, branches or spreads, node, watermark, self.text)
 
     @staticmethod
     def _spreads(operator: Operator) -> bool:
@@ -54,9 +54,9 @@ class Compiler:
         return not ends_part(operator) and (operator.emits == "many" or KERNEL_KINDS[operator].define is not None)
 
     def _branches(self, id: str) -> bool:
-        operator = self.shape.operators[id]
+        operator = self.graph.operators[id]
         one_way = ends_part(operator) or operator.emits == "routed"
-        return not one_way and len(self.shape.followers[id]) > 1
+        return not one_way and len(self.graph.followers[id]) > 1
 
     def _read(self, entry: StageInput) -> None:
         """The loop over a batch of an input's records."""
@@ -67,18 +67,18 @@ class Compiler:
         tells = "high" if entry.clock == "source" else "_"
         counted = self._counted(entry)
         text.add(1, f"def {name}(records, first, {tells}):")
-        text.add(2, f"w = now[{part.line}]")
+        text.add(2, f"w = now[{part.node}]")
         for id in counted:
             text.add(2, f"c_{self.number[id]} = 0")
-        if part.cell:
+        if part.tracked:
             text.add(2, "for i, (k, v, t, h) in enumerate(records, first):")
         else:  # which message it is only matters if one fails
             text.add(2, "rest = iter(records)")
             text.add(2, "for k, v, t, h in rest:")
-        index = "i" if part.cell else "first + len(records) - rest.__length_hint__() - 1"
+        index = "i" if part.tracked else "first + len(records) - rest.__length_hint__() - 1"
         text.add(3, "try:")
-        if entry.clock == "stamps":
-            self._stamp(part, number)
+        if entry.clock == "trailer":
+            self._read_trailer(part, number)
         if entry.source is None:
             text.add(4, f"v0 = None if v is None else decode_{number}(v)", entry.writer)
         else:
@@ -87,11 +87,11 @@ class Compiler:
         text.add(4, f"failed_{number}({index}, error, {entry.writer!r})")
         self._pass(part, 4)
         where = f"failed_{number}({index}, error)"
-        opened = f"cell = open_{number}(i, w)"
+        opened = f"in_flight = open_{number}(i, w)"
         self.dispatch(part, list(entry.readers), Variables(value="v0", of=entry.writer), 3, where, opened)
         if entry.clock == "source":
             self._advance(number, entry)
-        if entry.clock == "source" and not self.shape.exact:
+        if entry.clock == "source" and not self.graph.exact:
             text.add(2, f"advance_{number}(w)")
         for id in counted:
             text.add(2, f"made[{self.number[id]}] += c_{self.number[id]}")
@@ -104,30 +104,30 @@ class Compiler:
         rest = list(entry.readers)
         while rest:
             id = rest.pop()
-            operator = self.shape.operators[id]
+            operator = self.graph.operators[id]
             if ends_part(operator):
                 continue
             if operator.emits in ("some", "many"):
                 found[id] = None
             if KERNEL_KINDS[operator].define is None:  # else what follows is counted in that function
-                rest.extend(self.shape.followers[id])
+                rest.extend(self.graph.followers[id])
         return list(found)
 
     def _pass(self, part: CodePath, depth: int) -> None:
         """Leave a message out; where messages land one by one, it has landed."""
-        if part.cell:
+        if part.tracked:
             self.text.add(depth, "passed(i)")
         self.text.add(depth, "continue")
 
-    def _stamp(self, part: CodePath, number: int) -> None:
+    def _read_trailer(self, part: CodePath, number: int) -> None:
         text = self.text
         text.add(4, "if v is None:")
         text.add(5, "s, h = h[-1][1], h[:-1]")
         text.add(4, "else:")
-        text.add(5, f"s, v = v[-{STAMP_SIZE}:], v[:-{STAMP_SIZE}]")
+        text.add(5, f"s, v = v[-{TRAILER_SIZE}:], v[:-{TRAILER_SIZE}]")
         text.add(4, f"if s not in seen_{number}:")
         text.add(5, f"w = observe_{number}(s)")
-        text.add(5, f"if len(s) != {STAMP_SIZE}:")
+        text.add(5, f"if len(s) != {TRAILER_SIZE}:")
         self._pass(part, 6)
 
     def _advance(self, number: int, entry: StageInput) -> None:
@@ -136,7 +136,7 @@ class Compiler:
         behind = f"t - {lag}" if lag else "t"
         text.add(3, "if t > high:")
         text.add(4, "high = t")
-        if self.shape.exact:
+        if self.graph.exact:
             text.add(4, f"w = advance_{number}({behind})")
             return
         # Only what fires a window needs more than this variable; the lines of time follow at the end of the batch.
@@ -147,8 +147,8 @@ class Compiler:
 
     def stateful(self, start: str) -> list[str]:
         """The operators by which a message from there may change state."""
-        passed = self.shape.parts(start)
-        keeping = (id for id in passed if _changes_state(self.shape.operators[id]))
+        passed = self.graph.parts(start)
+        keeping = (id for id in passed if _changes_state(self.graph.operators[id]))
         return sorted(keeping, key=self.number.__getitem__)
 
     # A message's way through the operators.
@@ -158,9 +158,9 @@ class Compiler:
     ) -> None:
         """Pass one message on; if an operator fails, take back what it has done so far."""
         text = self.text
-        stateful = self.stateful(part.start) if part.risky and not part.cell else []
-        outputs = self._outputs(part.start) if part.risky and not part.cell else []
-        if part.cell:
+        stateful = self.stateful(part.start) if part.risky and not part.tracked else []
+        outputs = self._outputs(part.start) if part.risky and not part.tracked else []
+        if part.tracked:
             text.add(depth, opened)
         for id in outputs:
             text.add(depth, f"n{self.number[id]} = len(list_{self.number[id]})")
@@ -188,26 +188,26 @@ class Compiler:
             text.add(depth + 1, "drop_fired()")
         for id in outputs:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
-        text.add(depth + 1, "failed_cell(cell, error)" if part.cell else failed)
-        if part.cell:
+        text.add(depth + 1, "failed_in_flight(in_flight, error)" if part.tracked else failed)
+        if part.tracked:
             self.close(depth)
 
     def close(self, depth: int) -> None:
-        """One branch of a message in a cell has ended; with the last, all that it gave rise to is there."""
-        self.text.add(depth, "cell.pending -= 1")
-        self.text.add(depth, "if not cell.pending:")
-        self.text.add(depth + 1, "close(cell)")
+        """One branch of a message in a in_flight has ended; with the last, all that it gave rise to is there."""
+        self.text.add(depth, "in_flight.pending -= 1")
+        self.text.add(depth, "if not in_flight.pending:")
+        self.text.add(depth + 1, "close(in_flight)")
 
     def _outputs(self, start: str) -> list[str]:
-        return [id for id in self.shape.parts(start) if _has_outputs(self.shape.operators[id])]
+        return [id for id in self.graph.parts(start) if _has_outputs(self.graph.operators[id])]
 
     def _operator(self, part: CodePath, id: str, names: Variables, depth: int) -> None:
-        operator = self.shape.operators[id]
+        operator = self.graph.operators[id]
         KERNEL_KINDS[operator].write(self, part, operator, names, depth)
 
     def follow(self, part: CodePath, id: str, names: Variables, depth: int) -> None:
         """The operators behind this one, of which there is one at least."""
-        for follower in self.shape.followers[id]:
+        for follower in self.graph.followers[id]:
             self._operator(part, follower, replace(names, of=id), depth)
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..calls.async_calls import Pool
-from ..calls.in_flight import Cells
+from ..calls.in_flight import InFlightTracker
 from ..effects import MessageEffects
 from ..message_failures import MessageFailures
 from ..output_buffer import OutputBuffer
 from ..state_cache import StateBackend
 from ..stateful_operator import StatefulOperator
-from ..time.input_progress import Inputs
-from ..time.watermarks import Timeline
+from ..time.input_progress import InputProgress
+from ..time.watermarks import WatermarkGraph
 from ..windows.grown_lateness import Lateness
 from .program import Program
 
@@ -37,9 +37,9 @@ class StageEnvironment:
     """
 
     program: Program
-    timeline: Timeline
-    inputs: Inputs
-    cells: Cells
+    watermarks: WatermarkGraph
+    inputs: InputProgress
+    tracker: InFlightTracker
     failures: MessageFailures
     effects: MessageEffects
     outputs: OutputBuffer
@@ -55,11 +55,11 @@ class StageEnvironment:
     pools: dict[str, Pool]
     clock_users: list[str] = field(default_factory=list)
 
-    def line_in(self, operator: str) -> int:
+    def node_in(self, operator: str) -> int:
         """The line of time by which an operator's input is judged."""
-        return self.program.shape.line_in[operator]
+        return self.program.graph.node_in[operator]
 
-    def firing(self, line: int, time: int) -> None:
+    def firing(self, node: int, time: int) -> None:
         """An operator is about to fire what was due at a time."""
-        self.outputs.relieve()
-        self.timeline.firing(line, time)
+        self.outputs.hand_over_if_many()
+        self.watermarks.firing(node, time)

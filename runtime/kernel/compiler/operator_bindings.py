@@ -18,7 +18,7 @@ from ..operators.processor import ProcessContext, ProcessOperator
 from ..operators.remote_tables import joined, put
 from ..operators.tables import TableContext, TableOperator, joined_row
 from ..stateful_operator import StatefulOperator
-from ..time.border_watermarks import pack_stamp, stamped
+from ..time.border_watermarks import pack_trailer, with_trailer
 from ..time.bounds import START
 from ..windows.context import WindowContext
 from ..windows.sessions import SessionOperator
@@ -50,8 +50,8 @@ _TRIGGERED: Mapping[Any, Any] = {
 def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: Callable[..., None]) -> StatefulOperator:
     """The windows of an operator, by what it is to do: with triggers or without, as its assigner says."""
     flow = environment.program.flows[operator.inputs[0]]
-    line = environment.program.shape.line_out[operator.id]
-    watermark, lateness = environment.timeline.now[line], operator.lateness
+    node = environment.program.graph.node_out[operator.id]
+    watermark, lateness = environment.watermarks.now[node], operator.lateness
     by_clock = operator.time_domain == "processing"
     context = WindowContext(
         id=operator.id,
@@ -68,8 +68,8 @@ def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: C
         fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
         late=_late(environment, operator, flow.value),
         schedule=_schedule(environment, operator),
-        firing=partial(environment.firing, line),
-        relieve=environment.outputs.relieve,
+        firing=partial(environment.firing, node),
+        hand_over_if_many=environment.outputs.hand_over_if_many,
     )
     made: StatefulOperator
     if operator.trigger is None and operator.late_trigger is None:
@@ -112,7 +112,7 @@ def attach_side(environment: "StageEnvironment", operator: ops.Side, after: Call
 
 def _schedule(environment: "StageEnvironment", operator: ops.Operator) -> Callable[[int], None]:
     """Asks for `advance` at a watermark; what goes by the clock need not ask."""
-    return (lambda _: None) if operator.time_domain == "processing" else environment.timeline.schedule
+    return (lambda _: None) if operator.time_domain == "processing" else environment.watermarks.schedule
 
 
 def _late(
@@ -138,7 +138,7 @@ def make_join(
     environment: "StageEnvironment", operator: ops.JoinStreams, emit: Callable[..., None]
 ) -> StatefulOperator:
     """The rows that a join of streams keeps."""
-    shape, counts, id = environment.program.shape, environment.counts.late, operator.id
+    graph, counts, id = environment.program.graph, environment.counts.late, operator.id
     serdes = [_serde(environment.program.flows[source].value) for source in operator.inputs]
 
     def late() -> None:
@@ -148,7 +148,7 @@ def make_join(
         id=id,
         backend=environment.backend,
         empty=environment.empty,
-        watermark=environment.timeline.reached_by(id),
+        watermark=environment.watermarks.reached_by(id),
         within=operator.within,
         alone=(operator.how != "inner", operator.how == "outer"),
         fn=operator.fn,
@@ -158,33 +158,33 @@ def make_join(
         fail=environment.effects.emitter(partial(environment.failures.firing, id)),
         late=late,
         schedule=_schedule(environment, operator),
-        firing=partial(environment.firing, shape.line_out[id]),
+        firing=partial(environment.firing, graph.node_out[id]),
     )
     return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
 
 
 def make_process(environment: "StageEnvironment", operator: ops.Process, emit: Callable[..., None]) -> StatefulOperator:
     """The processor of an operator, and what that keeps."""
-    shape = environment.program.shape
+    graph = environment.program.graph
     context = ProcessContext(
         id=operator.id,
         backend=environment.backend,
         empty=environment.empty,
-        watermark=environment.timeline.reached_by(operator.id),
+        watermark=environment.watermarks.reached_by(operator.id),
         processor=operator.processor,
         decode_key=key_serde(environment.program.flows[operator.inputs[0]].key).decode,
         emit=environment.effects.emitter(emit),
         fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
-        schedule=environment.timeline.schedule,
-        firing=partial(environment.firing, shape.line_out[operator.id]),
-        clock=lambda: environment.timeline.clock,
-        rung=environment.rung.get(operator.id, environment.timeline.clock),
+        schedule=environment.watermarks.schedule,
+        firing=partial(environment.firing, graph.node_out[operator.id]),
+        clock=lambda: environment.watermarks.clock,
+        rung=environment.rung.get(operator.id, environment.watermarks.clock),
         run=environment.run,
     )
     made = ProcessOperator(context)
     if made.fire_clock_timers is not None:
         environment.clock_users.append(operator.id)
-        environment.timeline.attach_clock(made.due, made.fire_clock_timers)
+        environment.watermarks.attach_clock(made.due, made.fire_clock_timers)
     return made
 
 
@@ -270,14 +270,14 @@ def bind_partition_by(environment: "StageEnvironment", operator: ops.PartitionBy
 def bind_border(environment: "StageEnvironment", operator: ops.Border) -> dict[str, Any]:
     """The list of records for the next stage, and what encodes their values."""
     records = environment.outputs.of(operator.id)
-    line, now, producer = environment.line_in(operator.id), environment.timeline.now, environment.producer
+    node, now, producer = environment.node_in(operator.id), environment.watermarks.now, environment.producer
     program = environment.program
 
     def release(record: Any) -> None:
-        records.append(stamped(record, pack_stamp(producer, now[line])))
+        records.append(with_trailer(record, pack_trailer(producer, now[node])))
 
     encode = value_serde(program.flows[operator.id].value).encode
-    bound = {"out": records.append, "list": records, "release": release if program.stamped else records.append}
+    bound = {"out": records.append, "list": records, "release": release if program.trailers else records.append}
     return {**bound, "encode": encode}
 
 

@@ -66,21 +66,21 @@ def write_map_messages(compiler: "Compiler", part: CodePath, operator: Operator,
 def call_merge(compiler: "Compiler", part: CodePath, operator: Operator, names: Variables, depth: int) -> None:
     """A call of the function that all ways into a merge share: see `own_functions.merge`."""
     n = compiler.number[operator.id]
-    later = [f", later_{compiler.number[id]}" for id in compiler.stateful(operator.id)] if not part.cell else []
-    time = "cell" if part.cell else _watermark(compiler, part, operator)
+    later = [f", later_{compiler.number[id]}" for id in compiler.stateful(operator.id)] if not part.tracked else []
+    time = "in_flight" if part.tracked else _watermark(compiler, part, operator)
     part.text.add(depth, f"merge_{n}({names}, {time}{''.join(later)})", operator.id)
 
 
 def _watermark(compiler: "Compiler", part: CodePath, operator: Operator) -> str:
     """The watermark that an operator's input is judged by, as an expression."""
-    line = compiler.shape.line_in[operator.id]
-    if part.cell:
-        return "cell.watermark" if compiler.shape.lines[line].kind == "held" else f"now[{line}]"
-    if line == part.line:
+    node = compiler.graph.node_in[operator.id]
+    if part.tracked:
+        return "in_flight.watermark" if compiler.graph.nodes[node].kind == "in-flight" else f"now[{node}]"
+    if node == part.node:
         return part.watermark
     # A line that does not go back, behind one that does: it may lag behind, for it follows when it must.
-    behind = compiler.shape.lines[line].follows == (part.line,) and compiler.shape.lines[line].kind == "meeting"
-    return f"({part.watermark} if {part.watermark} > now[{line}] else now[{line}])" if behind else f"now[{line}]"
+    behind = compiler.graph.nodes[node].follows == (part.node,) and compiler.graph.nodes[node].kind == "merge"
+    return f"({part.watermark} if {part.watermark} > now[{node}] else now[{node}])" if behind else f"now[{node}]"
 
 
 def write_stateful(compiler: "Compiler", part: CodePath, operator: Operator, names: Variables, depth: int) -> None:
@@ -94,8 +94,8 @@ def _add(compiler: "Compiler", part: CodePath, operator: Operator, names: Variab
     message = f"{names}, {_watermark(compiler, part, operator)}"
     if len(operator.inputs) > 1:
         message += f", {operator.inputs.index(names.of)}"
-    if part.cell:
-        code = f"cell.effects.append(({state!r}, add_{n}, ({message})))"
+    if part.tracked:
+        code = f"in_flight.effects.append(({state!r}, add_{n}, ({message})))"
     elif part.risky:
         code = f"later_{n}.append(({message}))"
     else:
@@ -133,8 +133,8 @@ def write_table_join(
 def write_call(compiler: "Compiler", part: CodePath, operator: Operator, names: Variables, depth: int) -> None:
     """A call handed to the operator's pool."""
     n = compiler.number[operator.id]
-    item = f"({names.timestamp}, {names.headers}, cell)"
-    part.text.add(depth, "cell.pending += 1", operator.id)
+    item = f"({names.timestamp}, {names.headers}, in_flight)"
+    part.text.add(depth, "in_flight.pending += 1", operator.id)
     part.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
 
 
@@ -151,7 +151,11 @@ def _output(record: Callable[["Compiler", CodePath, Any, Variables], str]) -> Ca
     def write(compiler: "Compiler", part: CodePath, operator: Operator, names: Variables, depth: int) -> None:
         n = compiler.number[operator.id]
         made = record(compiler, part, operator, names)
-        code = f"cell.effects.append(({operator.id!r}, release_{n}, ({made},)))" if part.cell else f"out_{n}({made})"
+        code = (
+            f"in_flight.effects.append(({operator.id!r}, release_{n}, ({made},)))"
+            if part.tracked
+            else f"out_{n}({made})"
+        )
         part.text.add(depth, code, operator.id)
 
     return write
@@ -173,11 +177,11 @@ def _broadcast_record(compiler: "Compiler", part: CodePath, operator: ops.Broadc
 
 def _crossing(compiler: "Compiler", part: CodePath, operator: Operator, names: Variables, key: str, rest: str) -> str:
     n = compiler.number[operator.id]
-    if not compiler.stamped or part.cell:
+    if not compiler.trailers or part.tracked:
         return f"({key}, {_encoded(compiler, operator, names)}, {rest})"
-    stamp = f"pack_stamp(producer, {_watermark(compiler, part, operator)})"
-    whole = f"({key}, encode_{n}({names.value}) + {stamp}, {rest})"
-    return f"{whole} if {names.value} is not None else stamped(({key}, None, {rest}), {stamp})"
+    trailer = f"pack_trailer(producer, {_watermark(compiler, part, operator)})"
+    whole = f"({key}, encode_{n}({names.value}) + {trailer}, {rest})"
+    return f"{whole} if {names.value} is not None else with_trailer(({key}, None, {rest}), {trailer})"
 
 
 def _sent_record(compiler: "Compiler", _: CodePath, operator: ops.SendTo, names: Variables) -> str:

@@ -12,7 +12,7 @@ from ....planner.type_inference import flows
 from ..operators.remote_tables import Remote
 from ..time.stage_input import TimeSource
 from .compiler import Compiler
-from .stage_graph import Shape, shape
+from .stage_graph import StageGraph, build_stage_graph
 
 Remotes = dict[RemoteTable[Any, Any], Remote]
 """The remote tables of a process."""
@@ -24,10 +24,10 @@ class Program:
 
     plan: Plan
     stage: str
-    shape: Shape
+    graph: StageGraph
     code: CodeType
     flows: Mapping[str, Flow]
-    stamped: bool
+    trailers: bool
     takes_back: bool
     remotes: Remotes = field(default_factory=dict)
 
@@ -38,32 +38,32 @@ class Program:
     @property
     def asynchronous(self) -> bool:
         """Whether it needs an event loop, and may have messages under way between two calls."""
-        return bool(self.shape.cells)
+        return bool(self.graph.tracked)
 
     @property
     def stateful(self) -> bool:
         """Whether it keeps state."""
-        return any(operator.role == "both" for operator in self.shape.operators.values())
+        return any(operator.role == "both" for operator in self.graph.operators.values())
 
     @property
     def clocked(self) -> bool:
         """Whether it must be told the processing time."""
-        return self.may_idle or any(operator.follows_clock for operator in self.shape.operators.values())
+        return self.may_idle or any(operator.follows_clock for operator in self.graph.operators.values())
 
     @property
     def may_idle(self) -> bool:
         """Whether it matters to time that nothing comes in some source."""
-        sources = [entry.source for entry in self.shape.entries.values()]
+        sources = [entry.source for entry in self.graph.inputs.values()]
         return any(source is not None and source.idle_after is not None for source in sources)
 
 
 def compile_stage(
-    plan: Plan, stage: str, clocks: Mapping[str, TimeSource], *, stamped: bool, remotes: Remotes | None = None
+    plan: Plan, stage: str, clocks: Mapping[str, TimeSource], *, trailers: bool, remotes: Remotes | None = None
 ) -> Program:
-    """Compile a stage. `clocks` says how each input tells time; `stamped` whether the records it writes to intermediate
-    streams carry the watermark; `remotes` are shared with other stages."""
-    seen = shape(plan, stage, dict(clocks))
+    """Compile a stage. `clocks` says how each input tells time; `trailers` whether the records it writes to
+    intermediate streams carry the watermark; `remotes` are shared with other stages."""
+    graph = build_stage_graph(plan, stage, dict(clocks))
     shared = {} if remotes is None else remotes
-    compiler = Compiler(seen, stamped)
+    compiler = Compiler(graph, trailers)
     code = compiler.compile()
-    return Program(plan, stage, seen, code, flows(plan.pipeline), stamped, compiler.takes_back, shared)
+    return Program(plan, stage, graph, code, flows(plan.pipeline), trailers, compiler.takes_back, shared)

@@ -50,9 +50,9 @@ class CodePath:
     """
 
     start: str
-    cell: bool
+    tracked: bool
     risky: bool
-    line: int
+    node: int
     watermark: str
     text: Text
     looped: bool = False

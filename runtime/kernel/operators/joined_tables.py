@@ -63,7 +63,7 @@ class JoinedTables:
         except Exception as error:
             self._fail(id, key, None, 0, error)
 
-    def tell(self, position: Position) -> None:
+    def add_to(self, position: Position) -> None:
         """Add to a position the version of each table, and of which versions joined tables are made. A table that has
         changed since the last commit has another one."""
         for id, table in self._tables.items():

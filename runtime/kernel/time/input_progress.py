@@ -3,14 +3,14 @@ where nothing comes from the clock."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from .border_watermarks import Control, read_control, unpack_stamp
+from .border_watermarks import ControlMessage, read_control, unpack_trailer
 from .bounds import END, LATEST, START
 from .idle_sources import newly_idle
 from .position import Position
 from .stage_input import StageInput
-from .watermarks import Timeline, slowest
+from .watermarks import WatermarkGraph, slowest
 
-Accepts = Callable[[Control], bool]
+Accepts = Callable[[ControlMessage], bool]
 """Whether a control message is of this run and assignment: others end nothing."""
 Report = tuple[str, int, int, bool]
 """What a producer tells: the stream, its number, its watermark, and whether it is idle."""
@@ -22,7 +22,7 @@ _MANY = 256
 """Stamps that are remembered: a few of each producer."""
 
 
-class Inputs:
+class InputProgress:
     """The inputs of one task, and the timeline that they move. `producers` is how many write each intermediate
     stream; `controls` counts the control messages that came in each. `opened` tells how many messages of a stream came
     so far that may still be under way, where any may. `seen` holds stamps that tell nothing new as long as no
@@ -30,43 +30,43 @@ class Inputs:
 
     def __init__(
         self,
-        entries: Mapping[str, StageInput],
-        timeline: Timeline,
+        inputs: Mapping[str, StageInput],
+        watermarks: WatermarkGraph,
         position: Position,
         producers: Mapping[str, int],
         accepts: Accepts,
         opened: Counts = lambda _: 0,
     ) -> None:
-        self.entries = entries
+        self.inputs = inputs
         # What is known of an input that the stage no longer has is carried along, for it may come back.
         self._gone = Position(
-            highs={stream: high for stream, high in position.highs.items() if stream not in entries},
-            out_of_order={stream: lag for stream, lag in position.out_of_order.items() if stream not in entries},
+            highs={stream: high for stream, high in position.highs.items() if stream not in inputs},
+            out_of_order={stream: lag for stream, lag in position.out_of_order.items() if stream not in inputs},
             reached=position.reached,
         )
         self.highs = {
-            stream: high + self._shift(entries[stream], position.out_of_order)
+            stream: high + self._shift(inputs[stream], position.out_of_order)
             for stream, high in position.highs.items()
-            if stream in entries
+            if stream in inputs
         }
         self.controls: dict[str, int] = {}
-        self.seen: dict[str, set[bytes]] = {stream: set() for stream in entries}
-        self._timeline = timeline
+        self.seen: dict[str, set[bytes]] = {stream: set() for stream in inputs}
+        self._watermarks = watermarks
         self._expected = producers
         # Producers that are gone, since there are fewer sources now, would hold time back for ever.
         self._numbers = {
-            stream: producers.get(stream, _ANY) if entry.clock == "stamps" else _ANY
-            for stream, entry in entries.items()
+            stream: producers.get(stream, _ANY) if entry.clock == "trailer" else _ANY
+            for stream, entry in inputs.items()
         }
         self._producers = {stream: self._present(stream, told) for stream, told in position.producers.items()}
         self._accepts = accepts
         self._opened = opened
         # By producer, how many messages came before it told the end.
         self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
-        self._waits = _patience(entries)
+        self._waits = _patience(inputs)
         self._idle = self._idle_at(position)
         self._quiet_since: dict[str, int] = {}
-        timeline.restore(self._known(), self._resting(), position.clock, position.met, position.reached)
+        watermarks.restore(self._known(), self._idle_streams(), position.clock, position.met, position.reached)
 
     @staticmethod
     def _shift(entry: StageInput, before: Mapping[str, int]) -> int:
@@ -78,12 +78,12 @@ class Inputs:
     def _idle_at(self, position: Position) -> dict[str, dict[int, int]]:
         """By stream the producers that were idle, 0 for a source, and how far the time of each had gone on. An older
         version kept that as if a message had told it. A source that is not to be left out any more is not idle."""
-        known = {stream for stream, entry in self.entries.items() if entry.clock != "source" or stream in self._waits}
+        known = {stream for stream, entry in self.inputs.items() if entry.clock != "source" or stream in self._waits}
         found = {stream: self._present(stream, rested) for stream, rested in position.rested.items() if stream in known}
         for stream, producers in position.idle.items():
             for producer in self._present(stream, dict.fromkeys(producers, 0)) if stream in known else ():
                 marks = found.setdefault(stream, {})
-                marks.setdefault(producer, self._told(stream, producer))
+                marks.setdefault(producer, self._reported(stream, producer))
         return found
 
     def _present(self, stream: str, told: Mapping[int, int]) -> dict[int, int]:
@@ -91,14 +91,14 @@ class Inputs:
         number = self._numbers.get(stream, _ANY)
         return {producer: mark for producer, mark in told.items() if producer < number}
 
-    def _resting(self) -> list[str]:
+    def _idle_streams(self) -> list[str]:
         """The inputs that were idle at the last commit."""
         found = [stream for stream in self._producers if self._least(stream)[1]]
         return [*found, *(stream for stream in self._waits if self._idle.get(stream))]
 
     def _known(self) -> dict[str, int]:
         found = {}
-        for stream, entry in self.entries.items():
+        for stream, entry in self.inputs.items():
             if entry.source is not None and stream in self.highs:
                 found[stream] = self._reached(stream, 0)
             elif stream in self._producers:
@@ -118,66 +118,66 @@ class Inputs:
     def _reached(self, stream: str, producer: int) -> int:
         """The watermark of one producer, or of a source: of an idle one, how far its time has gone on."""
         idle = self._idle.get(stream, {}).get(producer)
-        return self._told(stream, producer) if idle is None else idle
+        return self._reported(stream, producer) if idle is None else idle
 
-    def _told(self, stream: str, producer: int) -> int:
+    def _reported(self, stream: str, producer: int) -> int:
         """The watermark that its messages have given one producer, or a source."""
-        source = self.entries[stream].source
+        source = self.inputs[stream].source
         if source is not None and stream in self.highs:
             return self.highs[stream] - source.out_of_order
         return self._producers.get(stream, {}).get(producer, START)
 
     def advance(self, stream: str, watermark: int) -> int:
         """A stream has come this far; returns how far it is then."""
-        self._timeline.set_stream(stream, watermark)
-        return self._timeline.stream(stream)
+        self._watermarks.set_stream(stream, watermark)
+        return self._watermarks.stream(stream)
 
-    def observe(self, stream: str, stamp: bytes) -> int:
+    def observe(self, stream: str, trailer: bytes) -> int:
         """Take in a record's stamp or a control message; returns how far the stream is then."""
-        control = read_control(stamp)
+        control = read_control(trailer)
         if control is None:
-            producer, watermark = unpack_stamp(stamp)
+            producer, watermark = unpack_trailer(trailer)
             if producer < self._numbers[stream]:
-                self.tell(stream, producer, watermark)
-            self._remember(stream, stamp)
+                self.report(stream, producer, watermark)
+            self._remember(stream, trailer)
         else:
             self._control(stream, control)
-        return self._timeline.stream(stream)
+        return self._watermarks.stream(stream)
 
-    def _remember(self, stream: str, stamp: bytes) -> None:
+    def _remember(self, stream: str, trailer: bytes) -> None:
         seen = self.seen[stream]
         if len(seen) >= _MANY:
             seen.clear()
-        seen.add(stamp)
+        seen.add(trailer)
 
-    def tell(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
+    def report(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
         """One producer of an intermediate stream has come this far, and is idle or not. What it tells while it is idle
         counts until it is idle no longer."""
         told = self._producers.setdefault(stream, {})
         if idle or self._idle.get(stream):
-            self._tell_among_idle(stream, producer, watermark, idle=idle)
+            self._report_among_idle(stream, producer, watermark, idle=idle)
             return
         before = told.get(producer)
         if before is None or watermark > before:
             told[producer] = watermark
             # The least can only have grown if this producer was the one that held it back.
-            if before is None or before <= self._timeline.stream(stream):
-                self._timeline.set_stream(stream, self._least(stream)[0], idle=False)
+            if before is None or before <= self._watermarks.stream(stream):
+                self._watermarks.set_stream(stream, self._least(stream)[0], idle=False)
 
-    def tell_all(self, reports: Iterable[Report]) -> None:
+    def report_all(self, reports: Iterable[Report]) -> None:
         """Several producers have come this far, and are idle or not, all at one time: their order means nothing."""
         streams: dict[str, None] = {}
         for stream, producer, watermark, idle in reports:
             streams[stream] = None
-            self._note(stream, producer, watermark, idle=idle)
-        self._timeline.set_streams({stream: self._least(stream) for stream in streams})
+            self._record(stream, producer, watermark, idle=idle)
+        self._watermarks.set_streams({stream: self._least(stream) for stream in streams})
 
-    def _tell_among_idle(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
-        self._note(stream, producer, watermark, idle=idle)
+    def _report_among_idle(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
+        self._record(stream, producer, watermark, idle=idle)
         watermark, rests = self._least(stream)
-        self._timeline.set_stream(stream, watermark, idle=rests)
+        self._watermarks.set_stream(stream, watermark, idle=rests)
 
-    def _note(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
+    def _record(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
         """Note how far a producer has come, and whether it is idle."""
         told = self._producers.setdefault(stream, {})
         if (idle or self._idle.get(stream)) and self._set_idle(stream, producer, watermark if idle else None):
@@ -199,34 +199,34 @@ class Inputs:
     def arrived(self, stream: str) -> None:
         """Messages have come in a source. One that was idle has the watermark again that its messages give it."""
         if stream in self._waits:
-            self._quiet_since[stream] = self._timeline.clock
+            self._quiet_since[stream] = self._watermarks.clock
             if self._set_idle(stream, 0, None):
-                self._timeline.set_stream(stream, self._reached(stream, 0), idle=False)
+                self._watermarks.set_stream(stream, self._reached(stream, 0), idle=False)
 
-    def rest(self, active: Collection[str]) -> None:
+    def mark_idle(self, active: Collection[str]) -> None:
         """It is later than it was: sources to which nothing has come for long enough are idle, and their time goes on
         with the clock. What waits to be processed is `active`."""
         waits = {stream: patience for stream, patience in self._waits.items() if not self.ended(stream)}
-        for stream, passed in newly_idle(self._quiet_since, waits, active, self._timeline.clock):
-            watermark = self.gone_on(stream, 0, passed)
+        for stream, passed in newly_idle(self._quiet_since, waits, active, self._watermarks.clock):
+            watermark = self.idle_watermark(stream, 0, passed)
             self._set_idle(stream, 0, watermark)
-            self._timeline.set_stream(stream, watermark, idle=True)
+            self._watermarks.set_stream(stream, watermark, idle=True)
 
-    def next_rest(self) -> int:
+    def next_idle(self) -> int:
         """The time of the clock at which a source is next idle for long enough; END if there is none."""
         waits = self._waits.items()
         dues = (self._quiet_since[stream] + wait for stream, wait in waits if stream in self._quiet_since)
         return min(dues, default=END)
 
-    def gone_on(self, stream: str, producer: int, duration: int) -> int:
+    def idle_watermark(self, stream: str, producer: int, duration: int) -> int:
         """The watermark of a source or producer that nothing has come to for a while longer."""
         reached = self._reached(stream, producer)
         return START if reached == START else min(reached + duration, LATEST)
 
-    def _control(self, stream: str, control: Control) -> None:
+    def _control(self, stream: str, control: ControlMessage) -> None:
         self.controls[stream] = self.controls.get(stream, 0) + 1
         if control.producer < self._numbers[stream]:
-            self.tell(stream, control.producer, control.watermark, idle=control.idle)
+            self.report(stream, control.producer, control.watermark, idle=control.idle)
         if control.ended and self._accepts(control):
             ended = self._ended.setdefault(stream, {})
             ended.setdefault(control.producer, self._opened(stream))
@@ -241,10 +241,10 @@ class Inputs:
 
     def end(self, stream: str) -> None:
         """Nothing more comes in this stream: time runs to its end there, and what waits for time fires."""
-        self._timeline.set_stream(stream, END)
+        self._watermarks.set_stream(stream, END)
 
     def ended(self, stream: str) -> bool:
-        return self._timeline.stream(stream) == END
+        return self._watermarks.stream(stream) == END
 
     def position(self, floor: Callable[[str], int | None], landed: Counts = lambda _: 0) -> Position:
         """What must be remembered to go on from the messages that have landed.
@@ -253,7 +253,7 @@ class Inputs:
         and then must not meet a later time: it would be late for those behind it. `landed(stream)` tells how many of
         `opened(stream)` have landed without a gap: an end that came behind one under way will be read again too.
         """
-        gone, reached = self._gone, self._timeline.reached()
+        gone, reached = self._gone, self._watermarks.reached()
         highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
         told = {stream: _capped(found, floor(stream)) for stream, found in self._producers.items()}
         ended = {stream: _before(found, landed(stream)) for stream, found in self._ended.items()}
@@ -262,32 +262,32 @@ class Inputs:
             told,
             {stream: found for stream, found in ended.items() if found},
             {stream: sorted(found) for stream, found in self._idle.items() if found},
-            self._timeline.clock if self._timeline.clocked else START,
+            self._watermarks.clock if self._watermarks.clocked else START,
             rested={stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
             out_of_order=gone.out_of_order
-            | {stream: entry.source.out_of_order for stream, entry in self.entries.items() if entry.source is not None},
+            | {stream: entry.source.out_of_order for stream, entry in self.inputs.items() if entry.source is not None},
             reached=gone.reached | reached,
         )
 
     def _high(self, stream: str, high: int, floor: int | None) -> int:
-        source = self.entries[stream].source
+        source = self.inputs[stream].source
         if floor is None or source is None:
             return high
         return START if floor == START else min(high, floor + source.out_of_order)
 
     def watermarks(self) -> dict[str, int]:
         """The watermark of each input."""
-        return {stream: self._timeline.stream(stream) for stream in self.entries}
+        return {stream: self._watermarks.stream(stream) for stream in self.inputs}
 
     def watermark(self) -> int:
         """The least watermark of all inputs whose time is somebody's, if there are any."""
-        heard = [stream for stream, entry in self.entries.items() if not entry.silent]
-        return min(self._timeline.stream(stream) for stream in heard or self.entries)
+        heard = [stream for stream, entry in self.inputs.items() if not entry.silent]
+        return min(self._watermarks.stream(stream) for stream in heard or self.inputs)
 
 
-def _patience(entries: Mapping[str, StageInput]) -> dict[str, int]:
+def _patience(inputs: Mapping[str, StageInput]) -> dict[str, int]:
     """The sources that tell their own time and may be idle, and after how many ms they are."""
-    sources = {stream: entry.source for stream, entry in entries.items() if entry.clock == "source"}
+    sources = {stream: entry.source for stream, entry in inputs.items() if entry.clock == "source"}
     return {stream: op.idle_after for stream, op in sources.items() if op is not None and op.idle_after is not None}
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from ....dsl import operators as ops
 
-TimeSource = Literal["source", "stamps", "given"]
+TimeSource = Literal["source", "trailer", "given"]
 """How a stage learns the time of an input: from the messages' own timestamps, from stamps in their headers, or from the
 engine alone."""
 

@@ -18,15 +18,15 @@ from typing import Literal, Protocol
 
 from .bounds import END, START
 
-LineKind = Literal["stream", "clock", "held", "stateful", "meeting"]
+NodeKind = Literal["stream", "clock", "in-flight", "stateful", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class WatermarkNode:
     """One line of a stage's plan: what kind, the lines it follows, the operator or stream it belongs to, and how far it
     stays behind, in ms. `returns` says that it goes back when something before it is idle no longer."""
 
-    kind: LineKind
+    kind: NodeKind
     follows: tuple[int, ...]
     owner: str
     behind: int = 0
@@ -41,7 +41,7 @@ class Advances(Protocol):
     def next_due(self) -> int: ...
 
 
-def slowest(told: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
+def slowest(reported: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
     """Where several meet, given the watermark of each and whether it is idle: the watermark there, and whether that is
     idle. Idle ones hold nobody back; where there are no others, time is where the furthest of them is.
 
@@ -49,7 +49,7 @@ def slowest(told: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
     ((5, False), (5, True))
     """
     least, furthest, rests = END, START, False
-    for watermark, idle in told:
+    for watermark, idle in reported:
         if idle and watermark != END:
             furthest, rests = max(furthest, watermark), True
         else:
@@ -57,42 +57,44 @@ def slowest(told: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
     return (furthest, True) if rests and least == END else (least, False)
 
 
-class Timeline:
+class WatermarkGraph:
     """The lines of one task. `now[i]` is the watermark of line i; `next_fire[0]` the one at which a window is next due.
 
-    `told[i]` is the same without ends of input: what a later run, with more input, goes on from. `idle[i]` says that
-    nothing comes there for now, `clock` is the processing time.
+    `reported[i]` is the same without ends of input: what a later run, with more input, goes on from. `idle[i]` says
+    that nothing comes there for now, `clock` is the processing time.
 
     `exact` lines follow at once. For others it is enough that they do when a window has work, or else before somebody
     looks: `catch_up`.
     """
 
-    def __init__(self, lines: Sequence[Line], floor: Callable[[str], int | None], *, exact: bool = True) -> None:
-        self.lines = lines
+    def __init__(
+        self, nodes: Sequence[WatermarkNode], floor: Callable[[str], int | None], *, exact: bool = True
+    ) -> None:
+        self.nodes = nodes
         self._exact = exact
         self._behind = False
-        self.now = [START] * len(lines)
+        self.now = [START] * len(nodes)
         self.next_fire = [END]
-        self.idle = [False] * len(lines)
+        self.idle = [False] * len(nodes)
         self.clock = START
-        self._told = [START] * len(lines)
+        self._reported = [START] * len(nodes)
         self._floor = floor
         self._following = self._again = False
         self._stateful: dict[str, Advances] = {}
         self._restored: dict[str, int] = {}
-        self._streams = {line.owner: index for index, line in enumerate(lines) if line.kind == "stream"}
-        self._operators = {line.owner: index for index, line in enumerate(lines) if line.kind == "stateful"}
+        self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
+        self._operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
         self._rings: list[Callable[[int], None]] = []
         self._dues: list[Callable[[], int]] = []
-        self.clocked = any(line.kind == "clock" for line in lines)
-        self.returns = any(line.returns for line in lines)
-        moves: dict[LineKind, Callable[[int, Line], None]] = {
-            "clock": self._tick,
-            "held": self._hold,
+        self.clocked = any(node.kind == "clock" for node in nodes)
+        self.returns = any(node.returns for node in nodes)
+        moves: dict[NodeKind, Callable[[int, WatermarkNode], None]] = {
+            "clock": self._follow_clock,
+            "in-flight": self._hold_back,
             "stateful": self._fire,
-            "meeting": self._meet,
+            "merge": self._merge,
         }
-        self._steps = [(moves[line.kind], index, line) for index, line in enumerate(lines) if line.kind != "stream"]
+        self._steps = [(moves[node.kind], index, node) for index, node in enumerate(nodes) if node.kind != "stream"]
 
     def attach(self, id: str, operator: Advances) -> None:
         self._stateful[id] = operator
@@ -122,7 +124,7 @@ class Timeline:
         only where something is idle no longer."""
         index = self._streams[name]
         before, changed = self.now[index], idle is not None and idle != self.idle[index]
-        back = watermark < before and before != END and self.lines[index].returns
+        back = watermark < before and before != END and self.nodes[index].returns
         if idle is not None:
             self.idle[index] = idle
         if watermark > before or changed or back:
@@ -134,15 +136,15 @@ class Timeline:
             else:
                 self.follow()
 
-    def set_streams(self, told: Mapping[str, tuple[int, bool]]) -> None:
+    def set_streams(self, reported: Mapping[str, tuple[int, bool]]) -> None:
         """The same of several streams at once, given as watermark and whether it is idle. Time follows once all are
         known: one that is idle no longer holds it back before another lets it leap."""
         self.catch_up()
-        for name, (watermark, idle) in told.items():
+        for name, (watermark, idle) in reported.items():
             index = self._streams[name]
             before = self.now[index]
             self.idle[index] = idle
-            if watermark > before or (before != END and self.lines[index].returns):
+            if watermark > before or (before != END and self.nodes[index].returns):
                 self._move(index, watermark)
         self._follow()
 
@@ -166,22 +168,22 @@ class Timeline:
 
     def _last(self, index: int) -> int:
         """The watermark of a line, or if it has ended the one before."""
-        return self.now[index] if self.now[index] != END else self._told[index]
+        return self.now[index] if self.now[index] != END else self._reported[index]
 
     @property
-    def told(self) -> list[int]:
-        return [self._last(index) for index in range(len(self.lines))]
+    def reported(self) -> list[int]:
+        return [self._last(index) for index in range(len(self.nodes))]
 
     def set_now(self, index: int, watermark: int) -> None:
         before = self.now[index]
         if watermark > before:
             if before != END:
-                self._told[index] = before
+                self._reported[index] = before
             self.now[index] = watermark
 
     def _move(self, index: int, watermark: int) -> None:
         """Set a line's watermark, which may be an earlier one if the line goes back; ends stay."""
-        if self.lines[index].returns and END not in (watermark, self.now[index]):
+        if self.nodes[index].returns and END not in (watermark, self.now[index]):
             self.now[index] = watermark
         else:
             self.set_now(index, watermark)
@@ -189,7 +191,7 @@ class Timeline:
     def firing(self, index: int, time: int) -> None:
         """A window is about to fire what was due at `time`: everything before has passed it. At the end of input time
         stands still, for later messages are not late by windows that the end alone has closed."""
-        if self.now[self.lines[index].follows[0]] != END:
+        if self.now[self.nodes[index].follows[0]] != END:
             self.set_now(index, time - 1)
 
     def follow(self) -> None:
@@ -220,39 +222,39 @@ class Timeline:
         try:
             while self._again:
                 self._again = False
-                for move, index, line in self._steps:
-                    move(index, line)
+                for move, index, node in self._steps:
+                    move(index, node)
         finally:
             self._following = False
         self.next_fire[0] = min([operator.next_due() for operator in self._stateful.values()], default=END)
 
-    def _tick(self, index: int, line: Line) -> None:
-        ended = self.now[line.follows[0]] == END
+    def _follow_clock(self, index: int, node: WatermarkNode) -> None:
+        ended = self.now[node.follows[0]] == END
         self.set_now(index, END if ended else self.clock)
 
-    def _hold(self, index: int, line: Line) -> None:
-        floor = self._floor(line.owner)
-        self.idle[index] = floor is None and self.idle[line.follows[0]]
-        before = self.now[line.follows[0]]
+    def _hold_back(self, index: int, node: WatermarkNode) -> None:
+        floor = self._floor(node.owner)
+        self.idle[index] = floor is None and self.idle[node.follows[0]]
+        before = self.now[node.follows[0]]
         self._move(index, before if floor is None else min(before, floor))
 
-    def _fire(self, index: int, line: Line) -> None:
-        watermark = self.now[line.follows[0]]
-        passed = _back(watermark, line.behind)
-        self.idle[index] = self.idle[line.follows[0]]
+    def _fire(self, index: int, node: WatermarkNode) -> None:
+        watermark = self.now[node.follows[0]]
+        passed = _back(watermark, node.behind)
+        self.idle[index] = self.idle[node.follows[0]]
         if passed > self.now[index]:
-            self._stateful[line.owner].advance(watermark)
+            self._stateful[node.owner].advance(watermark)
             self.set_now(index, passed)
 
-    def _meet(self, index: int, line: Line) -> None:
+    def _merge(self, index: int, node: WatermarkNode) -> None:
         if True in self.idle:
-            watermark, self.idle[index] = self._slowest(line)
+            watermark, self.idle[index] = self._slowest(node)
         else:
-            watermark = min(self.now[other] for other in line.follows)
+            watermark = min(self.now[other] for other in node.follows)
         self._move(index, watermark)
 
-    def _slowest(self, line: Line) -> tuple[int, bool]:
-        return slowest((self.now[other], self.idle[other]) for other in line.follows)
+    def _slowest(self, node: WatermarkNode) -> tuple[int, bool]:
+        return slowest((self.now[other], self.idle[other]) for other in node.follows)
 
     def reached(self) -> dict[str, int]:
         """The watermark of each operator that keeps state: what was due by then has fired. Where its input has ended, a
@@ -268,19 +270,19 @@ class Timeline:
     def _kept_of(self, operator: str, index: int) -> int:
         if self.now[index] != END or self.returns:
             return self._passed_by(index)
-        return max(self._restored.get(operator, START), self._told_at(self.lines[index].follows[0]))
+        return max(self._restored.get(operator, START), self._reported_at(self.nodes[index].follows[0]))
 
-    def _told_at(self, index: int) -> int:
+    def _reported_at(self, index: int) -> int:
         """How far a line would have come if no input had ended before another."""
-        line = self.lines[index]
-        if line.kind == "stream":
+        node = self.nodes[index]
+        if node.kind == "stream":
             return self._last(index)
-        if line.kind == "clock":
+        if node.kind == "clock":
             return self.clock
-        return _back(min(self._told_at(other) for other in line.follows), line.behind)
+        return _back(min(self._reported_at(other) for other in node.follows), node.behind)
 
     def _passed_by(self, index: int) -> int:
-        return _back(self._last(index), -self.lines[index].behind)
+        return _back(self._last(index), -self.nodes[index].behind)
 
     def restore(
         self,
@@ -300,21 +302,21 @@ class Timeline:
         for name, index in self._streams.items():
             self.now[index] = watermarks.get(name, START)
             self.idle[index] = name in idle
-        for index, line in enumerate(self.lines):
-            if line.kind == "clock":
+        for index, node in enumerate(self.nodes):
+            if node.kind == "clock":
                 self.now[index] = clock
-            elif line.kind != "stream":
-                watermark, self.idle[index] = self._slowest(line)
-                if line.kind == "meeting" and not line.returns:
-                    watermark = max(watermark, own.get(line.owner, START))
-                elif line.kind == "stateful":
-                    watermark = own.get(line.owner, watermark)
-                self.now[index] = _back(watermark, line.behind)
+            elif node.kind != "stream":
+                watermark, self.idle[index] = self._slowest(node)
+                if node.kind == "merge" and not node.returns:
+                    watermark = max(watermark, own.get(node.owner, START))
+                elif node.kind == "stateful":
+                    watermark = own.get(node.owner, watermark)
+                self.now[index] = _back(watermark, node.behind)
 
     def _meets_before(self, operator: str) -> bool:
         """Whether several lines meet in front of an operator that keeps state."""
         index = self._operators.get(operator)
-        return index is not None and self.lines[self.lines[index].follows[0]].kind == "meeting"
+        return index is not None and self.nodes[self.nodes[index].follows[0]].kind == "merge"
 
 
 def _back(watermark: int, behind: int) -> int:

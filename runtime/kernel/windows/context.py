@@ -30,7 +30,7 @@ class WindowContext:
 
     `emit` hands a pane on; `fail` takes the error of one that has no value; `late` takes a message that came too late;
     `schedule(time)` asks for `advance` to be called when the watermark reaches `time`; `firing(time)` says that what is
-    due at `time` is about to fire; `relieve()` that panes may be taken now, of which there may be many.
+    due at `time` is about to fire; `hand_over_if_many()` that panes may be taken now, of which there may be many.
     `watermark` is where it stood at the last commit: what was due by then has fired. `forgotten` is the end up to which
     windows were forgotten under a smaller lateness. `empty` says that nothing is kept in `backend`.
     """
@@ -49,7 +49,7 @@ class WindowContext:
     late: Callable[[bytes, Any, int, Headers], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
-    relieve: Callable[[], None]
+    hand_over_if_many: Callable[[], None]
     forgotten: int = START
 
     def in_pieces(self, items: Iterator[T]) -> Iterator[T]:
@@ -57,7 +57,7 @@ class WindowContext:
         for number, item in enumerate(items, 1):
             yield item
             if number % PIECE == 0:
-                self.relieve()
+                self.hand_over_if_many()
 
     def panes(self) -> Panes:
         """A function that makes a pane and hands it on: a closure over locals, for it may run for each message."""

@@ -29,12 +29,12 @@ class Lateness:
         self._forgotten[operator] = found
         return found
 
-    def tell(self, position: Position, watermarks: Sequence[int], lines: Mapping[str, int]) -> None:
+    def add_to(self, position: Position, watermarks: Sequence[int], nodes: Mapping[str, int]) -> None:
         """Add to a position what is to be remembered: what the watermark alone does not make late."""
         gone = {operator: end for operator, end in self._before.forgotten.items() if operator not in self._now}
         position.lateness = {**self._before.lateness, **self._now}
         position.forgotten = gone | {
             operator: end
             for operator, end in self._forgotten.items()
-            if end > START and end + self._now[operator] > watermarks[lines[operator]]
+            if end > START and end + self._now[operator] > watermarks[nodes[operator]]
         }

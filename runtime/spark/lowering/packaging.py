@@ -51,7 +51,7 @@ class PlanBundle:
         """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""
         clock: TimeSource = "source" if self.levels.of_stage[stage] == 0 else "given"
         clocks: dict[str, TimeSource] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
-        return compile_stage(self.plan, stage, clocks, stamped=False, remotes=remotes)
+        return compile_stage(self.plan, stage, clocks, trailers=False, remotes=remotes)
 
 
 def pack(bundle: PlanBundle) -> ShippedPlan:

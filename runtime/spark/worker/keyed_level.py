@@ -164,7 +164,7 @@ class _BucketStage:
         while self.task.rebuild(REBUILD_ROWS):
             self.task.evict(self._cache)
         feeder.run(self.task, self.task.resume)
-        feeder.run(self.task, lambda: self.task.tell_clock(self._clock))
+        feeder.run(self.task, lambda: self.task.set_clock(self._clock))
         for stream in sorted(self._stage.inputs, key=self._comes_later):
             for producer, _, of, block in bucket_input.messages:
                 if of == stream:
@@ -192,7 +192,7 @@ class _BucketStage:
         reports = [(told.stream, told.producer, told.time, told.idle) for told in found]
         if self._levels.clocked:
             reports += self._rest({(told.stream, told.producer) for told in found})
-        self.task.inputs.tell_all(reports)
+        self.task.inputs.report_all(reports)
 
     def _rest(self, heard: Set[tuple[str, int]]) -> Iterator[Report]:
         """Sources that were not heard of for long enough are idle, and their time goes on with the clock."""
@@ -205,7 +205,7 @@ class _BucketStage:
                 since[producer] = max(since.get(producer, now), self._since)
             active = {producer for of, producer in heard if of == stream}
             for producer, passed in newly_idle(since, waits, active, now):
-                yield stream, producer, inputs.gone_on(stream, producer, passed), True
+                yield stream, producer, inputs.idle_watermark(stream, producer, passed), True
 
     def _end(self) -> None:
         for stream in self._stage.inputs:

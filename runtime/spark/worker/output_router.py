@@ -36,7 +36,7 @@ class RowRouter:
 
     def route_outputs(self, task: StageTask, rows: list[Row]) -> None:
         """Add what a task has made; messages for sinks go there now."""
-        for operator, outputs in task.take():
+        for operator, outputs in task.drain_outputs():
             route = self._routes[operator]
             self._routes.count(route, len(outputs))
             if route.sink is not None:
@@ -72,14 +72,14 @@ class RowRouter:
     def route_watermarks(self, task: StageTask, rows: list[Row]) -> None:
         """Tell every bucket behind a border how far time has come here."""
         for id, route in self._routes.borders.items():
-            told = Watermark(route.name, self._producer, task.told_watermark_of(id), task.is_idle(id))
+            told = Watermark(route.name, self._producer, task.reported_watermark_of(id), task.is_idle(id))
             rows.extend(watermarks(self._bundle, told))
 
     def route_counts(
         self, task: StageTask, read: dict[str, int], rows: list[Row], watermarks: Mapping[str, int] | None = None
     ) -> None:
         """Send what was counted on its way to the report."""
-        given = {id: number for id, number in task.taken_in.items() if number}
+        given = {id: number for id, number in task.input_counts.items() if number}
         counts = {
             "read": read,
             "written": self._routes.written,

@@ -63,11 +63,11 @@ class StageFeeder:
     ) -> None:
         start = 0
         while start < len(records):
-            stop = min(start + task.room, len(records))
+            stop = min(start + task.capacity, len(records))
             if stop > start:
                 task.feed(stream, partition, offsets, records, start, stop)
                 start = stop
-            await asyncio.sleep(0 if task.room else REST_SECONDS)
+            await asyncio.sleep(0 if task.capacity else REST_SECONDS)
         await self._drain(task)
 
     async def _drain(self, task: StageTask) -> None:

@@ -44,7 +44,7 @@ def test_each_operator_of_a_chain_is_given_what_the_one_before_passes_on(numbers
     several = [made for number in even for made in up_to(abs(number))]
     # A flat_map ends at the first of its messages that fails, here zero.
     begun = [made for made in several if made == 0]
-    assert list(task.taken_in.values()) == [len(numbers), len(numbers), len(even), len(even), len(begun), 0, 0]
+    assert list(task.input_counts.values()) == [len(numbers), len(numbers), len(even), len(even), len(begun), 0, 0]
 
 
 @given(NUMBERS, NUMBERS)
@@ -60,11 +60,11 @@ def test_all_that_follow_are_given_the_same(left: list[int], right: list[int]) -
     feed(task, "right", *records(right))
     evens, other = sum(map(is_even, left)), len(right)
     both = evens + sum(map(is_even, right))
-    named = {id.split("-")[0]: number for id, number in task.taken_in.items()}
+    named = {id.split("-")[0]: number for id, number in task.input_counts.items()}
     assert named == {"stream": len(right), "filter": evens + other, "merge": evens + other, "map": both} | {
         "send_to": evens + other
     }
-    assert [task.taken_in[id] for id in ("send_to-4", "send_to-8", "send_to-9")] == [evens, both, evens + other]
+    assert [task.input_counts[id] for id in ("send_to-4", "send_to-8", "send_to-9")] == [evens, both, evens + other]
 
 
 def test_what_follows_a_window_is_given_its_panes() -> None:
@@ -74,7 +74,7 @@ def test_what_follows_a_window_is_given_its_panes() -> None:
     window.map(lambda pane: pane.value).send_to("out", value=int)
     task = task_of(pipeline)
     feed(task, "in", *[(key, b"1", time, ()) for key, time in ((b"a", 0), (b"b", 1), (b"a", 2), (b"a", 25), (b"a", 1))])
-    assert task.taken_in == {"stream-1": 5, "window": 5, "map-3": 2, "send_to-4": 2}
+    assert task.input_counts == {"stream-1": 5, "window": 5, "map-3": 2, "send_to-4": 2}
     assert task.late == {"window": 1}
 
 
@@ -87,7 +87,7 @@ def test_what_follows_calls_is_given_their_results() -> None:
         feed(task, "in", *records([0, 4, 12]))
         while task.busy:
             await asyncio.sleep(0)
-        return task.taken_in
+        return task.input_counts
 
     assert asyncio.run(work()) == {"stream-1": 3, "call": 3, "filter-3": 4, "send_to-4": 3}
 
@@ -97,4 +97,4 @@ def test_messages_that_cannot_be_decoded_go_no_further() -> None:
     pipeline.stream("in", value=int).map(abs).send_to("out")
     task = task_of(pipeline)
     feed(task, "in", (None, b"1", 0, ()), (None, b"one", 0, ()))
-    assert task.taken_in == {"stream-1": 2, "map-2": 1, "send_to-3": 1}
+    assert task.input_counts == {"stream-1": 2, "map-2": 1, "send_to-3": 1}

@@ -11,7 +11,7 @@ from fluvial.dsl import KeyedStream, Pipeline, count, dead_letter, skip, tumblin
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.kernel.time.border_watermarks import Control, control_record
+from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.state import MemoryStore
@@ -58,7 +58,7 @@ def test_a_part_of_a_batch_is_fed_as_such() -> None:
     task = task_of(pipeline)
     records = [(None, b"%d" % value, 0, ()) for value in (1, 1, 0, 1)]
     task.feed("in", 0, [5, 6, 8, 9], records, 1, 3)
-    made = dict(task.take())
+    made = dict(task.drain_outputs())
     assert made["send_to-3"] == [records[1]]
     ((_, _, _, headers),) = made[DEAD_LETTERS]
     assert dict(headers)["fluvial-offset"] == b"8"
@@ -67,7 +67,7 @@ def test_a_part_of_a_batch_is_fed_as_such() -> None:
 def test_what_was_taken_is_not_given_again() -> None:
     task = task_of(counting())
     feed(task, "in", *at(0, 10))
-    assert dict(task.take()) == {}
+    assert dict(task.drain_outputs()) == {}
 
 
 def test_a_task_goes_on_from_its_changes_and_position() -> None:
@@ -87,8 +87,8 @@ def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -
     task = task_of(counting())
     feed(task, "in", *at(3))
     task.inputs.end("in")
-    assert dict(task.take()) == {"send_to-4": [(b"a", b"1", 9, ())]}
-    assert (task.watermark_of("map-3"), task.told_watermark_of("map-3")) == (END, 3)
+    assert dict(task.drain_outputs()) == {"send_to-4": [(b"a", b"1", 9, ())]}
+    assert (task.watermark_of("map-3"), task.reported_watermark_of("map-3")) == (END, 3)
     assert task.position() == Position({"in": 3}, lateness={"window": 0}, out_of_order={"in": 0}, reached={"window": 3})
 
 
@@ -102,12 +102,12 @@ def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() ->
     feed(before, "other", *at(1))
     feed(before, "in", *at(2, 50))
     before.inputs.end("other")
-    assert dict(before.take()) == {"send_to-6": [(b"a", b"2", 9, ())]}
+    assert dict(before.drain_outputs()) == {"send_to-6": [(b"a", b"2", 9, ())]}
     backend.write(before.changes())
     after = StageTask(program, backend, position=before.position())
     assert after.watermark_of("window") == 50
     after.inputs.end("other")
-    assert dict(after.take()) == {}
+    assert dict(after.drain_outputs()) == {}
 
 
 def test_where_all_inputs_have_ended_a_later_run_goes_on_from_what_they_told() -> None:
@@ -156,7 +156,7 @@ def test_messages_land_as_they_end_whatever_becomes_of_them() -> None:
         assert [*marks] == [0, 0, 0, 1]
         await until_idle(task)
         assert task.failures.counts == {"call": 1, "stream-1": 1}
-        return dict(task.take())
+        return dict(task.drain_outputs())
 
     made = asyncio.run(work())
     assert [*marks] == [1, 1, 1, 1]
@@ -171,27 +171,27 @@ def test_a_control_message_lands_at_once() -> None:
     crossed = pipeline.stream("in", value=int).partition_by(str, id="by", key_type=str)
     crossed.async_flat_map(call, id="call").send_to("out")
     task, marks = task_of(pipeline, 1), bytearray(1)
-    task.feed("p-by", 0, [0], [control_record(Control("r" * 32, 0, 0, 1, 8, False), 0)], marks=marks)
+    task.feed("p-by", 0, [0], [control_record(ControlMessage("r" * 32, 0, 0, 1, 8, False), 0)], marks=marks)
     assert ([*marks], task.busy) == ([1], False)
 
 
 def test_a_task_tells_how_much_is_under_way_and_how_much_more_it_takes() -> None:
     async def work() -> list[tuple[int, int, bool]]:
         task = task_of(calling(max_in_flight=2))
-        told = [(task.room, task.in_flight, task.busy)]
+        told = [(task.capacity, task.in_flight, task.busy)]
         feed(task, "in", *((None, b"1", 0, ()) for _ in range(3)))
         await asyncio.sleep(0)  # one worker for the first call, which starts another
         await asyncio.sleep(0)
-        told.append((task.room, task.in_flight, task.busy))
+        told.append((task.capacity, task.in_flight, task.busy))
         await until_idle(task)
-        return [*told, (task.room, task.in_flight, task.busy)]
+        return [*told, (task.capacity, task.in_flight, task.busy)]
 
     assert asyncio.run(work()) == [(4, 0, False), (1, 2, True), (4, 0, False)]
 
 
 def test_a_task_without_calls_takes_whatever_comes() -> None:
     task = task_of(counting())
-    assert (task.room > 1_000_000, task.in_flight, task.busy) == (True, 0, False)
+    assert (task.capacity > 1_000_000, task.in_flight, task.busy) == (True, 0, False)
 
 
 def test_a_task_that_gives_up_delivers_nothing_more() -> None:
@@ -205,4 +205,4 @@ def test_a_task_that_gives_up_delivers_nothing_more() -> None:
         return task
 
     task = asyncio.run(work())
-    assert (dict(task.take()), task.in_flight) == ({}, 0)
+    assert (dict(task.drain_outputs()), task.in_flight) == ({}, 0)

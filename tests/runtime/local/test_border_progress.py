@@ -7,7 +7,7 @@ from functools import partial
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.kernel.time.border_watermarks import Control, read_control
+from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, read_control
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.local.border_progress import BorderProgress
 
@@ -25,7 +25,7 @@ class Stage:
         assert operator == "border"
         return self.watermark
 
-    def told_watermark_of(self, operator: str) -> int:
+    def reported_watermark_of(self, operator: str) -> int:
         assert operator == "border"
         return self.told
 
@@ -60,7 +60,7 @@ BORDER = PLAN.operator("border").writes[0]
 
 
 def borders_of(stage: Stage) -> BorderProgress:
-    return BorderProgress(PLAN, STAGE, stage, partial(Control, "run", 1, 0, 2))
+    return BorderProgress(PLAN, STAGE, stage, partial(ControlMessage, "run", 1, 0, 2))
 
 
 def test_news_goes_to_every_partition_once() -> None:

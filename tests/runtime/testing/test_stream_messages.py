@@ -2,7 +2,7 @@
 
 from fluvial.dsl import Message, Pipeline
 from fluvial.planner import Plan, plan
-from fluvial.runtime.kernel.time.border_watermarks import Control, control_record, pack_stamp, stamped
+from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer, with_trailer
 from fluvial.runtime.testing.stream_messages import readers
 
 
@@ -26,12 +26,12 @@ def test_a_time_that_cannot_be_told_is_that_of_the_record() -> None:
 
 
 def test_stamps_and_control_messages_between_stages_are_left_out() -> None:
-    key, stamp = (3).to_bytes(8, "big"), pack_stamp(0, 7)
+    key, stamp = (3).to_bytes(8, "big"), pack_trailer(0, 7)
     headers = (("trace", b"1"),)
     records = [
-        stamped((key, b"tea", 5, headers), stamp),
-        control_record(Control("run", 0, 0, 1, 7, False), 7),
-        stamped((key, None, 6, headers), stamp),
+        with_trailer((key, b"tea", 5, headers), stamp),
+        control_record(ControlMessage("run", 0, 0, 1, 7, False), 7),
+        with_trailer((key, None, 6, headers), stamp),
     ]
     found = list(readers(lengths())["p-by"](records))
     assert found == [Message(3, "tea", 5, headers), Message(3, None, 6, headers)]

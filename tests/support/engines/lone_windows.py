@@ -78,7 +78,7 @@ class LoneWindow:
                 late=self._late,
                 schedule=self.scheduled.append,
                 firing=self.firings.append,
-                relieve=lambda: None,
+                hand_over_if_many=lambda: None,
             )
         )
 

@@ -17,9 +17,9 @@ def program_of(pipeline: Pipeline, stage: int = 0, clocks: Mapping[str, TimeSour
     made = plan(pipeline)
     planned = made.stages[stage]
     usual: dict[str, TimeSource] = {
-        name: "source" if made.stream(name).kind == "source" else "stamps" for name in planned.inputs
+        name: "source" if made.stream(name).kind == "source" else "trailer" for name in planned.inputs
     }
-    return compile_stage(made, planned.id, {**usual, **(clocks or {})}, stamped=True)
+    return compile_stage(made, planned.id, {**usual, **(clocks or {})}, trailers=True)
 
 
 def task_of(pipeline: Pipeline, stage: int = 0, **options: Any) -> StageTask:
@@ -30,4 +30,4 @@ def task_of(pipeline: Pipeline, stage: int = 0, **options: Any) -> StageTask:
 def feed(task: StageTask, stream: str, *records: Record) -> dict[str, list[Any]]:
     """Feed records, as one batch of offsets from 0; returns what was made, by operator."""
     task.feed(stream, 0, range(len(records)), records)
-    return dict(task.take())
+    return dict(task.drain_outputs())

@@ -136,9 +136,9 @@ def test_there_is_room_for_as_many_calls_again_as_may_be_under_way() -> None:
     rooms: list[int] = []
 
     async def work() -> None:
-        calls = pool(asleep, lambda _: rooms.append(calls.room), max_in_flight=2)
+        calls = pool(asleep, lambda _: rooms.append(calls.capacity), max_in_flight=2)
         for _ in range(5):
-            rooms.append(calls.room)
+            rooms.append(calls.capacity)
             calls.submit(Call(None, 1, None))
 
     run(work())

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.runtime.kernel.calls.in_flight import Cell, Cells
+from fluvial.runtime.kernel.calls.in_flight import InFlightMessage, InFlightTracker
 
 
 @dataclass
@@ -34,13 +34,13 @@ class Stage:
             raise ValueError
         self.state.append(message[0])
 
-    def fail(self, cell: Cell, error: BaseException, operator: str) -> None:
-        cell.failed = True
+    def fail(self, message: InFlightMessage, error: BaseException, operator: str) -> None:
+        message.failed = True
         self.happened.append((type(error), operator))
 
 
-def cells_of(stage: Stage) -> Cells:
-    return Cells(stage.happened.append, stage.fail, lambda: stage.happened.append("moved"), stage)
+def cells_of(stage: Stage) -> InFlightTracker:
+    return InFlightTracker(stage.happened.append, stage.fail, lambda: stage.happened.append("moved"), stage)
 
 
 def kept(stage: Stage, value: str) -> Any:
@@ -54,51 +54,51 @@ def sent(stage: Stage, value: str) -> Any:
 
 def test_nothing_is_released_before_the_message_has_ended() -> None:
     stage = Stage()
-    cells = cells_of(stage)
-    cell = cells.open(5, "in", ("in", 0))
-    cell.effects += [sent(stage, "a"), kept(stage, "b")]
-    assert (stage.output, stage.state, stage.happened, len(cells)) == ([], [], [], 1)
-    cells.close(cell)
-    assert (stage.output, stage.state, len(cells)) == (["a"], ["b"], 0)
+    tracker = cells_of(stage)
+    message = tracker.open(5, "in", ("in", 0))
+    message.effects += [sent(stage, "a"), kept(stage, "b")]
+    assert (stage.output, stage.state, stage.happened, len(tracker)) == ([], [], [], 1)
+    tracker.close(message)
+    assert (stage.output, stage.state, len(tracker)) == (["a"], ["b"], 0)
     assert stage.happened == ["late panes go", ("in", 0), "moved"]
 
 
 def test_an_effect_that_fails_takes_back_those_before_and_keeps_the_outputs_in() -> None:
     stage = Stage(state=["old"])
-    cells = cells_of(stage)
-    cell = cells.open(5, "in", ("in", 0))
-    cell.effects += [sent(stage, "a"), kept(stage, "good"), kept(stage, "bad"), kept(stage, "never")]
-    cells.close(cell)
+    tracker = cells_of(stage)
+    message = tracker.open(5, "in", ("in", 0))
+    message.effects += [sent(stage, "a"), kept(stage, "good"), kept(stage, "bad"), kept(stage, "never")]
+    tracker.close(message)
     assert (stage.output, stage.state) == ([], ["old"])
     assert stage.happened == ["late panes are dropped", (ValueError, "window"), ("in", 0), "moved"]
 
 
 def test_a_message_that_failed_lands_without_a_trace() -> None:
     stage = Stage()
-    cells = cells_of(stage)
-    cell = cells.open(5, "in", ("in", 0))
-    cell.effects += [sent(stage, "a"), kept(stage, "b")]
-    cell.failed = True
-    cells.close(cell)
+    tracker = cells_of(stage)
+    message = tracker.open(5, "in", ("in", 0))
+    message.effects += [sent(stage, "a"), kept(stage, "b")]
+    message.failed = True
+    tracker.close(message)
     assert (stage.output, stage.state, stage.happened) == ([], [], [("in", 0), "moved"])
 
 
 @given(st.data())
 def test_messages_land_as_they_end_and_time_waits_for_the_oldest_of_each_start(data: st.DataObject) -> None:
     stage = Stage()
-    cells = cells_of(stage)
-    model: list[tuple[str, int, Cell]] = []
+    tracker = cells_of(stage)
+    model: list[tuple[str, int, InFlightMessage]] = []
     for number in range(data.draw(st.integers(1, 12))):
         index = data.draw(st.none() | st.integers(0, len(model) - 1)) if model else None
         if index is not None:
-            start, _, cell = one = model[index]
+            start, _, message = one = model[index]
             oldest = next(other for other in model if other[0] == start) is one
             model.remove(one)
             stage.happened.clear()
-            cells.close(cell)
-            assert stage.happened == [cell.where, *(["moved"] if oldest else [])]
+            tracker.close(message)
+            assert stage.happened == [message.where, *(["moved"] if oldest else [])]
         else:
             start = data.draw(st.sampled_from("ab"))
-            model.append((start, number, cells.open(number, start, (start, number))))
+            model.append((start, number, tracker.open(number, start, (start, number))))
         for start in "ab":
-            assert cells.floor(start) == next((mark for name, mark, _ in model if name == start), None)
+            assert tracker.floor(start) == next((mark for name, mark, _ in model if name == start), None)

@@ -8,7 +8,7 @@ import pytest
 
 from engines.stages import feed, task_of
 from fluvial.dsl import KeyedStream, Message, Pipeline, Serde, count, session, skip, tumbling
-from fluvial.runtime.kernel.time.border_watermarks import STAMP_SIZE, unpack_stamp
+from fluvial.runtime.kernel.time.border_watermarks import TRAILER_SIZE, unpack_trailer
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
 from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
 
@@ -101,11 +101,11 @@ def test_a_record_that_waited_for_a_call_carries_the_time_at_its_release() -> No
         task.feed("in", 0, range(2), [(None, b"1", 7, ()), (None, b"2", 9, ())])
         while task.busy:
             await asyncio.sleep(0)
-        return dict(task.take())
+        return dict(task.drain_outputs())
 
-    stamps = [value[-STAMP_SIZE:] for _, value, _, _ in asyncio.run(work())["by"]]
+    stamps = [value[-TRAILER_SIZE:] for _, value, _, _ in asyncio.run(work())["by"]]
     # The first met no time, and time waits for it until it has landed; then it waits for the second.
-    assert [unpack_stamp(stamp) for stamp in stamps] == [(4, -(2**63)), (4, 7)]
+    assert [unpack_trailer(trailer) for trailer in stamps] == [(4, -(2**63)), (4, 7)]
 
 
 def test_a_key_that_is_none_of_the_declared_type_fails_at_its_source() -> None:

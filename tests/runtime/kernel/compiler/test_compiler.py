@@ -9,7 +9,7 @@ from engines.stages import feed, program_of, task_of
 from fluvial.dsl import Message, Pipeline, skip
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.compiler.source_text import FILE_PREFIX, operator_at
-from fluvial.runtime.kernel.time.border_watermarks import Control, control_record, pack_stamp
+from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import EARLIEST, LATEST, START
 
 
@@ -79,8 +79,8 @@ def test_a_record_that_crosses_a_border_carries_the_time_its_task_had() -> None:
     made = feed(task_of(pipeline, producer=3), "in", (b"a", b"1", 7, ()), (b"a", b"2", 9, (("h", b"x"),)))
     assert made == {
         "by": [
-            (b"1", b"1" + pack_stamp(3, START), 7, ()),
-            (b"2", b"2" + pack_stamp(3, 7), 9, (("h", b"x"),)),
+            (b"1", b"1" + pack_trailer(3, START), 7, ()),
+            (b"2", b"2" + pack_trailer(3, 7), 9, (("h", b"x"),)),
         ]
     }
 
@@ -89,8 +89,8 @@ def test_a_record_from_a_border_tells_time_and_loses_its_stamp() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=int).partition_by(str, id="by", key_type=str).map(str).send_to("out", value=str)
     task = task_of(pipeline, stage=1)
-    crossing = (b"1", b"1" + pack_stamp(0, 7), 99, (("h", b"x"),))
-    control = control_record(Control("r" * 32, 0, 0, 1, 8, False), 0)
+    crossing = (b"1", b"1" + pack_trailer(0, 7), 99, (("h", b"x"),))
+    control = control_record(ControlMessage("r" * 32, 0, 0, 1, 8, False), 0)
     assert feed(task, "p-by", crossing) == {"send_to-4": [(b"1", b"1", 99, (("h", b"x"),))]}
     assert task.inputs.watermark() == 7
     assert feed(task, "p-by", control) == {}

@@ -47,5 +47,5 @@ def test_tasks_of_one_program_share_neither_state_nor_time_nor_outputs() -> None
     feed(one, "in", (b"a", b"1", 0, ()), (b"a", b"1", 1, ()))
     feed(other, "in", (b"a", b"1", 2, ()))
     assert feed(one, "in", (b"a", b"1", 10, ())) == {"send_to-4": [(b"a", b"2", 9, ())]}
-    assert dict(other.take()) == {}
+    assert dict(other.drain_outputs()) == {}
     assert (one.inputs.watermark(), other.inputs.watermark()) == (10, 2)

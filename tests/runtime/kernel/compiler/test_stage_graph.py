@@ -8,8 +8,8 @@ import pytest
 
 from engines.stages import program_of
 from fluvial.dsl import KeyedStream, Pipeline, count, tumbling
-from fluvial.runtime.kernel.compiler.stage_graph import Shape
-from fluvial.runtime.kernel.time.watermarks import Line
+from fluvial.runtime.kernel.compiler.stage_graph import StageGraph
+from fluvial.runtime.kernel.time.watermarks import WatermarkNode
 
 TEN = tumbling(timedelta(milliseconds=10))
 
@@ -22,48 +22,48 @@ def keyed(pipeline: Pipeline, stream: str = "in") -> KeyedStream[str, int]:
     return pipeline.stream(stream, value=int, key=str)
 
 
-def shape_of(pipeline: Pipeline, stage: int = 0) -> Shape:
-    return program_of(pipeline, stage).shape
+def shape_of(pipeline: Pipeline, stage: int = 0) -> StageGraph:
+    return program_of(pipeline, stage).graph
 
 
-def lines(shape: Shape) -> list[tuple[Any, ...]]:
-    return [dataclasses.astuple(line)[:3] for line in shape.lines]
+def nodes(graph: StageGraph) -> list[tuple[Any, ...]]:
+    return [dataclasses.astuple(node)[:3] for node in graph.nodes]
 
 
 def test_time_passes_windows_and_meets_at_merges() -> None:
     pipeline = Pipeline("p")
     panes = keyed(pipeline).window(TEN, count(), id="window").map(str)
     panes.merge(pipeline.stream("other", value=int).map(str)).send_to("out")
-    shape = shape_of(pipeline)
-    assert shape.lines == [
-        Line("stream", (), "in"),
-        Line("stream", (), "other"),
-        Line("stateful", (0,), "window"),
-        Line("meeting", (1, 2), "merge-6"),
+    graph = shape_of(pipeline)
+    assert graph.nodes == [
+        WatermarkNode("stream", (), "in"),
+        WatermarkNode("stream", (), "other"),
+        WatermarkNode("stateful", (0,), "window"),
+        WatermarkNode("merge", (1, 2), "merge-6"),
     ]
-    assert shape.line_out == {"in": 0, "other": 1, "window": 2}
-    assert [shape.line_in[id] for id in ("window", "map-3", "merge-6", "send_to-7")] == [0, 2, 3, 3]
+    assert graph.node_out == {"in": 0, "other": 1, "window": 2}
+    assert [graph.node_in[id] for id in ("window", "map-3", "merge-6", "send_to-7")] == [0, 2, 3, 3]
 
 
 def test_a_merge_of_two_ways_from_one_input_needs_no_meeting() -> None:
     pipeline = Pipeline("p")
     source = keyed(pipeline)
     source.map(str).merge(source.map(str)).send_to("out")
-    assert lines(shape_of(pipeline)) == [("stream", (), "in")]
+    assert nodes(shape_of(pipeline)) == [("stream", (), "in")]
 
 
 def test_asynchronous_work_holds_time_behind_inputs_and_windows() -> None:
     pipeline = Pipeline("p")
     keyed(pipeline).async_flat_map(call, id="call").window(TEN, count(), id="window").send_to("out")
-    shape = shape_of(pipeline)
-    assert shape.cells == {"in", "window"}
-    assert lines(shape) == [
+    graph = shape_of(pipeline)
+    assert graph.tracked == {"in", "window"}
+    assert nodes(graph) == [
         ("stream", (), "in"),
-        ("held", (0,), "in"),
+        ("in-flight", (0,), "in"),
         ("stateful", (1,), "window"),
-        ("held", (2,), "window"),
+        ("in-flight", (2,), "window"),
     ]
-    assert (shape.line_in["call"], shape.line_in["window"], shape.line_in["send_to-4"]) == (1, 1, 3)
+    assert (graph.node_in["call"], graph.node_in["window"], graph.node_in["send_to-4"]) == (1, 1, 3)
 
 
 def test_a_stage_reads_what_another_wrote() -> None:
@@ -73,8 +73,8 @@ def test_a_stage_reads_what_another_wrote() -> None:
     crossed.window(TEN, count(), id="window").send_to("panes")
     before, after = shape_of(pipeline, 0), shape_of(pipeline, 1)
     assert (before.followers["map-2"], before.followers["by"]) == (("by",), ())
-    entry = after.entries["p-by"]
-    assert (entry.clock, entry.source, entry.writer, entry.readers) == ("stamps", None, "by", ("map-4", "window"))
+    entry = after.inputs["p-by"]
+    assert (entry.clock, entry.source, entry.writer, entry.readers) == ("trailer", None, "by", ("map-4", "window"))
 
 
 def test_the_way_of_a_message_ends_at_windows_calls_and_borders() -> None:
@@ -83,9 +83,9 @@ def test_the_way_of_a_message_ends_at_windows_calls_and_borders() -> None:
     source.map(str).send_to("out")
     source.window(TEN, count(), id="window").map(str).send_to("panes")
     source.partition_by(str, id="by", key_type=str, value=int).map(str).send_to("far")
-    shape = shape_of(pipeline)
-    assert {*shape.parts("in")} == {"map-2", "send_to-3", "window", "by"}
-    assert {*shape.parts("window")} == {"map-5", "send_to-6"}
+    graph = shape_of(pipeline)
+    assert {*graph.parts("in")} == {"map-2", "send_to-3", "window", "by"}
+    assert {*graph.parts("window")} == {"map-5", "send_to-6"}
 
 
 def two_windows(pipeline: Pipeline) -> None:

@@ -23,7 +23,7 @@ from fluvial.dsl import (
     skip,
 )
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.kernel.time.border_watermarks import Control, control_record, pack_stamp, stamped
+from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer, with_trailer
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.testing import PipelineDriver
 from generators.everything import Everything, driver, one, sent, values
@@ -371,7 +371,7 @@ def test_side_outputs_are_counted_apart() -> None:
     task = task_of(pipeline)
     made = feed(task, "in", *((b"k", value, 0, ()) for value in (b"both", b"one", b"two")))
     assert {id: len(records) for id, records in made.items()} == {"send_to-3": 1, "send_to-5": 3, "send_to-7": 3}
-    assert task.taken_in == {
+    assert task.input_counts == {
         "stream-1": 3, "it": 3, "send_to-3": 1, "side-4": 3, "send_to-5": 3, "map-6": 3, "send_to-7": 3
     }  # fmt: skip
 
@@ -437,12 +437,12 @@ def test_a_message_behind_the_end_of_its_input_meets_the_time_before_it() -> Non
     by_key = pipeline.stream("in", value=str).partition_by(lambda _: "k", id="b", key_type=str, value=str)
     by_key.process(Meeting(), id="it").send_to("out", value=str)
     program, store = program_of(pipeline, 1), MemoryStore()
-    message = stamped((b"k", b"x", 200, ()), pack_stamp(0, 90))
+    message = with_trailer((b"k", b"x", 200, ()), pack_trailer(0, 90))
     task = StageTask(program, store, empty=True, producers={"p-b": 1})
-    feed(task, "p-b", message, control_record(Control("r", 0, 0, 1, 100, ended=True), 100))
+    feed(task, "p-b", message, control_record(ControlMessage("r", 0, 0, 1, 100, ended=True), 100))
     feed(task, "p-b", message)
     assert met == [90, 205, 100]
     store.write(task.changes())
     later = StageTask(program, store, position=replace(task.position(), ended={}), producers={"p-b": 1})
-    feed(later, "p-b", stamped((b"j", b"x", 900, ()), pack_stamp(0, 800)))
+    feed(later, "p-b", with_trailer((b"j", b"x", 900, ()), pack_trailer(0, 800)))
     assert met == [90, 205, 100, 205, 800]

@@ -70,7 +70,7 @@ def test_an_inner_join_leaves_messages_without_row_out_and_counts_them() -> None
     task = task_of(looked_up("inner"))
     feed(task, "users", row("a", "Ada"))
     assert values(feed(task, "in", row("a", "1"), row("b", "2"), row(None, "3"))) == [b"1:Ada"]
-    assert (task.taken_in["join"], task.taken_in["send_to-5"], task.taken_in["users"]) == (3, 1, 1)
+    assert (task.input_counts["join"], task.input_counts["send_to-5"], task.input_counts["users"]) == (3, 1, 1)
 
 
 def test_key_timestamp_and_headers_are_the_messages_own() -> None:
@@ -138,7 +138,7 @@ def test_a_message_sees_the_table_as_it_was_before_it() -> None:
     task = task_of(filling())
     made = feed(task, "in", row("a", "1"), row("a", "2"), row("b", "3"), row("a", "-"), row("a", "4"))
     assert [value for _, value, _, _ in made["send_to-6"]] == [b"1:None", b"2:1", b"3:None", b"-:2", b"4:None"]
-    assert task.taken_in["last"] == 5
+    assert task.input_counts["last"] == 5
 
 
 def test_what_a_failed_message_sent_is_taken_back() -> None:
@@ -286,6 +286,6 @@ def test_tables_that_nobody_follows_cost_no_steps_of_time() -> None:
     left, right = (pipeline.table(name, key=str, value=str) for name in ("left", "right"))
     joined = left.join(right, pair, id="pair")
     pipeline.stream("in", key=str, value=str).join(joined, shown, id="join").send_to("out")
-    assert not program_of(pipeline).shape.exact
+    assert not program_of(pipeline).graph.exact
     joined.changes().send_to("changes")
-    assert program_of(pipeline).shape.exact
+    assert program_of(pipeline).graph.exact

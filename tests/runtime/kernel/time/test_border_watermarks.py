@@ -1,4 +1,4 @@
-"""Stamps and control messages come back as they were written, and are told from each other."""
+"""Trailers and control messages come back as they were written, and are told from each other."""
 
 from uuid import uuid4
 
@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.runtime.kernel.time.border_watermarks import (
-    STAMP,
-    STAMP_SIZE,
-    Control,
+    TRAILER_HEADER,
+    TRAILER_SIZE,
+    ControlMessage,
     control_record,
-    pack_stamp,
+    pack_trailer,
     read_control,
-    stamped,
-    unpack_stamp,
-    unstamped,
+    unpack_trailer,
+    with_trailer,
+    without_trailer,
 )
 from fluvial.runtime.kernel.time.bounds import END, START
 
@@ -25,10 +25,10 @@ WATERMARKS = st.integers(START, END)
 
 
 @given(PRODUCERS, WATERMARKS)
-def test_a_stamp_comes_back_and_is_no_control_message(producer: int, watermark: int) -> None:
-    stamp = pack_stamp(producer, watermark)
-    assert unpack_stamp(stamp) == (producer, watermark)
-    assert read_control(stamp) is None
+def test_a_trailer_comes_back_and_is_no_control_message(producer: int, watermark: int) -> None:
+    trailer = pack_trailer(producer, watermark)
+    assert unpack_trailer(trailer) == (producer, watermark)
+    assert read_control(trailer) is None
 
 
 @given(st.none() | st.binary(max_size=20), st.lists(st.tuples(st.text(), st.binary())), PRODUCERS, WATERMARKS)
@@ -36,23 +36,25 @@ def test_a_record_comes_back_from_behind_a_border(
     value: bytes | None, headers: list[tuple[str, bytes]], producer: int, watermark: int
 ) -> None:
     record = b"key", value, 7, tuple(headers)
-    assert unstamped(stamped(record, pack_stamp(producer, watermark))) == record
+    assert without_trailer(with_trailer(record, pack_trailer(producer, watermark))) == record
 
 
-@given(st.builds(Control, st.just(uuid4().hex), st.integers(0, 9), PRODUCERS, PRODUCERS, WATERMARKS, st.booleans()))
-def test_a_control_message_comes_back_from_the_last_header_of_its_record(control: Control) -> None:
+@given(
+    st.builds(ControlMessage, st.just(uuid4().hex), st.integers(0, 9), PRODUCERS, PRODUCERS, WATERMARKS, st.booleans())
+)
+def test_a_control_message_comes_back_from_the_last_header_of_its_record(control: ControlMessage) -> None:
     key, value, timestamp, headers = control_record(control, 7)
-    assert (key, value, timestamp, [name for name, _ in headers]) == (None, None, 7, [STAMP])
+    assert (key, value, timestamp, [name for name, _ in headers]) == (None, None, 7, [TRAILER_HEADER])
     assert read_control(headers[-1][1]) == control
 
 
-@given(PRINTABLE.filter(lambda text: len(text) >= STAMP_SIZE).map(lambda text: text[-STAMP_SIZE:]))
-def test_text_is_no_stamp(text: str) -> None:
+@given(PRINTABLE.filter(lambda text: len(text) >= TRAILER_SIZE).map(lambda text: text[-TRAILER_SIZE:]))
+def test_text_is_no_trailer(text: str) -> None:
     with pytest.raises(ValueError, match="no stage of this pipeline wrote the message"):
-        unpack_stamp(text.encode())
+        unpack_trailer(text.encode())
 
 
-@given(PRINTABLE.filter(lambda text: len(text) != STAMP_SIZE).map(str.encode))
+@given(PRINTABLE.filter(lambda text: len(text) != TRAILER_SIZE).map(str.encode))
 def test_what_others_write_is_no_control_message(content: bytes) -> None:
     with pytest.raises(ValueError, match="no stage of this pipeline wrote the message"):
         read_control(content)

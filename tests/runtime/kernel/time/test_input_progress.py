@@ -7,35 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline
-from fluvial.runtime.kernel.time.border_watermarks import Control, control_record, pack_stamp
+from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import END, START
-from fluvial.runtime.kernel.time.input_progress import Counts, Inputs
+from fluvial.runtime.kernel.time.input_progress import Counts, InputProgress
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
-from fluvial.runtime.kernel.time.watermarks import Line, Timeline
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph, WatermarkNode
 
 WRITERS = 3
 TOLD = st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 30)), max_size=30)
 
 
-def inputs(*streams: str, position: Position | None = None, opened: Counts = lambda _: 0) -> Inputs:
-    """Inputs by these names: "source" may be 5 ms out of order, the others are written by three tasks."""
+def inputs(*streams: str, position: Position | None = None, opened: Counts = lambda _: 0) -> InputProgress:
+    """InputProgress by these names: "source" may be 5 ms out of order, the others are written by three tasks."""
     stream = Pipeline("p").stream("source", value=int, out_of_order=timedelta(milliseconds=5))
     source: Any = stream.operator
-    entries = {
+    inputs = {
         name: StageInput(
-            name, "source" if name == "source" else "stamps", source if name == "source" else None, name, ()
+            name, "source" if name == "source" else "trailer", source if name == "source" else None, name, ()
         )
         for name in streams
     }
-    timeline = Timeline([Line("stream", (), name) for name in streams], lambda _: None)
+    watermarks = WatermarkGraph([WatermarkNode("stream", (), name) for name in streams], lambda _: None)
     expected = dict.fromkeys(streams, WRITERS)
     ours = "ours" * 8
-    return Inputs(entries, timeline, position or Position(), expected, lambda control: control.run == ours, opened)
+    return InputProgress(
+        inputs, watermarks, position or Position(), expected, lambda control: control.run == ours, opened
+    )
 
 
 def control(producer: int, watermark: int = 0, *, ended: bool = True, run: str = "ours", idle: bool = False) -> bytes:
-    told = Control(run * 8, 0, producer, WRITERS, watermark, ended, idle)
+    told = ControlMessage(run * 8, 0, producer, WRITERS, watermark, ended, idle)
     return control_record(told, 0)[3][-1][1]
 
 
@@ -44,7 +46,7 @@ def test_time_is_the_least_of_the_producers_once_all_have_told_theirs(told: list
     found, model = inputs("mid"), dict.fromkeys(range(WRITERS), START)
     for producer, watermark in told:
         model[producer] = max(model[producer], watermark)
-        assert found.observe("mid", pack_stamp(producer, watermark)) == min(model.values())
+        assert found.observe("mid", pack_trailer(producer, watermark)) == min(model.values())
 
 
 @given(st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 3), st.booleans()), max_size=20))
@@ -52,17 +54,17 @@ def test_a_stamp_that_was_seen_tells_nothing(told: list[tuple[int, int, bool]]) 
     """Readers leave those out that are in `seen`; producers become idle, and wake."""
     every, some = inputs("mid"), inputs("mid")
     for producer, watermark, idle in told:
-        stamp = control(producer, watermark, ended=False, idle=True) if idle else pack_stamp(producer, watermark)
-        if stamp not in some.seen["mid"]:
-            some.observe("mid", stamp)
-        assert every.observe("mid", stamp) == some.advance("mid", START)
+        trailer = control(producer, watermark, ended=False, idle=True) if idle else pack_trailer(producer, watermark)
+        if trailer not in some.seen["mid"]:
+            some.observe("mid", trailer)
+        assert every.observe("mid", trailer) == some.advance("mid", START)
         assert every.position(lambda _: None) == some.position(lambda _: None)
 
 
 def test_no_more_stamps_are_remembered_than_repeat() -> None:
     found = inputs("mid")
     for watermark in range(1000):
-        found.observe("mid", pack_stamp(0, watermark))
+        found.observe("mid", pack_trailer(0, watermark))
     assert len(found.seen["mid"]) <= 256
 
 
@@ -70,13 +72,13 @@ def test_no_more_stamps_are_remembered_than_repeat() -> None:
 def test_a_restart_goes_on_where_the_producers_were(told: list[tuple[int, int]], cut: int) -> None:
     whole, before = inputs("mid"), inputs("mid")
     for one in told[:cut]:
-        before.tell("mid", *one)
+        before.report("mid", *one)
     after = inputs("mid", position=before.position(lambda _: None))
     assert after.watermark() == before.watermark()
     for one in told[cut:]:
-        after.tell("mid", *one)
+        after.report("mid", *one)
     for one in told:
-        whole.tell("mid", *one)
+        whole.report("mid", *one)
     assert after.watermark() == whole.watermark()
 
 
@@ -92,7 +94,7 @@ def test_an_input_ends_when_each_producer_has_said_so() -> None:
         assert not found.ended("mid")
     found.observe("mid", control(2, 9))
     assert found.ended("mid")
-    assert found.observe("mid", pack_stamp(0, 8)) == END
+    assert found.observe("mid", pack_trailer(0, 8)) == END
 
 
 def test_another_run_ends_nothing_though_it_tells_time() -> None:
@@ -130,7 +132,7 @@ def test_what_is_read_again_after_a_crash_meets_no_later_time(high: int, floor: 
     """The oldest message under way met the watermark `floor`."""
     found = inputs("source", "mid", position=Position({"source": high}))
     for one in told:
-        found.tell("mid", *one)
+        found.report("mid", *one)
     before = {stream: found.advance(stream, START) for stream in ("source", "mid")}
     again = inputs("source", "mid", position=found.position(lambda _: floor))
     assert {stream: again.advance(stream, START) for stream in before} == {

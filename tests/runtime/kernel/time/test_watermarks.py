@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.runtime.kernel.time.bounds import END, START
-from fluvial.runtime.kernel.time.watermarks import Line, Timeline
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph, WatermarkNode
 
 STREAMS = ("a", "b", "c")
-SOURCES = [Line("stream", (), name) for name in STREAMS]
+SOURCES = [WatermarkNode("stream", (), name) for name in STREAMS]
 STEPS = st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(0, 20) | st.just(END)), max_size=20)
 
 
@@ -20,17 +20,17 @@ def nothing_under_way(_: str) -> None:
 class Window:
     """Has work at each multiple of ten; notes how far the lines had come when it was told of a time."""
 
-    def __init__(self, timeline: Timeline, line: int) -> None:
-        self.timeline, self.line = timeline, line
+    def __init__(self, watermarks: WatermarkGraph, node: int) -> None:
+        self.watermarks, self.node = watermarks, node
         self.seen: list[tuple[int, list[int]]] = []
         self.fired: list[tuple[int, int]] = []
         self.next = 0
 
     def advance(self, watermark: int) -> None:
-        self.seen.append((watermark, [*self.timeline.now]))
+        self.seen.append((watermark, [*self.watermarks.now]))
         while self.next <= min(watermark, 50):
-            self.timeline.firing(self.line, self.next)
-            self.fired.append((self.next, self.timeline.now[self.line]))
+            self.watermarks.firing(self.node, self.next)
+            self.fired.append((self.next, self.watermarks.now[self.node]))
             self.next += 10
 
     def next_due(self) -> int:
@@ -39,181 +39,195 @@ class Window:
 
 @given(STEPS)
 def test_where_lines_meet_time_is_the_least_of_them_however_they_alternate(steps: list[tuple[str, int]]) -> None:
-    timeline = Timeline([*SOURCES, Line("meeting", (0, 1), "ab"), Line("meeting", (2, 3), "abc")], nothing_under_way)
+    watermarks = WatermarkGraph(
+        [*SOURCES, WatermarkNode("merge", (0, 1), "ab"), WatermarkNode("merge", (2, 3), "abc")], nothing_under_way
+    )
     model: dict[str, int] = dict.fromkeys(STREAMS, START)
     for stream, watermark in steps:
-        timeline.set_stream(stream, watermark)
+        watermarks.set_stream(stream, watermark)
         model[stream] = max(model[stream], watermark)
         a, b, c = model.values()
-        assert timeline.now == [a, b, c, min(a, b), min(a, b, c)]
+        assert watermarks.now == [a, b, c, min(a, b), min(a, b, c)]
 
 
 @given(STEPS)
 def test_what_was_told_leaves_out_the_ends(steps: list[tuple[str, int]]) -> None:
-    timeline = Timeline([*SOURCES, Line("meeting", (0, 1, 2), "all")], nothing_under_way)
+    watermarks = WatermarkGraph([*SOURCES, WatermarkNode("merge", (0, 1, 2), "all")], nothing_under_way)
     model: dict[str, int] = dict.fromkeys(STREAMS, START)
     for stream, watermark in steps:
-        if timeline.stream(stream) != END:
+        if watermarks.stream(stream) != END:
             model[stream] = max(model[stream], watermark if watermark != END else START)
-        timeline.set_stream(stream, watermark)
-        assert timeline.told[:3] == [*model.values()]
-        assert END not in timeline.told
+        watermarks.set_stream(stream, watermark)
+        assert watermarks.reported[:3] == [*model.values()]
+        assert END not in watermarks.reported
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20)), max_size=20))
 def test_time_is_held_by_the_oldest_message_under_way(steps: list[tuple[int, int | None]]) -> None:
     floor: int | None = None
-    timeline = Timeline([SOURCES[0], Line("held", (0,), "a")], lambda _: floor)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("in-flight", (0,), "a")], lambda _: floor)
     high = held = START
     for watermark, floor in steps:
-        timeline.set_stream("a", watermark)
-        timeline.follow()
+        watermarks.set_stream("a", watermark)
+        watermarks.follow()
         high = max(high, watermark)
         held = max(held, high if floor is None else min(high, floor))
-        assert timeline.now == [high, held]
+        assert watermarks.now == [high, held]
 
 
 def test_time_behind_what_may_emit_old_rows_stays_as_far_behind() -> None:
-    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "join", behind=5)], nothing_under_way)
-    timeline.attach("join", Window(timeline, 1))
-    assert timeline.now == [START, START]
-    timeline.set_stream("a", 7)
-    assert timeline.now == [7, 2]
-    timeline.set_stream("a", END)
-    assert timeline.now == [END, END]
-    again = Timeline(timeline.lines, nothing_under_way)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "join", behind=5)], nothing_under_way)
+    watermarks.attach("join", Window(watermarks, 1))
+    assert watermarks.now == [START, START]
+    watermarks.set_stream("a", 7)
+    assert watermarks.now == [7, 2]
+    watermarks.set_stream("a", END)
+    assert watermarks.now == [END, END]
+    again = WatermarkGraph(watermarks.nodes, nothing_under_way)
     again.restore({"a": 7})
     assert again.now == [7, 2]
 
 
 def test_a_window_fires_before_time_behind_it_moves() -> None:
-    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
-    window = Window(timeline, 1)
-    timeline.attach("w", window)
-    timeline.set_stream("a", 25)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    window = Window(watermarks, 1)
+    watermarks.attach("w", window)
+    watermarks.set_stream("a", 25)
     assert window.seen == [(25, [25, START])]
     assert window.fired == [(0, -1), (10, 9), (20, 19)]
-    assert timeline.now == [25, 25]
+    assert watermarks.now == [25, 25]
 
 
 def test_at_the_end_of_input_time_stands_still_behind_a_window_until_it_has_fired() -> None:
-    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
-    window = Window(timeline, 1)
-    timeline.attach("w", window)
-    timeline.set_stream("a", 5)
-    timeline.set_stream("a", END)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    window = Window(watermarks, 1)
+    watermarks.attach("w", window)
+    watermarks.set_stream("a", 5)
+    watermarks.set_stream("a", END)
     assert {now for time, now in window.fired if time > 5} == {5}
-    assert (timeline.now, timeline.told) == ([END, END], [5, 5])
+    assert (watermarks.now, watermarks.reported) == ([END, END], [5, 5])
 
 
 def test_what_a_firing_moves_is_followed_once_the_firing_is_over() -> None:
-    timeline = Timeline([*SOURCES[:2], Line("stateful", (0,), "w"), Line("meeting", (1, 2), "m")], nothing_under_way)
-    window = Window(timeline, 2)
+    watermarks = WatermarkGraph(
+        [*SOURCES[:2], WatermarkNode("stateful", (0,), "w"), WatermarkNode("merge", (1, 2), "m")], nothing_under_way
+    )
+    window = Window(watermarks, 2)
     before: list[int] = []
-    timeline.attach("w", window)
+    watermarks.attach("w", window)
 
     def advance(watermark: int) -> None:
-        timeline.set_stream("b", 3)
-        before.append(timeline.now[3])
+        watermarks.set_stream("b", 3)
+        before.append(watermarks.now[3])
         Window.advance(window, watermark)
 
     window.advance = advance  # type: ignore[method-assign]
-    timeline.set_stream("a", 1)
-    assert (before, timeline.now) == ([START], [1, 3, 1, 1])
+    watermarks.set_stream("a", 1)
+    assert (before, watermarks.now) == ([START], [1, 3, 1, 1])
 
 
 def test_the_timeline_wakes_when_the_first_window_has_work() -> None:
-    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
-    assert timeline.next_fire == [END]
-    timeline.attach("w", Window(timeline, 1))
-    assert timeline.next_fire == [0]
-    timeline.set_stream("a", 12)
-    assert timeline.next_fire == [20]
-    timeline.schedule(15)
-    assert timeline.next_fire == [15]
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    assert watermarks.next_fire == [END]
+    watermarks.attach("w", Window(watermarks, 1))
+    assert watermarks.next_fire == [0]
+    watermarks.set_stream("a", 12)
+    assert watermarks.next_fire == [20]
+    watermarks.schedule(15)
+    assert watermarks.next_fire == [15]
 
 
 def test_of_several_windows_the_one_with_work_first_wakes_the_timeline() -> None:
-    lines = [SOURCES[0], Line("stateful", (0,), "early"), Line("stateful", (0,), "late")]
-    timeline = Timeline(lines, nothing_under_way)
-    early, late = Window(timeline, 1), Window(timeline, 2)
+    nodes = [SOURCES[0], WatermarkNode("stateful", (0,), "early"), WatermarkNode("stateful", (0,), "late")]
+    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    early, late = Window(watermarks, 1), Window(watermarks, 2)
     early.next, late.next = 10, 40
-    timeline.attach("early", early)
-    timeline.attach("late", late)
-    timeline.set_stream("a", 12)
-    assert timeline.next_fire == [20]
+    watermarks.attach("early", early)
+    watermarks.attach("late", late)
+    watermarks.set_stream("a", 12)
+    assert watermarks.next_fire == [20]
 
 
 @given(st.dictionaries(st.sampled_from([*STREAMS, "gone"]), st.integers(0, 20)))
 def test_restored_time_is_the_same_at_every_place_for_all_due_by_it_has_fired(kept: dict[str, int]) -> None:
-    lines = [*SOURCES, Line("meeting", (0, 1), "ab"), Line("stateful", (3,), "w"), Line("meeting", (2, 4), "abc")]
-    timeline = Timeline(lines, nothing_under_way)
-    timeline.restore(kept)
+    nodes = [
+        *SOURCES,
+        WatermarkNode("merge", (0, 1), "ab"),
+        WatermarkNode("stateful", (3,), "w"),
+        WatermarkNode("merge", (2, 4), "abc"),
+    ]
+    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks.restore(kept)
     a, b, c = (kept.get(stream, START) for stream in STREAMS)
-    assert timeline.now == [a, b, c, min(a, b), min(a, b), min(a, b, c)]
+    assert watermarks.now == [a, b, c, min(a, b), min(a, b), min(a, b, c)]
 
 
 @given(STEPS, st.sets(st.integers(0, 20)))
 def test_windows_fire_at_the_same_times_whether_or_not_each_step_is_followed(
     steps: list[tuple[str, int]], looks: set[int]
 ) -> None:
-    lines = [*SOURCES, *(Line("stateful", (number,), name) for number, name in enumerate(STREAMS))]
-    exact, loose = (Timeline(lines, nothing_under_way, exact=exactly) for exactly in (True, False))
-    windows = [[Window(timeline, 3 + number) for number in range(3)] for timeline in (exact, loose)]
-    for timeline, own in zip((exact, loose), windows, strict=True):
+    nodes = [*SOURCES, *(WatermarkNode("stateful", (number,), name) for number, name in enumerate(STREAMS))]
+    exact, loose = (WatermarkGraph(nodes, nothing_under_way, exact=exactly) for exactly in (True, False))
+    windows = [[Window(watermarks, 3 + number) for number in range(3)] for watermarks in (exact, loose)]
+    for watermarks, own in zip((exact, loose), windows, strict=True):
         for name, window in zip(STREAMS, own, strict=True):
-            timeline.attach(name, window)
+            watermarks.attach(name, window)
     for number, (stream, watermark) in enumerate(steps):
-        for timeline in (exact, loose):
-            timeline.set_stream(stream, watermark)
+        for watermarks in (exact, loose):
+            watermarks.set_stream(stream, watermark)
         if number in looks:
             loose.catch_up()
-            assert (loose.now, loose.told, loose.next_fire) == (exact.now, exact.told, exact.next_fire)
+            assert (loose.now, loose.reported, loose.next_fire) == (exact.now, exact.reported, exact.next_fire)
     loose.catch_up()
-    assert (loose.now, loose.told, loose.next_fire) == (exact.now, exact.told, exact.next_fire)
+    assert (loose.now, loose.reported, loose.next_fire) == (exact.now, exact.reported, exact.next_fire)
     assert [window.fired for window in windows[0]] == [window.fired for window in windows[1]]
 
 
 def test_a_window_without_work_is_not_told_of_each_step() -> None:
-    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way, exact=False)
-    window = Window(timeline, 1)
-    timeline.attach("w", window)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way, exact=False)
+    window = Window(watermarks, 1)
+    watermarks.attach("w", window)
     for watermark in (5, 6, 7, 10, 11):
-        timeline.set_stream("a", watermark)
-    assert [told for told, _ in window.seen] == [5, 10]
+        watermarks.set_stream("a", watermark)
+    assert [reported for reported, _ in window.seen] == [5, 10]
 
 
 @pytest.mark.parametrize(("kept", "fired"), [({}, [(20, 19)]), ({"w": 8}, [(10, 9), (20, 19)]), ({"w": 25}, [])])
 def test_an_operator_goes_on_with_its_own_watermark(kept: dict[str, int], fired: list[tuple[int, int]]) -> None:
     """One of which none is kept, by an older version, begins with the one in front of it."""
-    timeline = Timeline([SOURCES[0], Line("stateful", (0,), "w")], nothing_under_way)
-    timeline.restore({"a": 12}, reached=kept)
-    window = Window(timeline, 1)
-    window.next = 10 * (timeline.reached_by("w") // 10 + 1)
-    timeline.attach("w", window)
-    timeline.resume()
-    timeline.set_stream("a", 22)
+    watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
+    watermarks.restore({"a": 12}, reached=kept)
+    window = Window(watermarks, 1)
+    window.next = 10 * (watermarks.reached_by("w") // 10 + 1)
+    watermarks.attach("w", window)
+    watermarks.resume()
+    watermarks.set_stream("a", 22)
     assert window.fired == fired
-    assert timeline.reached() == {"w": max(22, kept.get("w", 0))}
+    assert watermarks.reached() == {"w": max(22, kept.get("w", 0))}
 
 
 def test_an_operator_at_its_end_goes_on_with_what_messages_have_told() -> None:
     """Though one input has ended before the other, and time has leapt."""
-    lines = [*SOURCES[:2], Line("meeting", (0, 1), "w"), Line("stateful", (2,), "w")]
-    timeline = Timeline(lines, nothing_under_way)
-    timeline.attach("w", Window(timeline, 3))
+    nodes = [*SOURCES[:2], WatermarkNode("merge", (0, 1), "w"), WatermarkNode("stateful", (2,), "w")]
+    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks.attach("w", Window(watermarks, 3))
     for stream, watermark in (("a", 5), ("b", 33), ("a", END)):
-        timeline.set_stream(stream, watermark)
-    assert timeline.reached() == {"w": 33}
-    timeline.set_stream("b", END)
-    assert timeline.reached() == {"w": 5}
+        watermarks.set_stream(stream, watermark)
+    assert watermarks.reached() == {"w": 33}
+    watermarks.set_stream("b", END)
+    assert watermarks.reached() == {"w": 5}
 
 
 def test_of_an_older_version_time_counts_where_lines_meet_in_front_of_state_alone() -> None:
     """Other operators are numbered: the next pipeline calls another one `merge-7`."""
-    lines = [*SOURCES, Line("meeting", (0, 1), "merge-7"), Line("meeting", (2, 3), "w"), Line("stateful", (4,), "w")]
-    timeline = Timeline(lines, nothing_under_way)
-    timeline.restore(dict.fromkeys(STREAMS, 3), met={"merge-7": 50, "w": 9})
-    assert timeline.now == [3, 3, 3, 3, 9, 9]
-    timeline.restore(dict.fromkeys(STREAMS, 3), met={"w": 9}, reached={"w": 7})
-    assert timeline.now == [3, 3, 3, 3, 7, 7]
+    nodes = [
+        *SOURCES,
+        WatermarkNode("merge", (0, 1), "merge-7"),
+        WatermarkNode("merge", (2, 3), "w"),
+        WatermarkNode("stateful", (4,), "w"),
+    ]
+    watermarks = WatermarkGraph(nodes, nothing_under_way)
+    watermarks.restore(dict.fromkeys(STREAMS, 3), met={"merge-7": 50, "w": 9})
+    assert watermarks.now == [3, 3, 3, 3, 9, 9]
+    watermarks.restore(dict.fromkeys(STREAMS, 3), met={"w": 9}, reached={"w": 7})
+    assert watermarks.now == [3, 3, 3, 3, 7, 7]

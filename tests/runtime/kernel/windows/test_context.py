@@ -25,7 +25,7 @@ def emitted(aggregate: Any, held: Any, *replaces: Window) -> tuple[Any, ...]:
         late=lambda *_: None,
         schedule=lambda _: None,
         firing=lambda _: None,
-        relieve=lambda: None,
+        hand_over_if_many=lambda: None,
     )
     context.panes()(b"k", Window(0, 10), held, "late", replaces)
     return found[0]
