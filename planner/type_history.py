@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from .type_reading import Reading
+from .type_reading import TypeComparison
 from .type_schema import VERSION, ClassSchema, Schema, TypeSchema, bare_name, free_name, kind_of, parted
 
 
@@ -33,7 +33,7 @@ class _Merge:
     """One merge. `classes` are those of the result, by their names there."""
 
     def __init__(self, kept: TypeSchema, wanted: TypeSchema) -> None:
-        self._kept, self._wanted, self._reading = kept.classes, wanted.classes, Reading(wanted, kept)
+        self._kept, self._wanted, self._reading = kept.classes, wanted.classes, TypeComparison(wanted, kept)
         self._names: dict[tuple[str | None, str | None], str] = {}
         self.classes: dict[str, ClassSchema] = {}
 

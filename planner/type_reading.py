@@ -21,7 +21,7 @@ def can_read(wanted: TypeSchema, kept: TypeSchema) -> bool:
     >>> can_read(type_schema(int), type_schema(float))
     False
     """
-    return Reading(wanted, kept).obstacle(wanted.schema, kept.schema) is None
+    return TypeComparison(wanted, kept).obstacle(wanted.schema, kept.schema) is None
 
 
 def obstacle(wanted: TypeSchema, kept: TypeSchema) -> str | None:
@@ -32,7 +32,7 @@ def obstacle(wanted: TypeSchema, kept: TypeSchema) -> str | None:
     >>> obstacle(type_schema(list[str]), type_schema(list[int]))
     'items: was int, is str'
     """
-    found = Reading(wanted, kept).obstacle(wanted.schema, kept.schema)
+    found = TypeComparison(wanted, kept).obstacle(wanted.schema, kept.schema)
     if found is None:
         return None
     return "" if found.types and not found.path else ": ".join((*found.path, found.why))
@@ -50,7 +50,7 @@ class Obstacle(NamedTuple):
         return self._replace(path=(place, *self.path))
 
 
-class Reading:
+class TypeComparison:
     """One comparison. Pairs of classes that are being compared are taken to fit, for they may refer to themselves."""
 
     def __init__(self, wanted: TypeSchema, kept: TypeSchema) -> None:
@@ -272,7 +272,7 @@ def _same_default(one: str, other: str) -> bool:
         return False
 
 
-def _enums(_: Reading, wanted: Mapping[str, Any], kept: Mapping[str, Any]) -> Obstacle | None:
+def _enums(_: TypeComparison, wanted: Mapping[str, Any], kept: Mapping[str, Any]) -> Obstacle | None:
     """Members may be renamed, but none may take the value of another."""
     moved = any(name in wanted and wanted[name] != value for name, value in kept.items())
     return _TYPES if moved or not set(kept.values()) <= set(wanted.values()) else None
@@ -282,19 +282,19 @@ def _listed(there: bool) -> Obstacle | None:
     return None if there else _TYPES
 
 
-_COMPARED: Mapping[tuple[str, str], Callable[[Reading, Any, Any], Obstacle | None]] = {
-    ("list", "list"): Reading.items,
-    ("list", "set"): Reading.items,
-    ("set", "set"): Reading.items,
-    ("set", "list"): Reading.set_of_list,
-    ("list", "tuple"): Reading.all_items,
-    ("tuple", "tuple"): Reading.tuples,
-    ("dict", "dict"): Reading.dicts,
+_COMPARED: Mapping[tuple[str, str], Callable[[TypeComparison, Any, Any], Obstacle | None]] = {
+    ("list", "list"): TypeComparison.items,
+    ("list", "set"): TypeComparison.items,
+    ("set", "set"): TypeComparison.items,
+    ("set", "list"): TypeComparison.set_of_list,
+    ("list", "tuple"): TypeComparison.all_items,
+    ("tuple", "tuple"): TypeComparison.tuples,
+    ("dict", "dict"): TypeComparison.dicts,
     ("values", "values"): lambda _, wanted, kept: _listed(set(kept) <= set(wanted)),
     ("values", "enum"): lambda _, wanted, kept: _listed(set(kept.values()) <= set(wanted)),
     ("values", "none"): lambda _, wanted, __: _listed(None in wanted),
     ("enum", "values"): lambda _, wanted, kept: _listed(set(kept) <= set(wanted.values())),
     ("enum", "enum"): _enums,
-    ("class", "class"): Reading.classes,
+    ("class", "class"): TypeComparison.classes,
     ("named", "named"): lambda _, wanted, kept: _listed(wanted == kept),
 }

@@ -5,19 +5,19 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 
-class Spread(Struct, frozen=True, array_like=True, gc=False):
-    """How values are spread: `counts` of those up to each bound of a measure and not up to the one before, the last
-    without a bound; and their `total`."""
+class Histogram(Struct, frozen=True, array_like=True, gc=False):
+    """The distribution of values. `counts` has a number for each bucket, which ends at a bound of the metric; the last
+    bucket has no bound. `total` is the sum of the values."""
 
     counts: tuple[int, ...]
     total: float
 
 
-class Fact(Struct, frozen=True, array_like=True, gc=False):
-    """One measured value: of a measure of `metrics.measures`, for the values of its labels in their order."""
+class Sample(Struct, frozen=True, array_like=True, gc=False):
+    """One value of a metric of `metrics.definitions`. `labels` are the values of its labels, in their order."""
 
-    measure: str
-    value: float | Spread
+    metric: str
+    value: float | Histogram
     labels: tuple[str, ...] = ()
 
 
@@ -49,7 +49,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     pipeline: str = ""
     engine: str = ""
     container: str = "0"
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Sample, ...] = ()
     warnings: dict[str, str] = {}
 
 

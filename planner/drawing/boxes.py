@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from .characters import shorten, width_of
-from .scene import Line, Node, Part
+from .scene import Node, Part, TextLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def size_of(node: Node) -> tuple[float, float]:
     return even(max(inner, _LEAST) + 2 * side(node)), height
 
 
-def fitting(line: Line) -> str:
+def fitting(line: TextLine) -> str:
     """What of a line fits into the widest node."""
     return FONTS[line.part].fitting(line.text, _ROOM)
 

@@ -1,12 +1,13 @@
 """Facts: all there is to tell about a node, for readers who point at it."""
 
+import linecache
 from collections.abc import Iterable
 
+from ...dsl.origin import Origin
 from ..plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream
 from ..shown_operators import in_sight
 from ..task_assignment import task_name
 from .characters import clean
-from .written import place, text_at
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -71,3 +72,20 @@ def _labels(plan: Plan, ids: Iterable[str]) -> str:
 
 def _told(*facts: tuple[str, str | None]) -> Facts:
     return tuple((clean(name), clean(text)) for name, text in facts if text)
+
+
+def place(file: str, line: int) -> str:
+    """`file:line`, relative to the working folder where the file lies below it."""
+    try:
+        return str(Origin(file, line))
+    except OSError:  # the working folder is gone
+        return f"{file}:{line}"
+
+
+def text_at(file: str, line: int) -> str:
+    """That line of the file without its indentation; empty where the file is not there or cannot be read."""
+    try:
+        linecache.checkcache(file)
+        return linecache.getline(file, line).strip()
+    except (OSError, ValueError):  # names that no file system takes, such as those with a NUL
+        return ""

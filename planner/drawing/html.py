@@ -9,9 +9,8 @@ from ..plan import Plan
 from . import View
 from .layout import arrange
 from .legend import legend
-from .resources import resource
 from .scene import Drawing
-from .svg import document, shapes
+from .svg import document, resource, shapes
 from .views import VIEWS
 from .xml import element, escaped
 

@@ -17,7 +17,7 @@ Way = Literal["flow", "border", "aside"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """One line of text in a node."""
 
     part: Part
@@ -30,7 +30,7 @@ class Node:
 
     id: str
     look: Look
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     facts: tuple[tuple[str, str], ...] = ()
 
     @property

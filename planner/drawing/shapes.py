@@ -6,7 +6,7 @@ from itertools import pairwise
 from .boxes import FONTS, LABEL, STAGE, STREAMS, Font, baselines, fitting, fitting_label, fitting_title
 from .characters import usual
 from .geometry import TURN, Box, Way
-from .scene import Edge, Group, Line, Look, Node
+from .scene import Edge, Group, Look, Node, TextLine
 from .xml import element, escaped
 
 _HEAD = 7.0
@@ -53,7 +53,7 @@ def told(node: Node) -> str:
     return element("title", escaped("\n".join((node.title, *(f"{name}: {text}" for name, text in node.facts)))))
 
 
-def _line(line: Line, middle: float, y: float) -> str:
+def _line(line: TextLine, middle: float, y: float) -> str:
     font = FONTS[line.part]
     shown = fitting(line)
     if not font.indent:

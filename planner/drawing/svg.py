@@ -1,11 +1,13 @@
 """SVG: a picture that browsers and notebooks show by themselves."""
 
+from functools import cache
+from pathlib import Path
+
 from ..plan import Plan
 from . import View
 from .geometry import Picture
 from .layout import arrange
 from .legend import legend
-from .resources import resource
 from .scene import Drawing
 from .shapes import edge_shape, label_shape, node_shape, stage_shape
 from .views import scene
@@ -45,3 +47,9 @@ def shapes(drawing: Drawing, picture: Picture) -> str:
             *(node_shape(node, picture.nodes[node.id], number[node.id]) for node in drawing.nodes),
         )
     )
+
+
+@cache
+def resource(name: str) -> str:
+    """The text of a file of this package, such as a style sheet."""
+    return Path(__file__).with_name(name).read_text("utf-8")

@@ -7,7 +7,7 @@ from ..shown_operators import in_sight
 from . import View
 from .characters import clean
 from .facts import about_operator, about_stage, about_stream, types
-from .scene import TIMES, Drawing, Edge, Group, Line, Node, Way
+from .scene import TIMES, Drawing, Edge, Group, Node, TextLine, Way
 
 _WAYS: Mapping[str, Way] = {"late": "aside", "dead-letters": "aside"}
 
@@ -40,13 +40,13 @@ def scene(plan: Plan, view: View) -> Drawing:
 
 def _operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | None) -> Node:
     options = [_option(name, text) for name, text in operator.details.items() if not _seen(operator, name, text)]
-    lines = [Line("title", clean(operator.label))]
+    lines = [TextLine("title", clean(operator.label))]
     if options:
-        lines.append(Line("options", clean(" · ".join(options))))
+        lines.append(TextLine("options", clean(" · ".join(options))))
     if operator.value is not None:
-        lines.append(Line("types", clean(types(operator.key, operator.value))))
+        lines.append(TextLine("types", clean(types(operator.key, operator.value))))
     if store is not None:
-        lines.append(Line("store", clean(f"keeps {types(store.key, store.value)}")))
+        lines.append(TextLine("store", clean(f"keeps {types(store.key, store.value)}")))
     return Node(operator.id, operator.role, tuple(lines), about_operator(plan, operator, store))
 
 
@@ -65,9 +65,9 @@ def _seen(operator: PlannedOperator, name: str, text: str) -> bool:
 
 
 def _stream(plan: Plan, stream: PlannedStream) -> Node:
-    lines = [Line("title", clean(_stream_title(stream)))]
+    lines = [TextLine("title", clean(_stream_title(stream)))]
     told = "" if stream.value is None else f"{types(stream.key, stream.value)}"
-    lines.append(Line("types", clean(" · ".join(filter(None, (_KINDS[stream.kind], told))))))
+    lines.append(TextLine("types", clean(" · ".join(filter(None, (_KINDS[stream.kind], told))))))
     return Node(f"stream:{stream.name}", stream.kind, tuple(lines), about_stream(plan, stream))
 
 
@@ -87,11 +87,11 @@ def _stream_title(stream: PlannedStream) -> str:
 def _stage(plan: Plan, stage: PlannedStage) -> Node:
     stores = [store for store in plan.stores if store.stage == stage.id]
     lines = [
-        Line("title", clean(_stage_title(stage))),
-        Line("options", counted(sum(operator.stage == stage.id for operator in in_sight(plan)), "operator")),
+        TextLine("title", clean(_stage_title(stage))),
+        TextLine("options", counted(sum(operator.stage == stage.id for operator in in_sight(plan)), "operator")),
     ]
     lines += [
-        Line("store", clean(f"{plan.operator(store.operator).label} keeps {types(store.key, store.value)}"))
+        TextLine("store", clean(f"{plan.operator(store.operator).label} keeps {types(store.key, store.value)}"))
         for store in stores
     ]
     return Node(f"stage:{stage.id}", "stage", tuple(lines), about_stage(plan, stage))

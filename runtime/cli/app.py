@@ -15,7 +15,7 @@ from ...dsl.errors import FluvialError
 from ...dsl.text import visible
 from ...planner.settings import Guarantee, Settings
 from ..containers.start import MOST_RESTARTS
-from ..files import STANDARD, FormatName, Reading, cannot_write
+from ..files import STANDARD, FormatName, ReadOptions, cannot_write
 from ..launch import EngineName, Until
 from ..metrics.http import LOOPBACK, Address
 from ..pipeline_loader import load_pipeline
@@ -275,7 +275,7 @@ def run_verb(
         system=options.system(system, kafka_conf),
         inputs=options.pairs("--input", inputs or [], "STREAM=FILE", str),
         outputs=options.pairs("--output", outputs or [], "STREAM=FILE", str),
-        reading=Reading(
+        reading=ReadOptions(
             input_format,
             delimiter=delimiter,
             skip_malformed=skip_malformed,

@@ -51,7 +51,7 @@ def one_line(progress: Progress, rate: float) -> str:
     'running  2 s  read 3,000 (1,500/s)  written 20  lag 500'
     """
     if progress.phase == "restoring":
-        return _restoring({fact.measure: fact.value for fact in progress.facts}, progress.seconds)
+        return _restoring({fact.metric: fact.value for fact in progress.facts}, progress.seconds)
     parts = [progress.phase, f"{progress.seconds:.0f} s", f"read {progress.read:,} ({rate:,.0f}/s)"]
     parts.append(f"written {progress.written:,}")
     if progress.lag is not None:

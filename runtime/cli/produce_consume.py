@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ...dsl.text import visible
-from ..files import STANDARD, FormatName, Reading, ShownAs, open_output
+from ..files import STANDARD, FormatName, ReadOptions, ShownAs, open_output
 from ..launch import Until
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as options
@@ -50,7 +50,7 @@ def produce_verb(
 ) -> None:
     """Append a file to a stream, which is made if need be; a file is written whole or not at all."""
     most = options.size("--max-line", max_line)
-    reading = Reading(format, key_field, timestamp_field, delimiter, skip_malformed, names_of(columns), most)
+    reading = ReadOptions(format, key_field, timestamp_field, delimiter, skip_malformed, names_of(columns), most)
     loaded = streams.produce(stream, file, options.system(system, kafka_conf), reading, partitions)
     if not quiet:
         print(visible(streams.told(loaded)))

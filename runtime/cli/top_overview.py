@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ..metrics.definitions import BY_NAME
-from ..report import Progress, Spread
+from ..report import Histogram, Progress
 
 
 class ContainerRow(Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ def overview(
 
 
 def _container(progress: Progress, before: Progress | None) -> ContainerRow:
-    spread = next((fact.value for fact in progress.facts if isinstance(fact.value, Spread)), Spread((), 0.0))
+    spread = next((fact.value for fact in progress.facts if isinstance(fact.value, Histogram)), Histogram((), 0.0))
     busy = _rates([progress], [before] if before else [], "event_loop_busy_seconds")
     return ContainerRow(
         container=progress.container,
@@ -162,7 +162,7 @@ def _grouped(told: Sequence[Progress], measure: str, label: str | None = None) -
     """The values of a measure, by the values of one of its labels, or all under no name."""
     index = None if label is None else BY_NAME[measure].labels.index(label)
     found: dict[str, list[float]] = {}
-    for fact in (fact for progress in told for fact in progress.facts if fact.measure == measure):
-        if not isinstance(fact.value, Spread):
+    for fact in (fact for progress in told for fact in progress.facts if fact.metric == measure):
+        if not isinstance(fact.value, Histogram):
             found.setdefault("" if index is None else fact.labels[index], []).append(fact.value)
     return found

@@ -1,10 +1,10 @@
 """Files into records and back: lines, JSON lines, CSV and access logs, plain or gzipped."""
 
 from .access_log import Request, parse_access_log
-from .formats import FORMATS, FormatName, Malformed
+from .formats import FORMATS, FormatName, MalformedLine
 from .lines import MAX_LINE, STANDARD, OutputProblem, cannot_write, open_output
 from .output import Render, ShownAs, json_of_bytes, json_of_kind, shown, unobeyed
-from .records import Encoding, Reading, RecordFile, open_records
+from .records import Encoding, ReadOptions, RecordFile, open_records
 
 __all__ = [
     "FORMATS",
@@ -12,9 +12,9 @@ __all__ = [
     "STANDARD",
     "Encoding",
     "FormatName",
-    "Malformed",
+    "MalformedLine",
     "OutputProblem",
-    "Reading",
+    "ReadOptions",
     "RecordFile",
     "Render",
     "Request",

@@ -10,43 +10,43 @@ import msgspec
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain
 from .access_log import parse_access_log
-from .lines import Lines
+from .lines import LineReader
 
 FormatName = Literal["lines", "json", "csv", "access-log"]
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedLine:
     """A line that is not what its format says."""
 
     line: int
     why: str
 
 
-Entry = tuple[bytes, Any]
+ParsedValue = tuple[bytes, Any]
 """A value as bytes, and what fields are looked up in: a dict or a Struct, None where there are none."""
 
-Parsed = Entry | Malformed | None
+Parsed = ParsedValue | MalformedLine | None
 """What a line gives; None for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class CsvOptions:
     """What a file of CSV does not say: what lies between its columns, and their names where no first line has them."""
 
     delimiter: str = ","
     names: tuple[str, ...] | None = None
 
 
-FileFormat = Callable[[Lines, Columns], Iterator[Parsed]]
+FileFormat = Callable[[LineReader, CsvOptions], Iterator[Parsed]]
 """Turns lines into entries."""
 
 
-def _text(lines: Lines, _: Columns) -> Iterator[Parsed]:
+def _text(lines: LineReader, _: CsvOptions) -> Iterator[Parsed]:
     return ((line, None) for line in lines)
 
 
-def _json(lines: Lines, _: Columns) -> Iterator[Parsed]:
+def _json(lines: LineReader, _: CsvOptions) -> Iterator[Parsed]:
     decode = msgspec.json.Decoder().decode
     for line in lines:
         if not line.strip():
@@ -55,17 +55,17 @@ def _json(lines: Lines, _: Columns) -> Iterator[Parsed]:
         try:
             document = decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            yield Malformed(lines.number, f"no JSON: {error}")
+            yield MalformedLine(lines.number, f"no JSON: {error}")
         else:
             yield line, document
 
 
-def _csv(lines: Lines, columns: Columns) -> Iterator[Parsed]:
+def _csv(lines: LineReader, columns: CsvOptions) -> Iterator[Parsed]:
     encode = msgspec.json.Encoder().encode
     names = None if columns.names is None else list(columns.names)
     has = "the header has" if names is None else "--columns names"
     for number, row in _rows(lines, columns.delimiter):
-        if isinstance(row, Malformed):
+        if isinstance(row, MalformedLine):
             yield row
         elif not row:
             yield None
@@ -73,16 +73,16 @@ def _csv(lines: Lines, columns: Columns) -> Iterator[Parsed]:
             names = _header(row, lines.name)
             yield None
         elif len(row) != len(names):
-            yield Malformed(number, f"{len(row)} columns, {has} {len(names)}")
+            yield MalformedLine(number, f"{len(row)} columns, {has} {len(names)}")
         else:
             fields = dict(zip(names, row, strict=True))
             try:
                 yield encode(fields), fields
             except UnicodeEncodeError:
-                yield Malformed(number, "not UTF-8")
+                yield MalformedLine(number, "not UTF-8")
 
 
-def _rows(lines: Lines, delimiter: str) -> Iterator[tuple[int, list[str] | Malformed]]:
+def _rows(lines: LineReader, delimiter: str) -> Iterator[tuple[int, list[str] | MalformedLine]]:
     """Rows with the number of their last line. What is not UTF-8 becomes lone surrogates, for JSON to refuse."""
     begun = [0, 0]  # bytes of the row so far, and the line that it begins at
 
@@ -102,7 +102,7 @@ def _rows(lines: Lines, delimiter: str) -> Iterator[tuple[int, list[str] | Malfo
         try:
             row = next(reader, None)
         except csv.Error as error:
-            yield lines.number, Malformed(lines.number, f"no row of CSV: {error}")
+            yield lines.number, MalformedLine(lines.number, f"no row of CSV: {error}")
         else:
             if row is None:
                 return
@@ -124,7 +124,7 @@ def misnamed(names: Sequence[str]) -> str:
     return "has a column without a name" if "" in names else ""
 
 
-def _access_log(lines: Lines, _: Columns) -> Iterator[Parsed]:
+def _access_log(lines: LineReader, _: CsvOptions) -> Iterator[Parsed]:
     encode = msgspec.json.Encoder().encode
     for line in lines:
         if not line.strip():
@@ -133,7 +133,7 @@ def _access_log(lines: Lines, _: Columns) -> Iterator[Parsed]:
         try:
             request = parse_access_log(line.decode())
         except ValueError as error:
-            yield Malformed(lines.number, str(error))
+            yield MalformedLine(lines.number, str(error))
         else:
             yield encode(request), request
 

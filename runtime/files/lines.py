@@ -32,7 +32,7 @@ class _Chunked(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class Lines:
+class LineReader:
     """Iterates over lines without their ends, `\\n` or `\\r\\n`; a last line need not have one.
 
     `number` counts the lines given so far. `drained` says that the next line has to be waited for or read from disk:
@@ -87,7 +87,7 @@ class Lines:
 
 
 @contextmanager
-def open_lines(path: str, max_line: int = MAX_LINE) -> Iterator[Lines]:
+def open_lines(path: str, max_line: int = MAX_LINE) -> Iterator[LineReader]:
     """The lines of a file, `-` for standard input; gzip is known by its first bytes. UsageError if it can't be read."""
     with ExitStack() as opened:
         try:
@@ -98,7 +98,7 @@ def open_lines(path: str, max_line: int = MAX_LINE) -> Iterator[Lines]:
             packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
         except OSError as error:
             raise unreadable(path, error) from error
-        yield Lines(path, cast(_Chunked, gzip.GzipFile(fileobj=file)) if packed else file, max_line)
+        yield LineReader(path, cast(_Chunked, gzip.GzipFile(fileobj=file)) if packed else file, max_line)
 
 
 def unreadable(path: str, error: Exception) -> UsageError:

@@ -13,8 +13,8 @@ from ...dsl.serde import encode_key
 from ...dsl.validation import explain
 from ..kernel.time.bounds import EARLIEST, LATEST, wrong_time
 from .access_log import Request
-from .formats import FORMATS, Columns, Entry, FormatName, Malformed, misnamed
-from .lines import MAX_LINE, Lines, open_lines
+from .formats import FORMATS, CsvOptions, FormatName, MalformedLine, ParsedValue, misnamed
+from .lines import MAX_LINE, LineReader, open_lines
 
 BATCH_RECORDS = 10_000
 
@@ -25,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """How a file becomes records.
 
     `key_field` and `timestamp_field` name fields of each value; without them records have no key, and the time at
@@ -84,30 +84,30 @@ class RecordFile:
     """The records of one open file; `malformed` counts the lines that were skipped, the first of which is kept."""
 
     def __init__(
-        self, lines: Lines, reading: Reading, clock: Callable[[], float], encoding: Encoding = Encoding()
+        self, lines: LineReader, reading: ReadOptions, clock: Callable[[], float], encoding: Encoding = Encoding()
     ) -> None:
         self._lines = lines
         self._reading = reading
         self._encoding = encoding
         self._clock = clock
         self.malformed = 0
-        self.first_malformed: Malformed | None = None
+        self.first_malformed: MalformedLine | None = None
 
     def batches(self) -> Iterator[list[Record]]:
         """Batches of at most 10,000 records; one ends early where the next line would have to be waited for."""
         record_of = _recorder(self._reading, self._encoding)
         skips_blank = self._encoding.skips_blank
-        columns = Columns(self._reading.delimiter, self._reading.columns)
+        columns = CsvOptions(self._reading.delimiter, self._reading.columns)
         batch: list[Record] = []
         now = self._now()
         for parsed in FORMATS[self._reading.format or "lines"](self._lines, columns):
-            if isinstance(parsed, Malformed):
+            if isinstance(parsed, MalformedLine):
                 self._skip(parsed)
             elif parsed is not None and not (skips_blank and not parsed[0].strip()):
                 try:
                     batch.append(record_of(parsed, now))
                 except (TypeError, ValueError) as error:
-                    self._skip(Malformed(self._lines.number, str(error)))
+                    self._skip(MalformedLine(self._lines.number, str(error)))
             if self._lines.drained or len(batch) >= BATCH_RECORDS:
                 if batch:
                     yield batch
@@ -118,7 +118,7 @@ class RecordFile:
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
-    def _skip(self, line: Malformed) -> None:
+    def _skip(self, line: MalformedLine) -> None:
         if not self._reading.skip_malformed:
             remedy = "correct the line, or leave out such lines with --skip-malformed"
             where = f"{self._lines.name}:{line.line}"
@@ -129,22 +129,22 @@ class RecordFile:
 
 @contextmanager
 def open_records(
-    path: str, reading: Reading, encoding: Encoding = Encoding(), *, clock: Callable[[], float] = time.time
+    path: str, reading: ReadOptions, encoding: Encoding = Encoding(), *, clock: Callable[[], float] = time.time
 ) -> Iterator[RecordFile]:
     """Open a file, `-` for standard input, as records. Raises UsageError if it cannot be read."""
     with open_lines(path, reading.max_line) as lines:
         yield RecordFile(lines, reading, clock, encoding)
 
 
-def _recorder(reading: Reading, encoding: Encoding) -> Callable[[Entry, int], Record]:
+def _recorder(reading: ReadOptions, encoding: Encoding) -> Callable[[ParsedValue, int], Record]:
     """What makes a record of an entry; it raises ValueError or TypeError where a field is not fit for it."""
     key_field, timestamp_field = reading.key_field, reading.timestamp_field
     value_of, key_of = encoding.value, encoding.key
 
-    def plain(entry: Entry, now: int) -> Record:
+    def plain(entry: ParsedValue, now: int) -> Record:
         return None, entry[0], now, ()
 
-    def with_fields(entry: Entry, now: int) -> Record:
+    def with_fields(entry: ParsedValue, now: int) -> Record:
         value, document = entry
         key = None if key_field is None else key_of(_field(document, key_field))
         at = now if timestamp_field is None else _millis(timestamp_field, _field(document, timestamp_field))

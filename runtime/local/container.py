@@ -13,7 +13,7 @@ from ..containers.merged_reports import sums
 from ..preflight.input_streams import InputWatch
 from ..process.signals import DRAIN_SECONDS
 from ..report import Report
-from ..systems.contract import Batch, Consumer, StreamPartition
+from ..systems.contract import Consumer, RecordBatch, StreamPartition
 from .background_work import Steps, apart, at_once
 from .commit.contract import Commits
 from .coordination.membership import Place
@@ -200,7 +200,7 @@ class Container:
         end = None if self._ends is None else self._ends.get(place)
         return task.queues.wants(place[0], end)
 
-    def _up_to_end(self, batch: Batch) -> Batch:
+    def _up_to_end(self, batch: RecordBatch) -> RecordBatch:
         """What of a batch is to be processed: messages that came after the run began are a later run's."""
         end = None if self._ends is None else self._ends.get((batch.stream, batch.partition))
         return batch if end is None else batch.before(end)

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from ..systems.contract import Batch, StreamPartition
+from ..systems.contract import RecordBatch, StreamPartition
 from .offset_tracker import Landing
 
 MOST_BATCHES = 2
@@ -24,11 +24,11 @@ class InputQueue:
         self.bootstrap_until = bootstrap_until
         self.read = 0
         self.processed = 0
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[RecordBatch] = deque()
         self._first = 0
         self._landing = Landing(offset)
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: RecordBatch) -> None:
         """Queue a batch that was read."""
         if batch.records:
             self._batches.append(batch)
@@ -50,7 +50,7 @@ class InputQueue:
         """How many records wait to be processed."""
         return sum(len(batch.records) for batch in self._batches) - self._first
 
-    def front(self, most: int) -> tuple[Batch, int, int]:
+    def front(self, most: int) -> tuple[RecordBatch, int, int]:
         """The first batch, and the indexes in it of at most so many messages that are next: from the first index to
         before the second."""
         batch = self._batches[0]
@@ -108,7 +108,7 @@ class InputQueues:
         waits = self._bootstrapped and stream not in self._bootstrapped
         return not waits and not queue.full
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: RecordBatch) -> None:
         """Queue a batch that was read."""
         self._queues[batch.stream].add(batch)
 

@@ -1,4 +1,4 @@
-"""From what a run tells to what Prometheus reads."""
+"""From the progress of a run to metric families, which Prometheus reads."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
@@ -6,8 +6,8 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from ..report import Fact, Progress, Spread
-from .definitions import BY_NAME, COMMON, PREFIX, Kind, Measure
+from ..report import Histogram, Progress, Sample
+from .definitions import BY_NAME, COMMON, PREFIX, Kind, MetricDefinition
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
@@ -36,23 +36,25 @@ class ProgressCollector(Collector):
 
 
 def families(progress: Progress) -> Iterator[Family]:
-    """The metric families of a progress. Raises KeyError for a fact of an unknown measure."""
-    found: dict[str, Family] = {}
+    """The metric families of a progress. Raises KeyError for a sample of an unknown metric."""
+    families_by_name: dict[str, Family] = {}
     common = [progress.pipeline, progress.container]
-    for fact in progress.facts:
-        measure = BY_NAME[fact.measure]
-        if measure.name not in found:
-            labels = [*COMMON, *measure.labels]
-            found[measure.name] = _FAMILIES[measure.kind](PREFIX + measure.name, measure.meaning, labels=labels)
-        _add(found[measure.name], [*common, *fact.labels], measure, fact)
-    yield from found.values()
+    for sample in progress.facts:
+        definition = BY_NAME[sample.metric]
+        if definition.name not in families_by_name:
+            labels = [*COMMON, *definition.labels]
+            families_by_name[definition.name] = _FAMILIES[definition.kind](
+                PREFIX + definition.name, definition.meaning, labels=labels
+            )
+        _add(families_by_name[definition.name], [*common, *sample.labels], definition, sample)
+    yield from families_by_name.values()
 
 
-def _add(family: Family, labels: list[str], measure: Measure, fact: Fact) -> None:
+def _add(family: Family, labels: list[str], definition: MetricDefinition, sample: Sample) -> None:
     if isinstance(family, HistogramMetricFamily):
-        assert isinstance(fact.value, Spread)
-        bounds = [*map(str, measure.bounds), "+Inf"]
-        family.add_metric(labels, list(zip(bounds, accumulate(fact.value.counts), strict=True)), fact.value.total)
+        assert isinstance(sample.value, Histogram)
+        bounds = [*map(str, definition.bounds), "+Inf"]
+        family.add_metric(labels, list(zip(bounds, accumulate(sample.value.counts), strict=True)), sample.value.total)
     else:
-        assert not isinstance(fact.value, Spread)
-        family.add_metric(labels, fact.value)
+        assert not isinstance(sample.value, Histogram)
+        family.add_metric(labels, sample.value)

@@ -15,7 +15,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MetricDefinition:
     """One row. `name` has no prefix, and of a counter no `_total`; its end is the base unit if it has one. `engines`
     are those that give it, `bounds` those of a histogram."""
 
@@ -42,36 +42,54 @@ _BOTH = ("local", "spark")
 _LOCAL = ("local",)
 _SPARK = ("spark",)
 
-MEASURES: tuple[Measure, ...] = (
+METRICS: tuple[MetricDefinition, ...] = (
     # Messages on their way.
-    Measure("messages_read", "counter", _PLACE, _LOCAL, "Records taken from a stream, those too that only tell time."),
-    Measure("messages_queued", "gauge", _PLACE, _LOCAL, "Records that were read and wait to be processed."),
-    Measure("messages_processed", "counter", _PLACE, _BOTH, "Messages of a stream that the operators were given."),
-    Measure("messages_in_flight", "gauge", _TASK, _BOTH, "Messages under way: in calls, or in a batch of Spark's."),
-    Measure("calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls under way."),
-    Measure("messages_written", "counter", _STREAM, _BOTH, "Messages written to a stream, or to the sink named so."),
-    Measure("operator_messages", "counter", _OPERATOR, _BOTH, "Messages that an operator was given."),
-    Measure("lag_messages", "gauge", _PLACE, _BOTH, "Messages of a stream that are still to be read."),
+    MetricDefinition(
+        "messages_read", "counter", _PLACE, _LOCAL, "Records taken from a stream, those too that only tell time."
+    ),
+    MetricDefinition("messages_queued", "gauge", _PLACE, _LOCAL, "Records that were read and wait to be processed."),
+    MetricDefinition(
+        "messages_processed", "counter", _PLACE, _BOTH, "Messages of a stream that the operators were given."
+    ),
+    MetricDefinition(
+        "messages_in_flight", "gauge", _TASK, _BOTH, "Messages under way: in calls, or in a batch of Spark's."
+    ),
+    MetricDefinition("calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls under way."),
+    MetricDefinition(
+        "messages_written", "counter", _STREAM, _BOTH, "Messages written to a stream, or to the sink named so."
+    ),
+    MetricDefinition("operator_messages", "counter", _OPERATOR, _BOTH, "Messages that an operator was given."),
+    MetricDefinition("lag_messages", "gauge", _PLACE, _BOTH, "Messages of a stream that are still to be read."),
     # Those that went astray.
-    Measure("late_messages", "counter", _OPERATOR, _BOTH, "Messages that came too late for a window or a join."),
-    Measure("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
-    Measure("dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were set aside."),
-    Measure(
+    MetricDefinition(
+        "late_messages", "counter", _OPERATOR, _BOTH, "Messages that came too late for a window or a join."
+    ),
+    MetricDefinition("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
+    MetricDefinition("dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were set aside."),
+    MetricDefinition(
         "dropped_messages", "counter", _REASON, _BOTH, "Messages left out: late without late_to, skipped, or keyless."
     ),
     # Time and commits.
-    Measure("watermark_timestamp_seconds", "gauge", _PLACE, _BOTH, "Event time up to which an input has come."),
-    Measure("committed_offset", "gauge", _PLACE, _BOTH, "Offset from which a restart would read an input."),
-    Measure("commits", "counter", _TASK, _BOTH, "Commits that changed something; on Spark, batches."),
-    Measure("commit_seconds", "histogram", _RUN, _LOCAL, "What a commit took, of one task or several.", SECONDS),
-    Measure("batch_seconds", "histogram", _RUN, _SPARK, "What a batch took.", SECONDS),
-    Measure("staged_bytes", "gauge", _TASK, _LOCAL, "Output that waits for a commit."),
+    MetricDefinition(
+        "watermark_timestamp_seconds", "gauge", _PLACE, _BOTH, "Event time up to which an input has come."
+    ),
+    MetricDefinition("committed_offset", "gauge", _PLACE, _BOTH, "Offset from which a restart would read an input."),
+    MetricDefinition("commits", "counter", _TASK, _BOTH, "Commits that changed something; on Spark, batches."),
+    MetricDefinition(
+        "commit_seconds", "histogram", _RUN, _LOCAL, "What a commit took, of one task or several.", SECONDS
+    ),
+    MetricDefinition("batch_seconds", "histogram", _RUN, _SPARK, "What a batch took.", SECONDS),
+    MetricDefinition("staged_bytes", "gauge", _TASK, _LOCAL, "Output that waits for a commit."),
     # The run.
-    Measure("restored_records", "counter", _RUN, _LOCAL, "Records of changelogs that were read to restore state."),
-    Measure("restore_remaining_records", "gauge", _RUN, _LOCAL, "Offsets of changelogs still to be read for that."),
-    Measure("restore_seconds", "gauge", _RUN, _LOCAL, "What restoring state took, or has taken so far."),
-    Measure("uptime_seconds", "gauge", _RUN, _BOTH, "Time since the run began."),
-    Measure("event_loop_busy_seconds", "counter", _RUN, _LOCAL, "Time in which the event loop did not rest."),
+    MetricDefinition(
+        "restored_records", "counter", _RUN, _LOCAL, "Records of changelogs that were read to restore state."
+    ),
+    MetricDefinition(
+        "restore_remaining_records", "gauge", _RUN, _LOCAL, "Offsets of changelogs still to be read for that."
+    ),
+    MetricDefinition("restore_seconds", "gauge", _RUN, _LOCAL, "What restoring state took, or has taken so far."),
+    MetricDefinition("uptime_seconds", "gauge", _RUN, _BOTH, "Time since the run began."),
+    MetricDefinition("event_loop_busy_seconds", "counter", _RUN, _LOCAL, "Time in which the event loop did not rest."),
 )
 
-BY_NAME: Mapping[str, Measure] = {measure.name: measure for measure in MEASURES}
+BY_NAME: Mapping[str, MetricDefinition] = {metric.name: metric for metric in METRICS}

@@ -1,13 +1,13 @@
 """Whether a run moves, told from what it says of itself and from how long it has said nothing."""
 
-from ..report import Progress, Spread
+from ..report import Histogram, Progress
 
 MOVES = frozenset(("messages_read", "messages_processed", "messages_written", "commits", "restored_records"))
-"""Measures of which one grows when a run moves."""
+"""Metrics of which one grows when a run moves."""
 WAITS = frozenset(
     ("lag_messages", "messages_queued", "messages_in_flight", "calls_in_flight", "restore_remaining_records")
 )
-"""Measures of which one is above 0 when there is something to do."""
+"""Metrics of which one is above 0 when there is something to do."""
 
 
 class Health:
@@ -40,5 +40,5 @@ class Health:
 
 
 def _sum(progress: Progress, names: frozenset[str]) -> float:
-    found = (fact.value for fact in progress.facts if fact.measure in names)
-    return sum(value for value in found if not isinstance(value, Spread))
+    found = (sample.value for sample in progress.facts if sample.metric in names)
+    return sum(value for value in found if not isinstance(value, Histogram))

@@ -22,8 +22,8 @@ from ...planner.settings import Settings
 from ..report import OnProgress, Progress
 from .collector import ProgressCollector
 from .connections import TEXT, Answer, BoundedServer, Limits, serve_at
+from .endpoints import announced
 from .health import Health
-from .snapshots import noted
 
 LOOPBACK = "127.0.0.1"
 MEMORY = "process_resident_memory_bytes"
@@ -153,7 +153,7 @@ class Metrics:
         self._health.begin(self._clock())
         self._stall_timeout = settings.stall_timeout.total_seconds()
         try:
-            with noted(plan.name, self.url):
+            with announced(plan.name, self.url):
                 yield listen
         finally:
             self._health.end()

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from ..report import Spread
+from ..report import Histogram
 from .definitions import SECONDS
 
 
@@ -11,7 +11,7 @@ class Timing:
 
     >>> timing = Timing()
     >>> timing.add(0.002)
-    >>> timing.spread.counts[:3], timing.spread.total
+    >>> timing.histogram.counts[:3], timing.histogram.total
     ((0, 1, 0), 0.002)
     """
 
@@ -25,6 +25,6 @@ class Timing:
         self._total += seconds
 
     @property
-    def spread(self) -> Spread:
+    def histogram(self) -> Histogram:
         """What was counted so far."""
-        return Spread(tuple(self._counts), self._total)
+        return Histogram(tuple(self._counts), self._total)

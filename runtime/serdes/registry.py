@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistry
 
 from ...dsl.errors import SystemProblem, UsageError
 from ...dsl.validation import explain
-from .schemas import Reference, Registered, Schema
+from .schemas import Reference, RegisteredSchema, Schema
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class Registry:
         except SchemaRegistryError as error:
             raise self._refused(f"take the schema for subject {subject!r}", error) from None
 
-    def find(self, subject: str, schema: Schema, *, normalize: bool) -> Registered | None:
+    def find(self, subject: str, schema: Schema, *, normalize: bool) -> RegisteredSchema | None:
         """What a subject has of this very schema, if anything."""
         try:
             found = self._ask(lambda asked: asked.lookup_schema(subject, _theirs(schema), normalize))
@@ -114,9 +114,9 @@ class Registry:
             if error.error_code in (_NO_SUBJECT, _NO_SCHEMA):
                 return None
             raise self._refused(f"look for the schema of subject {subject!r}", error) from None
-        return Registered(found.schema_id or 0, found.version or 0)
+        return RegisteredSchema(found.schema_id or 0, found.version or 0)
 
-    def latest(self, subject: str) -> Registered | None:
+    def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest version of a subject, if there is one."""
         try:
             found = self._ask(lambda asked: asked.get_version(subject))
@@ -124,7 +124,7 @@ class Registry:
             if error.error_code in (_NO_SUBJECT, _NO_VERSION):
                 return None
             raise self._refused(f"give the newest version of subject {subject!r}", error) from None
-        return Registered(found.schema_id or 0, found.version or 0)
+        return RegisteredSchema(found.schema_id or 0, found.version or 0)
 
     def fits(self, subject: str, schema: Schema, *, normalize: bool) -> bool:
         """Whether the rules of a subject, which has versions, allow a schema as its next one."""

@@ -46,7 +46,7 @@ class Format(Protocol):
         ...
 
 
-class Registered:
+class RegistryCodec:
     """Writes values of a format under a subject of a registry, and reads them by the id that each message has."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Registered:
         self._readers: dict[int, Read] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Registered, self._told
+        return RegistryCodec, self._told
 
     def encode(self, value: Any) -> bytes:
         """A value as a message. The first one of a process asks the registry for the schema's id."""
@@ -123,7 +123,7 @@ class Registered:
 
 def registered(
     what: str, format: Format, registry: "Registry | None", subject: str | None, register: bool, normalize: bool
-) -> Registered | None:
+) -> RegistryCodec | None:
     """What writes and reads with a registry, None without one; `what` names the serde in an error."""
     for name, value in (("register", register), ("normalize", normalize)):
         require(isinstance(value, bool), PipelineError, f"{what}: {name}={value!r}", "True or False")
@@ -137,4 +137,4 @@ def registered(
     good = isinstance(subject, str) and bool(subject)
     remedy = 'write subject="STREAM-value", or "STREAM-key" for a key'
     require(good, PipelineError, f"{what}: subject={subject!r}", "the subject of the registry to write under", remedy)
-    return Registered(format, registry, subject or "", register, normalize, here())
+    return RegistryCodec(format, registry, subject or "", register, normalize, here())

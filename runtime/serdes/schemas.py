@@ -25,7 +25,7 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredSchema:
     """A schema that a subject has: its id in the registry, and its version of the subject."""
 
     id: int

@@ -22,7 +22,7 @@ only reader has passed it; of a `changelog` and of `checkpoints` the last record
 
 
 @dataclass(slots=True)
-class Batch:
+class RecordBatch:
     """Records of one partition in offset order; `offsets` has one entry a record (a `range` if there are no gaps).
 
     `passed` is where to go on if the offsets behind the last record are known to hold none; a batch without records
@@ -40,12 +40,12 @@ class Batch:
         """The offset to read from after this batch."""
         return self.offsets[-1] + 1 if self.passed is None else self.passed
 
-    def before(self, end: int) -> "Batch":
+    def before(self, end: int) -> "RecordBatch":
         """The part of it that lies before an offset."""
         if self.next_offset <= end:
             return self
         count = bisect_left(self.offsets, end)
-        return Batch(self.stream, self.partition, self.offsets[:count], self.records[:count], end)
+        return RecordBatch(self.stream, self.partition, self.offsets[:count], self.records[:count], end)
 
 
 class Admin(Protocol):
@@ -93,7 +93,7 @@ class Consumer(Protocol):
         """
         ...
 
-    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         """Return what can be read, at most one batch a partition; wait up to `timeout` seconds if there is nothing.
 
         A batch may end early; one without records tells that offsets were `passed` that hold none. Raises

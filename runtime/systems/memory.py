@@ -8,7 +8,7 @@ from itertools import count
 from threading import Condition
 
 from ...dsl.message import Record
-from .contract import Batch, OtherWriters, StreamPartition, StreamUse, no_others
+from .contract import OtherWriters, RecordBatch, StreamPartition, StreamUse, no_others
 from .errors import check_stream, claimed, ended, other_count, outside, unknown_partition, unknown_stream, unknown_token
 
 _WHERE = "memory:"
@@ -111,7 +111,7 @@ class MemoryConsumer:
                 raise outside(stream, partition, offset, 0, end, _WHERE)
         self._positions = dict(positions)
 
-    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         with self._memory.changed:
             if timeout > 0:
                 self._memory.changed.wait_for(lambda: self._can_read(wanted), timeout)
@@ -127,13 +127,13 @@ class MemoryConsumer:
             if wanted is None or where in wanted
         )
 
-    def _batches(self, wanted: frozenset[StreamPartition] | None) -> list[Batch]:
+    def _batches(self, wanted: frozenset[StreamPartition] | None) -> list[RecordBatch]:
         batches = []
         for (stream, partition), start in self._positions.items():
             if wanted is None or (stream, partition) in wanted:
                 records = self._memory.partition(stream, partition)[start : start + self._max_records]
                 if records:
-                    batches.append(Batch(stream, partition, range(start, start + len(records)), records))
+                    batches.append(RecordBatch(stream, partition, range(start, start + len(records)), records))
                     self._positions[stream, partition] = start + len(records)
         return batches
 

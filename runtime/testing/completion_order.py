@@ -44,7 +44,7 @@ def chooser(async_results: AsyncResults) -> Choose:
     return _ORDERS[async_results]
 
 
-class Gates:
+class CompletionGate:
     """Holds the outcomes of calls back, and lets one pass at a time."""
 
     def __init__(self, choose: Choose) -> None:

@@ -33,7 +33,7 @@ from ..report import Report
 from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
 from ..systems.provisioning import frozen_ends, make_streams
-from .completion_order import AsyncResults, Gates, chooser
+from .completion_order import AsyncResults, CompletionGate, chooser
 from .decoded_outputs import Decoder, rows_of
 from .virtual_clock import VirtualLoop
 
@@ -79,7 +79,7 @@ class PipelineDriver:
         check_arguments(pipeline, by_stream, Settings() if settings is None else settings)
         require(type(start) is int, UsageError, f"start={start!r}", "ms since epoch, a whole number")
         self._always = commits == "always"
-        self._gates = None if async_results is None else Gates(chooser(async_results))
+        self._gates = None if async_results is None else CompletionGate(chooser(async_results))
         self._start = start
         self._settings = settings or Settings()
         self._system = MemorySystem()

@@ -17,7 +17,7 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class StreamLane:
     """A partition of a stream in a recording, or a sink; `partitions` is how many the stream has."""
 
     stream: str
@@ -27,10 +27,10 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class RecordedMessage:
     """A message, and the lane it stands in; its time is that which the pipeline goes by, in ms since epoch."""
 
-    lane: Lane
+    lane: StreamLane
     message: Message[Any]
 
 
@@ -45,8 +45,8 @@ class Step:
     kind: StepKind
     clock: int
     watermark: int | None
-    sent: tuple[Noted, ...] = ()
-    made: tuple[Noted, ...] = ()
+    sent: tuple[RecordedMessage, ...] = ()
+    made: tuple[RecordedMessage, ...] = ()
     late: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
@@ -67,7 +67,7 @@ class Recording:
     """
 
     name: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[StreamLane, ...]
     keeps: str | None
     steps: tuple[Step, ...] = ()
     clocked: bool = False
@@ -97,7 +97,7 @@ class Recorder:
         self._driver = driver
         self._sinks = dict(sinks or {})
         self._readers = readers(driver.plan)
-        self._lanes = (*_lanes(driver.plan), *(Lane(name, "sink") for name in self._sinks))
+        self._lanes = (*_lanes(driver.plan), *(StreamLane(name, "sink") for name in self._sinks))
         self._taken = dict.fromkeys(self._lanes, 0)
         self._keeps = next((operator.id for operator in driver.plan.pipeline.operators if _waits(operator)), None)
         kept = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
@@ -150,7 +150,7 @@ class Recorder:
 
     def _note(self, kind: StepKind) -> None:
         driver, report = self._driver, self._driver.report()
-        found = [Noted(lane, message) for lane in self._lanes for message in self._new(lane)]
+        found = [RecordedMessage(lane, message) for lane in self._lanes for message in self._new(lane)]
         step = Step(
             kind,
             driver.now,
@@ -169,7 +169,7 @@ class Recorder:
             return None
         return self._driver.now if self._clocked else self._driver.watermark(self._keeps)
 
-    def _new(self, lane: Lane) -> Sequence[Message[Any]]:
+    def _new(self, lane: StreamLane) -> Sequence[Message[Any]]:
         """What has come into a lane since the last look."""
         start = self._taken[lane]
         if lane.kind == "sink":
@@ -186,10 +186,10 @@ def _waits(operator: ops.Operator) -> bool:
     return operator.role == "both" and not operator.is_table
 
 
-def _lanes(plan: Plan) -> Iterator[Lane]:
+def _lanes(plan: Plan) -> Iterator[StreamLane]:
     for stream in plan.streams:
         for number in range(stream.partitions):
-            yield Lane(stream.name, stream.kind, number, stream.partitions)
+            yield StreamLane(stream.name, stream.kind, number, stream.partitions)
 
 
 def _grown(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:

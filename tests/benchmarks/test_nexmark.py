@@ -13,7 +13,7 @@ from benchmarks.nexmark.queries import QUERIES, RESULT, pipeline
 from engines.spark_in_process import queries
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ def test_so_do_the_levels_of_spark(query: str) -> None:
     for part in queries(made):
         for start in range(0, 3_000, 500):
             ranges = [
-                Batch(
+                RecordBatch(
                     name, number, range(start, start + len(records_of[start : start + 500])), records_of[start:][:500]
                 )
                 for name in sorted(part.sources, reverse=True)

@@ -15,7 +15,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 
 Records = list[tuple[str | None, int]]
@@ -60,7 +60,7 @@ def test_the_levels_of_spark_give_each_bucket_each_message(rules: Records, words
     (query,) = queries(plan(pipeline(), partitions={"words": 2}))
     for name, found in (("rules", records(rules)), ("words", records(words))):
         if found:
-            query.batch([Batch(name, 0, range(len(found)), found)])
+            query.batch([RecordBatch(name, 0, range(len(found)), found)])
     query.batch([], end=True)
     seen: list[Record] = [tuple(message) for message in query.written.get("seen", [])]  # type: ignore[misc]
     assert Counter(seen) == expected(rules, words, BUCKETS)

@@ -16,7 +16,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.systems.contract import Batch as Records
+from fluvial.runtime.systems.contract import RecordBatch as Records
 from fluvial.runtime.testing import PipelineDriver
 
 NAMES = {"ann": "Ann Lee", "bob": "Bob Ray"}

@@ -36,7 +36,7 @@ from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime import Progress, run
 from fluvial.runtime.systems import LogSystem
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 
 Keyed = KeyedStream[str, Any]
 Outputs = list[Any]
@@ -328,6 +328,6 @@ def test_on_spark(row: Row) -> None:
     then.state = first.state
     for number, record in enumerate(records(row, times)):
         query = first if number < len(row.first) else then
-        query.batch([Batch("in", 0, range(number, number + 1), [record])])
+        query.batch([RecordBatch("in", 0, range(number, number + 1), [record])])
     then.batch([], end=True)
     assert [msgspec.json.decode(message.value or b"") for message in then.written["out"]] == row.expected

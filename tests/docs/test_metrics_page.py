@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fluvial.runtime.metrics.definitions import MEASURES
+from fluvial.runtime.metrics.definitions import METRICS
 from tests.docs.metrics_table import table
 from tests.docs.pages import ROOT
 
@@ -19,5 +19,5 @@ def test_the_table_is_that_of_the_code() -> None:
 @pytest.mark.parametrize("name", sorted({*re.findall(r"\bfluvial_\w+", PAGE)}))
 def test_every_metric_that_is_named_is_measured(name: str) -> None:
     parts = ("_bucket", "_sum", "_count")
-    known = {measure.shown for measure in MEASURES}
-    assert name in known | {f"{measure.shown}{part}" for measure in MEASURES if measure.bounds for part in parts}
+    known = {measure.shown for measure in METRICS}
+    assert name in known | {f"{measure.shown}{part}" for measure in METRICS if measure.bounds for part in parts}

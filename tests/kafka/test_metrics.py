@@ -52,7 +52,7 @@ def test_a_run_that_has_read_all_has_no_lag(
     settings = Settings(guarantee=guarantee, state_dir=str(folder), commit_interval=timedelta(milliseconds=100))
     run(sessions(words), system=system, settings=settings, progress=stop_when_all_is_read)
     assert told[-1].phase == "done"
-    assert sum(fact.value for fact in told[-1].facts if fact.measure == "commits") >= 2  # type: ignore[misc]
+    assert sum(fact.value for fact in told[-1].facts if fact.metric == "commits") >= 2  # type: ignore[misc]
     eventually(lambda: noted(broker, f"of-{words}") == {(words, number): WORDS for number in (0, 1)})
 
 

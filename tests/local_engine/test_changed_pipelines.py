@@ -18,7 +18,7 @@ from fluvial.runtime.local.commit.checkpoint_migration import adopt
 from fluvial.runtime.local.commit.contract import TaskSetup
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 from generators.changing import changed, restart_with
 from generators.counters import Counter
@@ -238,5 +238,5 @@ def test_operators_that_are_numbered_anew_take_no_time_from_each_other_on_spark(
     assert [message.value for message in query.written["out"]] == [b'"abab"']
 
 
-def batch(stream: str, time: int, offset: int = 0) -> Batch:
-    return Batch(stream, 0, [offset], [(b"k", stream.encode(), time, ())])
+def batch(stream: str, time: int, offset: int = 0) -> RecordBatch:
+    return RecordBatch(stream, 0, [offset], [(b"k", stream.encode(), time, ())])

@@ -10,7 +10,7 @@ from fluvial.dsl import MessageStream, Pipeline, count, tumbling
 from fluvial.runtime import run
 from fluvial.runtime.local.slices import SLICE
 from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.systems.contract import Batch, StreamPartition
+from fluvial.runtime.systems.contract import RecordBatch, StreamPartition
 from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer
 
 SECOND = timedelta(seconds=1)
@@ -42,10 +42,10 @@ class _Gaps(MemoryConsumer):
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
         super().assign({place: (at + 1) // 2 for place, at in positions.items()})
 
-    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         found = super().poll(timeout, wanted)
         doubled = [(batch, [2 * offset for offset in batch.offsets]) for batch in found]
-        return [Batch(b.stream, b.partition, at, b.records, 2 * b.next_offset) for b, at in doubled]
+        return [RecordBatch(b.stream, b.partition, at, b.records, 2 * b.next_offset) for b, at in doubled]
 
 
 class _Ends(MemoryAdmin):
@@ -80,7 +80,7 @@ def test_offsets_may_have_gaps_at_the_end_of_a_stream_too(asynchronous: bool) ->
 
 
 def test_what_lies_before_an_end_may_be_a_gap_alone() -> None:
-    batch = Batch("in", 0, [7, 9], [(None, b"7", 0, ()), (None, b"9", 0, ())])
+    batch = RecordBatch("in", 0, [7, 9], [(None, b"7", 0, ()), (None, b"9", 0, ())])
     assert [(list(part.offsets), part.next_offset) for part in map(batch.before, (5, 8, 9, 10))] == [
         ([], 5),
         ([7], 8),

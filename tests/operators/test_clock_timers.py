@@ -25,7 +25,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import plan
 from fluvial.runtime.preflight.unsupported import notes
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 
 START = 1_700_000_000_000
@@ -177,7 +177,7 @@ def test_in_the_levels_of_spark_they_ring_at_the_next_look_at_the_clock(
     query.now = START
     for number, (key, wait, pause, _) in enumerate(waits):
         record = (key.encode(), b"%d" % wait, 0, ())
-        query.batch([Batch("waits", 0, range(number, number + 1), [record])])
+        query.batch([RecordBatch("waits", 0, range(number, number + 1), [record])])
         query.now += pause
         query.batch([], tick=True)
     query.batch([], end=True)

@@ -13,7 +13,7 @@ from fluvial.dsl.serde import encode_key
 from fluvial.planner import plan
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 
 Run = Callable[..., int]
@@ -87,7 +87,7 @@ def engine_run(request: pytest.FixtureRequest) -> Run:
             run(pipeline, system=system, until="end")
             return sum(int(value or 0) for _, value, _, _ in contents(system, "out"))
         (query,) = queries(plan(pipeline, partitions={"in": 1}))
-        query.batch([Batch("in", 0, range(len(records)), records)])
+        query.batch([RecordBatch("in", 0, range(len(records)), records)])
         query.batch([], end=True)
         return sum(int(message.value or 0) for message in query.written["out"])
 

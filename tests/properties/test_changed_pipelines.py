@@ -32,7 +32,7 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.planner import plan
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 from generators.changing import changed, restart_with
 from generators.how_many import examples
@@ -226,7 +226,7 @@ def on_spark(kind: str, told: Told, *, changing: bool) -> tuple[list[str], int]:
         else:
             stream, key, value, time = step
             at = offsets[stream]
-            query.batch([Batch(stream, 0, range(at, at + 1), [(key.encode(), b"%d" % value, time, ())])])
+            query.batch([RecordBatch(stream, 0, range(at, at + 1), [(key.encode(), b"%d" % value, time, ())])])
             offsets[stream] += 1
     query.batch([], end=True)
     return sorted(map(repr, query.written.get("out", []))), query.tally.counts.get("late", {}).get("w", 0)

@@ -16,7 +16,7 @@ from engines.targets import PATIENT as PATIENT_CHECKS
 from engines.targets import driver_outputs
 from fluvial.dsl import Pane, Pipeline, collect, tumbling
 from fluvial.planner import plan
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import build
 from generators.cases import Case, inputs_for
@@ -262,7 +262,7 @@ def test_spark_knows_the_same_partitions_to_be_idle(pipeline: Callable[[], Pipel
         elif step != "restart":
             number, time = step
             record = (b"all", b"%d" % time, time, ())
-            query.batch([Batch("numbers", number, range(offsets[number], offsets[number] + 1), [record])])
+            query.batch([RecordBatch("numbers", number, range(offsets[number], offsets[number] + 1), [record])])
             offsets[number] += 1
     assert sorted(_panes(query)) == sorted(model.panes)
     assert query.tally.counts.get("late", {}).get("windows", 0) == model.late

@@ -38,7 +38,7 @@ def filled(system: System) -> System:
 def check(report: Report, told: list[Progress], caplog: pytest.LogCaptureFixture) -> None:
     assert report.keyless == {"names": 4, "latest": 1}
     assert ["keyless", "names", "4"] in [line.split() for line in summary(report).splitlines()]
-    facts = [fact for fact in told[-1].facts if fact.measure == "dropped_messages" and fact.labels[-1] == "keyless"]
+    facts = [fact for fact in told[-1].facts if fact.metric == "dropped_messages" and fact.labels[-1] == "keyless"]
     found = {table: sum(fact.value for fact in facts if fact.labels[2] == table) for table in report.keyless}  # type: ignore[misc]
     assert found == report.keyless
     warned = [line.message for line in caplog.records if line.levelno == logging.WARNING]

@@ -12,8 +12,8 @@ from fluvial.planner import Settings
 from fluvial.runtime import Metrics, Progress, run
 from fluvial.runtime.launch import EngineName
 from fluvial.runtime.metrics.collector import families
-from fluvial.runtime.metrics.definitions import BY_NAME, MEASURES
-from fluvial.runtime.report import Fact, Spread
+from fluvial.runtime.metrics.definitions import BY_NAME, METRICS
+from fluvial.runtime.report import Histogram, Sample
 from fluvial.runtime.systems import LogSystem
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def known(progress: Progress) -> dict[tuple[str, ...], float]:
     """The counters that both engines have, but for commits: by measure, stream or operator, and reason."""
     found: dict[tuple[str, ...], float] = {}
     for fact in progress.facts:
-        measure = BY_NAME[fact.measure]
+        measure = BY_NAME[fact.metric]
         labels = dict(zip(measure.labels, fact.labels, strict=True))
         if measure.kind == "counter" and len(measure.engines) == 2 and measure.name != "commits":
             name = (measure.name, *(labels.get(label, "") for label in ("stage", "stream", "operator", "reason")))
-            assert not isinstance(fact.value, Spread)
+            assert not isinstance(fact.value, Histogram)
             found[name] = found.get(name, 0) + fact.value
     return found
 
@@ -72,11 +72,11 @@ def test_both_engines_count_the_same(tmp_path: Path, spark: "SparkSession") -> N
 
 def test_spark_gives_all_that_the_table_says(tmp_path: Path, spark: "SparkSession") -> None:
     last = measured(tmp_path, "spark", spark)
-    wanted = {measure.name for measure in MEASURES if "spark" in measure.engines} - {"dead_letters"}
-    assert {fact.measure for fact in last.facts} == wanted
+    wanted = {measure.name for measure in METRICS if "spark" in measure.engines} - {"dead_letters"}
+    assert {fact.metric for fact in last.facts} == wanted
     assert (last.phase, last.pipeline, last.engine, last.lag) == ("done", "tens", "spark", 0)
-    assert Fact("committed_offset", len(NUMBERS), ("in", "", "in", "0")) in last.facts
-    assert Fact("watermark_timestamp_seconds", 0.09, ("in", "", "in", "0")) in last.facts
-    (batches,) = (fact.value for fact in last.facts if fact.measure == "batch_seconds")
-    assert isinstance(batches, Spread)
-    assert sum(batches.counts) == next(fact.value for fact in last.facts if fact.measure == "commits")
+    assert Sample("committed_offset", len(NUMBERS), ("in", "", "in", "0")) in last.facts
+    assert Sample("watermark_timestamp_seconds", 0.09, ("in", "", "in", "0")) in last.facts
+    (batches,) = (fact.value for fact in last.facts if fact.metric == "batch_seconds")
+    assert isinstance(batches, Histogram)
+    assert sum(batches.counts) == next(fact.value for fact in last.facts if fact.metric == "commits")

@@ -22,7 +22,7 @@ from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, Lo
 from fluvial.runtime.spark.lowering.packaging import ShippedPlan
 from fluvial.runtime.spark.worker import control_rows as control
 from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, ProcessingTimePartition, SourceClock
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from generators.changing import changed
 
 SECOND = timedelta(seconds=1)
@@ -44,7 +44,7 @@ class Feed:
             at = self._offsets.get((stream, number), 0)
             self._offsets[stream, number] = at + len(times)
             records: list[Record] = [(b"k", b"1", time, ()) for time in times]
-            made.append(Batch(stream, number, range(at, at + len(times)), records))
+            made.append(RecordBatch(stream, number, range(at, at + len(times)), records))
         self.query.batch(made, end=end)
 
     @property

@@ -10,13 +10,13 @@ from ....dsl import operators as ops
 from ....dsl.errors import FluvialError
 from ....dsl.pipeline import Pipeline
 from ....dsl.serde import Serde, converter, encode_key, key_serde, type_name, value_serde
-from ...files import Encoding, Reading
+from ...files import Encoding, ReadOptions
 
 EVERY_STREAM = ""
 """Stands for a stream where a field is that of all."""
 
 
-def reading_of(pipeline: Pipeline, stream: str, reading: Reading, key_fields: Mapping[str, str]) -> Reading:
+def reading_of(pipeline: Pipeline, stream: str, reading: ReadOptions, key_fields: Mapping[str, str]) -> ReadOptions:
     """How the file for a stream is read: `key_fields` are by stream. Where no format is told, one whose documents the
     stream's serde takes, or whose fields have the key."""
     key_field = key_fields.get(stream, key_fields.get(EVERY_STREAM))
@@ -25,7 +25,7 @@ def reading_of(pipeline: Pipeline, stream: str, reading: Reading, key_fields: Ma
     return replace(reading, key_field=key_field, format=reading.format or ("json" if wants_json else "lines"))
 
 
-def encoding_of(pipeline: Pipeline, stream: str, reading: Reading) -> Encoding:
+def encoding_of(pipeline: Pipeline, stream: str, reading: ReadOptions) -> Encoding:
     """How keys and values become the bytes that the pipeline decodes."""
     source = _source(pipeline, stream)
     key = encode_key if source.key is None else _key_encoder(source.key)

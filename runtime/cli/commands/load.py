@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ....dsl.message import Record
-from ...files import STANDARD, Encoding, Malformed, Reading, open_records
+from ...files import STANDARD, Encoding, MalformedLine, ReadOptions, open_records
 from ...systems.contract import System, Transaction
 from ...systems.partitioner import partition_for
 
@@ -16,14 +16,14 @@ class Loaded:
     partitions: int
     records: int
     malformed: int
-    first_malformed: Malformed | None
+    first_malformed: MalformedLine | None
 
 
 def load(
     system: System,
     stream: str,
     path: str,
-    reading: Reading,
+    reading: ReadOptions,
     partitions: int | None,
     encoding: Encoding = Encoding(),  # noqa: B008 - frozen
 ) -> Loaded:

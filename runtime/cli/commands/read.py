@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from ...systems.contract import Batch, System
+from ...systems.contract import RecordBatch, System
 
 
-def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Batch]:
+def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Sequence[int]) -> Iterator[RecordBatch]:
     """The records between two offsets of each partition, one partition after the other."""
     consumer = system.consumer()
     try:
@@ -20,7 +20,7 @@ def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Seque
         consumer.close()
 
 
-def follow(system: System, stream: str, starts: Sequence[int]) -> Iterator[Batch]:
+def follow(system: System, stream: str, starts: Sequence[int]) -> Iterator[RecordBatch]:
     """The records from these offsets on, one a partition, and all that come, without end."""
     consumer = system.consumer()
     try:

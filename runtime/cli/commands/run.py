@@ -17,7 +17,7 @@ from ....planner.planner import plan
 from ....planner.settings import Settings
 from ....planner.type_inference import flows, written_flow
 from ...containers.start import MOST_RESTARTS, run_containers
-from ...files import STANDARD, OutputProblem, Reading, Render, json_of_bytes, json_of_kind, open_output
+from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_kind, open_output
 from ...launch import EngineName, Until, check_containers, run
 from ...metrics.http import Address, Metrics, serving
 from ...preflight.requirements import require
@@ -44,7 +44,7 @@ class RunOptions:
     system: System | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
-    reading: Reading = field(default_factory=Reading)
+    reading: ReadOptions = field(default_factory=ReadOptions)
     key_fields: Mapping[str, str] = field(default_factory=dict)
     partitions: int | None = None
     append: bool = False

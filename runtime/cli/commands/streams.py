@@ -9,7 +9,7 @@ import msgspec
 from ....dsl.errors import UsageError
 from ....dsl.message import Record
 from ....dsl.validation import explain
-from ...files import Reading, Render, ShownAs, json_of_bytes, shown, unobeyed
+from ...files import ReadOptions, Render, ShownAs, json_of_bytes, shown, unobeyed
 from ...launch import Until, missing_stream
 from ...systems.contract import System
 from ..display import plural
@@ -21,7 +21,7 @@ Show = Literal["records", "values"]
 _encode = msgspec.json.Encoder().encode
 
 
-def produce(stream: str, path: str, system: System, reading: Reading, partitions: int | None) -> Loaded:
+def produce(stream: str, path: str, system: System, reading: ReadOptions, partitions: int | None) -> Loaded:
     """Append a file to a stream."""
     return load(system, stream, path, reading, partitions)
 

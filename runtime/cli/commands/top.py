@@ -15,7 +15,7 @@ from ....dsl.errors import SystemProblem, UsageError
 from ....dsl.validation import explain
 from ....planner.plan import PlannedOperator
 from ....planner.shown_operators import told_apart
-from ...metrics.snapshots import notes
+from ...metrics.endpoints import endpoints
 from ...report import Progress
 from ..top_overview import Overview, overview
 from ..top_screen import screen
@@ -37,11 +37,11 @@ def addresses(words: Sequence[str]) -> list[str]:
     """
     found = [_address(word) for word in words]
     named = {word for word, url in zip(words, found, strict=True) if url is None}
-    known = [note for note in notes() if not words or note.pipeline in named]
-    pipelines = sorted({note.pipeline for note in known})
+    known = [endpoint for endpoint in endpoints() if not words or endpoint.pipeline in named]
+    pipelines = sorted({endpoint.pipeline for endpoint in known})
     missing = sorted(named - {*pipelines})
     if missing or (not words and len(pipelines) != 1):
-        there = ", ".join(sorted({note.pipeline for note in notes()})) or "none"
+        there = ", ".join(sorted({endpoint.pipeline for endpoint in endpoints()})) or "none"
         wrong = f"no run of {missing[0]!r} serves metrics here" if missing else f"runs that serve metrics here: {there}"
         expected = f"the name of one of these: {there}; or HOST:PORT" if missing else "one, or the name of one"
         remedy = "start it with fluvial run --metrics-port 0"

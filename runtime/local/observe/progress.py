@@ -8,7 +8,7 @@ from ...containers.merged_reports import sums
 from ...kernel.time.bounds import END, START
 from ...keyless import KeylessWarning
 from ...metrics.timing import Timing
-from ...report import Fact, OnProgress, Progress
+from ...report import OnProgress, Progress, Sample
 from ...suspicious_times import SuspiciousTimes
 from ...systems.contract import StreamPartition
 from ..task import LocalTask
@@ -48,7 +48,7 @@ class Telling:
         self._asking = False
         self._phase: str | None = None
         self._restoring_since: float | None = None
-        self._restored: tuple[Fact, ...] = ()
+        self._restored: tuple[Sample, ...] = ()
         self._keyless = KeylessWarning(plan)
         self.restored = (0, 0.0)
         self.commit = Timing()
@@ -65,9 +65,9 @@ class Telling:
             self._restoring_since = self._clock()
         self.restored = restored, self._clock() - self._restoring_since
         self._restored = (
-            Fact("restored_records", restored),
-            Fact("restore_remaining_records", left),
-            Fact("restore_seconds", self.restored[1]),
+            Sample("restored_records", restored),
+            Sample("restore_remaining_records", left),
+            Sample("restore_seconds", self.restored[1]),
         )
         if self._is_due("restoring"):
             self._say("restoring", None)
@@ -139,10 +139,10 @@ class Telling:
             )
         )
 
-    def _own_facts(self, seconds: float) -> Iterator[Fact]:
-        yield Fact("commit_seconds", self.commit.spread)
-        yield Fact("uptime_seconds", seconds)
-        yield Fact("event_loop_busy_seconds", seconds - self.rested)
+    def _own_facts(self, seconds: float) -> Iterator[Sample]:
+        yield Sample("commit_seconds", self.commit.histogram)
+        yield Sample("uptime_seconds", seconds)
+        yield Sample("event_loop_busy_seconds", seconds - self.rested)
 
     def _lags(self, positions: Mapping[StreamPartition, int]) -> dict[StreamPartition, int] | None:
         """What is still to be read from these positions on, None where that is not known."""

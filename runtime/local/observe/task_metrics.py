@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ....planner.plan import Plan
-from ...metrics.facts import operator_facts, watermark_facts
-from ...report import Fact
+from ...metrics.samples import operator_samples, watermark_samples
+from ...report import Sample
 from ...systems.contract import StreamPartition
 
 
@@ -56,28 +56,28 @@ class TaskMetrics:
         return {one.stream: one.processed for one in self.inputs if one.processed}
 
 
-def task_facts(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, int]) -> Iterator[Fact]:
+def task_facts(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:
     """The facts of a task; `lags` has those of its inputs that are known."""
     where = (task.stage, task.name)
     for one in task.inputs:
         yield from _input_facts(one, where, lags)
-    yield Fact("messages_in_flight", task.in_flight, where)
+    yield Sample("messages_in_flight", task.in_flight, where)
     for id, calls in task.calls.items():
-        yield Fact("calls_in_flight", calls, (*where, id))
-    yield from operator_facts(plan, where, task.given, task.late, task.failed, task.keyless)
+        yield Sample("calls_in_flight", calls, (*where, id))
+    yield from operator_samples(plan, where, task.given, task.late, task.failed, task.keyless)
     for stream, number in task.written.items():
-        yield Fact("messages_written", number, (*where, stream))
-    yield Fact("commits", task.commits, where)
-    yield Fact("staged_bytes", task.staged_bytes, where)
+        yield Sample("messages_written", number, (*where, stream))
+    yield Sample("commits", task.commits, where)
+    yield Sample("staged_bytes", task.staged_bytes, where)
 
 
-def _input_facts(one: InputMetrics, where: tuple[str, str], lags: Mapping[StreamPartition, int]) -> Iterator[Fact]:
+def _input_facts(one: InputMetrics, where: tuple[str, str], lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:
     place = (*where, one.stream, str(one.partition))
-    yield Fact("messages_read", one.read, place)
-    yield Fact("messages_processed", one.processed, place)
-    yield Fact("messages_queued", one.waiting, place)
+    yield Sample("messages_read", one.read, place)
+    yield Sample("messages_processed", one.processed, place)
+    yield Sample("messages_queued", one.waiting, place)
     if (one.stream, one.partition) in lags:
-        yield Fact("lag_messages", lags[(one.stream, one.partition)], place)
+        yield Sample("lag_messages", lags[(one.stream, one.partition)], place)
     if one.committed_offset is not None:
-        yield Fact("committed_offset", one.committed_offset, place)
-    yield from watermark_facts(one.watermark, place)
+        yield Sample("committed_offset", one.committed_offset, place)
+    yield from watermark_samples(one.watermark, place)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from ....dsl.message import Record
-from ...systems.contract import Batch
+from ...systems.contract import RecordBatch
 from ...systems.kafka.records import record_of
 from ..lowering.packaging import ShippedPlan
 from ..rows import arrow_batch
@@ -63,7 +63,7 @@ def through_level_zero(
     return read
 
 
-def batch_of(found: pa.RecordBatch, streams: Sequence[str]) -> Batch:
+def batch_of(found: pa.RecordBatch, streams: Sequence[str]) -> RecordBatch:
     """Records of one partition, of which there is at least one."""
     keys, values, offsets, times = (found.column(name).to_pylist() for name in ("key", "value", "offset", "time"))
     headers = found.column("headers")
@@ -76,7 +76,7 @@ def batch_of(found: pa.RecordBatch, streams: Sequence[str]) -> Batch:
     positions = range(first, behind) if behind - first == len(offsets) else offsets
     stream: int = found.column("stream")[0].as_py()
     partition: int = found.column("partition")[0].as_py()
-    return Batch(streams[stream], partition, positions, records)
+    return RecordBatch(streams[stream], partition, positions, records)
 
 
 def _record(key: bytes | None, value: bytes | None, time: int, headers: str | None) -> Record:

@@ -8,7 +8,7 @@ from ....planner.plan import Plan
 from ...keyless import KeylessWarning
 from ...metrics.timing import Timing
 from ...preflight.input_streams import InputWatch
-from ...report import Fact, OnProgress, Progress, Report
+from ...report import OnProgress, Progress, Report, Sample
 from ...suspicious_times import SuspiciousTimes
 from ...systems.provisioning import table_streams
 from ..counts import Tally
@@ -90,9 +90,9 @@ class QueryMonitor:
             facts=(
                 *source_facts(self._plan, done, planned, ends),
                 *count_facts(self._plan, counts, tally.watermarks),
-                Fact("commits", self._batches() - self._batches_before, ("", "")),
-                Fact("batch_seconds", self._timing.spread),
-                Fact("uptime_seconds", now - self._started),
+                Sample("commits", self._batches() - self._batches_before, ("", "")),
+                Sample("batch_seconds", self._timing.histogram),
+                Sample("uptime_seconds", now - self._started),
             ),
         )
 

@@ -16,7 +16,7 @@ from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
 from ...kernel.time.source_time import times_reader
 from ...state.memory import MemoryStore
-from ...systems.contract import Batch
+from ...systems.contract import RecordBatch
 from ..counts import Tally
 from ..lowering.levels import producer_number
 from ..lowering.packaging import PlanBundle, ShippedPlan, program, unpack
@@ -39,7 +39,7 @@ class _SourcePartition(Protocol):
 
 
 def level_zero(
-    shipped: ShippedPlan, stream: str, partition: int, batches: Iterable[Batch], output: Output = as_rows
+    shipped: ShippedPlan, stream: str, partition: int, batches: Iterable[RecordBatch], output: Output = as_rows
 ) -> Iterator[list[Row]]:
     """Bring what a batch of Spark's holds of one source partition through level 0."""
     bundle, _ = unpack(shipped)

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ..contract import Batch, StreamPartition
+from ..contract import RecordBatch, StreamPartition
 from ..errors import outside
 from .clients import ConnectionMonitor, consumer_client, read_committed_client
 from .cluster import Cluster
@@ -71,7 +71,7 @@ class KafkaConsumer:
             self._client = self._make(self._settings, self._monitor)
         self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
 
-    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         """Return what has come, at most one batch a partition; wait up to `timeout` seconds if nothing has."""
         if self._client is None:
             return []
@@ -105,9 +105,9 @@ class KafkaConsumer:
         if client is not None:
             client.close()
 
-    def _take(self, wanted: frozenset[StreamPartition] | None) -> list[Batch]:
+    def _take(self, wanted: frozenset[StreamPartition] | None) -> list[RecordBatch]:
         """The next batch of each wanted partition that has one."""
-        batches: list[Batch] = []
+        batches: list[RecordBatch] = []
         resumed: list[TopicPartition] = []
         for place, buffer in list(self._ready.items()):
             if wanted is None or place in wanted:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Message, TopicPartition
 
-from ..contract import Batch, StreamPartition
+from ..contract import RecordBatch, StreamPartition
 from .records import records_of
 
 MAX_PREFETCHED_BYTES = 8 << 20
@@ -26,7 +26,7 @@ class PrefetchBuffer:
         self.position = position
         self.paused = False
         self.bytes = 0
-        self._batches: deque[tuple[Batch, int]] = deque()
+        self._batches: deque[tuple[RecordBatch, int]] = deque()
 
     @property
     def place(self) -> TopicPartition:
@@ -43,7 +43,7 @@ class PrefetchBuffer:
         else:
             offsets = [message.offset() or 0 for message in messages]
         weight = sum(map(len, messages)) + _BYTES_A_RECORD * len(messages) if weigh else 0
-        self._batches.append((Batch(self.stream, self.partition, offsets, records_of(messages)), weight))
+        self._batches.append((RecordBatch(self.stream, self.partition, offsets, records_of(messages)), weight))
         self.bytes += weight
         self.position = last + 1
 
@@ -54,9 +54,9 @@ class PrefetchBuffer:
             if self._batches:
                 self._batches[-1][0].passed = position
             else:
-                self._batches.append((Batch(self.stream, self.partition, (), [], position), 0))
+                self._batches.append((RecordBatch(self.stream, self.partition, (), [], position), 0))
 
-    def take(self) -> Batch:
+    def take(self) -> RecordBatch:
         """The next batch."""
         batch, weight = self._batches.popleft()
         self.bytes -= weight

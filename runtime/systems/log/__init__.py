@@ -3,7 +3,7 @@
 from .loss_acceptance import accept_loss
 from .producer import LogProducer
 from .reader import LogReader
+from .retention import vacuum
 from .system import LogSystem
-from .vacuum import vacuum
 
 __all__ = ["LogProducer", "LogReader", "LogSystem", "accept_loss", "vacuum"]

@@ -6,9 +6,8 @@ from ...data_files import make_folder
 from ..contract import StreamUse
 from ..errors import check_stream, other_count
 from .disk import explained, sync_directory
-from .index import Created, Extents
+from .index import Created, Extents, partitions_of
 from .journal import Journal
-from .lookup import partitions_of
 
 
 class LogAdmin:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ..contract import Batch, StreamPartition
+from ..contract import RecordBatch, StreamPartition
 from ..errors import outside
+from .index import extents_of
 from .journal import Journal
-from .lookup import extents_of
 from .partition_reader import PartitionReader, segment_files
 
 _FIRST_PAUSE = 0.0005
@@ -39,7 +39,7 @@ class LogConsumer:
             readers[stream, partition] = PartitionReader(self._directory, self._files, stream, partition, offset)
         self._readers = readers
 
-    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         """What can be read, at most one batch a partition; waits up to `timeout` seconds if there is nothing.
 
         While it waits it looks for news every half to ten milliseconds, at the cost of one `stat`.
@@ -57,7 +57,7 @@ class LogConsumer:
         self._files.close()
         self._journal.close()
 
-    def _batches(self, wanted: frozenset[StreamPartition] | None) -> Iterator[Batch]:
+    def _batches(self, wanted: frozenset[StreamPartition] | None) -> Iterator[RecordBatch]:
         streams = self._journal.refresh().streams
         for where, reader in self._readers.items():
             if wanted is None or where in wanted:

@@ -2,15 +2,18 @@
 
 Extent       a run of bytes of one segment file, and how many records it holds
 Extents      the published extents of one partition, by the offset of their first record
-Index        streams, checkpoints and published transactions
+LogIndex        streams, checkpoints and published transactions
 """
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
+
+from ..errors import unknown_partition, unknown_stream
 
 # Short extents are joined up to this size. It bounds the bytes that are walked to find an offset.
 EXTENT_BYTES = 1 << 20
@@ -53,7 +56,7 @@ class Published(Struct, frozen=True, array_like=True, tag="published"):
     checkpoints: dict[str, dict[str, bytes]]
 
 
-class Columns(Struct, frozen=True, array_like=True):
+class ExtentColumns(Struct, frozen=True, array_like=True):
     """The extents of a partition, column by column; `files` are numbers of `names`."""
 
     names: list[str]
@@ -72,17 +75,17 @@ class Snapshot(Struct, frozen=True, array_like=True, tag="snapshot"):
     """
 
     version: int
-    streams: dict[str, list[Columns]]
+    streams: dict[str, list[ExtentColumns]]
     checkpoints: dict[str, dict[str, bytes]]
     published: dict[str, list[tuple[int, int]]]
     position: int = 1
     identity: str = ""
 
 
-Entry = Created | Published | Trimmed | Snapshot
+JournalEntry = Created | Published | Trimmed | Snapshot
 
 
-class Place(NamedTuple):
+class ExtentPlace(NamedTuple):
     """Where an extent lies, and the offset of its first record."""
 
     base: int
@@ -94,8 +97,8 @@ class Place(NamedTuple):
 class Extents:
     """The published extents of one partition, by the offset of their first record."""
 
-    def __init__(self, columns: Columns | None = None) -> None:
-        known = columns or Columns([], [], [], [], [], 0)
+    def __init__(self, columns: ExtentColumns | None = None) -> None:
+        known = columns or ExtentColumns([], [], [], [], [], 0)
         self.end = known.end
         self._numbers = {name: number for number, name in enumerate(known.names)}
         self._names = list(known.names)
@@ -148,23 +151,23 @@ class Extents:
         moved = {file: number for number, file in enumerate(sorted(set(self._files)))}
         self._files = array("q", [moved[file] for file in self._files])
 
-    def find(self, offset: int) -> Place:
+    def find(self, offset: int) -> ExtentPlace:
         """Where the extent lies that holds an offset from `start` on and below `end`."""
         at = bisect_right(self._bases, offset) - 1
-        return Place(self._bases[at], self._names[self._files[at]], self._starts[at], self._stops[at])
+        return ExtentPlace(self._bases[at], self._names[self._files[at]], self._starts[at], self._stops[at])
 
     @property
     def names(self) -> list[str]:
         """The segment files that hold published records."""
         return self._names
 
-    def columns(self) -> Columns:
-        return Columns(
+    def columns(self) -> ExtentColumns:
+        return ExtentColumns(
             self._names, list(self._bases), list(self._files), list(self._starts), list(self._stops), self.end
         )
 
 
-class Index:
+class LogIndex:
     """What a journal adds up to: apply its entries in order."""
 
     def __init__(self) -> None:
@@ -173,7 +176,7 @@ class Index:
         self.identity = ""
         self._published: dict[str, list[tuple[int, int]]] = {}
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: JournalEntry) -> None:
         """Add one entry; a snapshot takes the place of everything before."""
         if isinstance(entry, Published):
             for extent in entry.extents:
@@ -200,6 +203,22 @@ class Index:
         """An entry that says as much as all that were applied, up to the one with the number `position`."""
         streams = {name: [one.columns() for one in partitions] for name, partitions in self.streams.items()}
         return Snapshot(version, streams, self.checkpoints, self._published, position, self.identity)
+
+
+def partitions_of(index: LogIndex, directory: Path, stream: str) -> list[Extents]:
+    """The partitions of a stream; raises SystemProblem where there is no such stream."""
+    partitions = index.streams.get(stream)
+    if partitions is None:
+        raise unknown_stream(stream, index.streams, f"log:{directory}")
+    return partitions
+
+
+def extents_of(index: LogIndex, directory: Path, stream: str, partition: int) -> Extents:
+    """The extents of a partition; raises SystemProblem where there is no such stream or partition."""
+    partitions = partitions_of(index, directory, stream)
+    if not 0 <= partition < len(partitions):
+        raise unknown_partition(stream, partition, len(partitions), f"log:{directory}")
+    return partitions[partition]
 
 
 def _with_number(ranges: Iterable[tuple[int, int]], number: int) -> list[tuple[int, int]]:

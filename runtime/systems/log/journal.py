@@ -12,8 +12,8 @@ from ....dsl.errors import SystemProblem
 from ...data_files import check_owner, make_folder
 from . import frames, marks
 from .disk import Descriptor, exists, explained, locked, read_all, sync_data, write_all
-from .index import Entry, Index, Snapshot
-from .losses import absent, damaged, foreign, gone, lost
+from .errors import absent, damaged, foreign, gone, lost
+from .index import JournalEntry, LogIndex, Snapshot
 
 VERSION = 2
 # The first version has no marks. It is read, and replaced when the first entry is added.
@@ -22,7 +22,7 @@ _MARKED = 2
 COMPACT_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
+_decoder: msgspec.msgpack.Decoder[JournalEntry] = msgspec.msgpack.Decoder(JournalEntry)
 
 
 class Journal:
@@ -81,7 +81,7 @@ class Journal:
                     self._give_identity(index)
         return self._index.identity
 
-    def _give_identity(self, index: Index) -> None:
+    def _give_identity(self, index: LogIndex) -> None:
         index.identity = uuid.uuid4().hex
         try:
             self._upgrade()
@@ -89,7 +89,7 @@ class Journal:
             index.identity = ""
             raise
 
-    def refresh(self) -> Index:
+    def refresh(self) -> LogIndex:
         """The index with all that is visible now; costs one `stat` where nothing is new."""
         if not self._follow(self._marks.number, alone=False):
             with locked(self._lock) as held:
@@ -97,7 +97,7 @@ class Journal:
         return self._index
 
     @contextmanager
-    def exclusive(self) -> Iterator[Index]:
+    def exclusive(self) -> Iterator[LogIndex]:
         """Hold the lock of the log, with the index as it is until `add` is called or the lock is left."""
         with locked(self._lock) as held:
             self._follow(held, alone=True)
@@ -107,7 +107,7 @@ class Journal:
             finally:
                 self._held = None
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """Add an entry, durably; only inside `exclusive`."""
         assert self._held is not None
         if self._version < VERSION:
@@ -157,7 +157,7 @@ class Journal:
                 raise gone(self._path)
             self._position = 1
             self._write_mark(lock)
-            self._replace(Index())
+            self._replace(LogIndex())
 
     def _has_streams(self) -> bool:
         streams = self.directory / "streams"
@@ -181,7 +181,7 @@ class Journal:
             self._identity = os.fstat(file.number).st_ino
         self._file = file
         self._good = self._position = self._version = self._snapshot_bytes = 0
-        self._index = Index()
+        self._index = LogIndex()
 
     def _survey(self) -> None:
         """Raise SystemProblem unless the journal has all entries that the segments have marks of."""
@@ -277,7 +277,7 @@ class Journal:
             self._good += frame.stop - at
             at = frame.stop
 
-    def _replace(self, index: Index) -> None:
+    def _replace(self, index: LogIndex) -> None:
         """Put a journal in place that consists of one snapshot; a crash leaves the old one or the new one."""
         data = frames.make(1, [_encode(index.snapshot(VERSION, self._position))])
         new = self._path.with_name("journal.new")
@@ -300,7 +300,7 @@ class Journal:
         with explained("sync", self.directory):
             os.fsync(folder.number)
 
-    def _decoded(self, payload: memoryview) -> Entry:
+    def _decoded(self, payload: memoryview) -> JournalEntry:
         try:
             entry = _decoder.decode(payload)
         except msgspec.DecodeError as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ...data_files import open_file
 from . import frames
 from .disk import explained, read_all, write_all
-from .losses import damaged_mark
+from .errors import damaged_mark
 
 _POSITION = struct.Struct("<Q")
 _SLOT_BYTES = frames.HEADER_BYTES + _POSITION.size

@@ -7,11 +7,11 @@ import msgspec
 
 from ....dsl.errors import SystemProblem
 from ....dsl.message import Record
-from ..contract import Batch
+from ..contract import RecordBatch
 from ..errors import outside
 from . import frames
 from .disk import OpenFiles, explained, read_all
-from .index import Extents, Place
+from .index import ExtentPlace, Extents
 from .records import decode
 
 CHUNK_BYTES = 256 << 10
@@ -43,7 +43,7 @@ class PartitionReader:
         self._chunk_file = ""
         self._chunk_start = 0
 
-    def read(self, extents: Extents, limit: int, end: int) -> Batch | None:
+    def read(self, extents: Extents, limit: int, end: int) -> RecordBatch | None:
         """Up to `limit` records below `end`; None where there are none. Raises SystemProblem for damaged bytes."""
         if extents.start != self._start:
             self._start = extents.start
@@ -72,7 +72,7 @@ class PartitionReader:
         if self.offset == end:
             # A reader that has caught up may wait for long, and there may be many.
             self._chunk = b""
-        return Batch(self._stream, self._partition, range(first, self.offset), records)
+        return RecordBatch(self._stream, self._partition, range(first, self.offset), records)
 
     def _next(self, extents: Extents, offset: int) -> list[Record]:
         """The records from `offset` to the end of its frame."""
@@ -88,7 +88,7 @@ class PartitionReader:
                 records = self._decoded(frame, place, at)
                 return records[offset - start :] if offset > start else records
 
-    def _frame(self, place: Place, at: int) -> frames.Frame:
+    def _frame(self, place: ExtentPlace, at: int) -> frames.Frame:
         """The frame at a place of a file, from the chunk that was read last if it is there whole."""
         try:
             frame = None
@@ -104,7 +104,7 @@ class PartitionReader:
             raise self._damaged(place, at)
         return frame
 
-    def _load(self, place: Place, at: int, size: int) -> bytes:
+    def _load(self, place: ExtentPlace, at: int, size: int) -> bytes:
         path = self._directory / place.file
         try:
             with explained("read", path):
@@ -116,13 +116,13 @@ class PartitionReader:
         self._chunk_file, self._chunk_start = place.file, at
         return self._chunk
 
-    def _decoded(self, frame: frames.Frame, place: Place, at: int) -> list[Record]:
+    def _decoded(self, frame: frames.Frame, place: ExtentPlace, at: int) -> list[Record]:
         try:
             return decode(frame.payload)
         except msgspec.DecodeError as error:
             raise self._damaged(place, at) from error
 
-    def _damaged(self, place: Place, at: int) -> SystemProblem:
+    def _damaged(self, place: ExtentPlace, at: int) -> SystemProblem:
         return self._lost(
             f"{self._directory / place.file} is damaged at byte {at}: expected a whole frame with records"
         )

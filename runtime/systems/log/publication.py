@@ -12,9 +12,8 @@ from ....dsl.errors import SystemProblem
 from ..errors import unknown_token
 from . import frames, marks
 from .disk import OpenFiles, explained
-from .index import Extent, Index, Published
+from .index import Extent, LogIndex, Published, extents_of
 from .journal import Journal
-from .lookup import extents_of
 from .segments import Segment, Segments, segment_path
 
 Checkpoints = Mapping[str, bytes]
@@ -74,7 +73,7 @@ def publish(
     return True
 
 
-def _fresh(transactions: Iterable[Prepared], index: Index) -> Iterable[Prepared]:
+def _fresh(transactions: Iterable[Prepared], index: LogIndex) -> Iterable[Prepared]:
     """The transactions that are not visible, each once."""
     seen: set[tuple[str, int]] = set()
     for one in transactions:
@@ -96,7 +95,7 @@ def _entry(transactions: Sequence[Prepared]) -> Published:
 
 
 def _check_all(
-    extents: Iterable[Extent], index: Index, directory: Path, segments: Segments
+    extents: Iterable[Extent], index: LogIndex, directory: Path, segments: Segments
 ) -> dict[Path, Segment | None]:
     """The files of extents that have room for a mark, with the segment of each that this writer is writing.
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..contract import Batch
+from ..contract import RecordBatch
 from ..errors import outside
-from .index import Extents
+from .index import Extents, extents_of, partitions_of
 from .journal import Journal
-from .lookup import extents_of, partitions_of
 from .partition_reader import PartitionReader, segment_files
 
 
@@ -29,7 +28,9 @@ class LogReader:
         """The offset that the next published record will have, by partition."""
         return [extents.end for extents in partitions_of(self._opened().refresh(), self._directory, stream)]
 
-    def read(self, stream: str, partition: int, start: int, end: int, *, max_records: int = 10_000) -> Iterator[Batch]:
+    def read(
+        self, stream: str, partition: int, start: int, end: int, *, max_records: int = 10_000
+    ) -> Iterator[RecordBatch]:
         """The records from offset `start` up to, not including, `end`, in batches of at most `max_records`.
 
         Raises SystemProblem at once where the range is not published, and while reading where bytes are damaged.
@@ -53,6 +54,6 @@ class LogReader:
         return self._journal
 
 
-def _batches(reader: PartitionReader, extents: Extents, max_records: int, end: int) -> Iterator[Batch]:
+def _batches(reader: PartitionReader, extents: Extents, max_records: int, end: int) -> Iterator[RecordBatch]:
     while (batch := reader.read(extents, max_records, end)) is not None:
         yield batch

@@ -1,15 +1,16 @@
-"""Removing what all readers of a partition have passed."""
+"""Removing segment files: of records that all readers have passed, and of writers that were killed."""
 
 import os
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from ..contract import OtherWriters, StreamPartition
 from .disk import explained
-from .index import Extents, Trimmed
+from .index import Extents, LogIndex, Trimmed, extents_of
 from .journal import Journal
-from .lookup import extents_of
 from .segments import segment_path, writer_of
 
 
@@ -64,3 +65,30 @@ def _has_others(listed: Mapping[StreamPartition, list[str]], writer: str) -> boo
 
 def _frees_a_file(extents: Extents, before: int) -> bool:
     return len(extents.names_after(extents.whole_before(before))) < len(extents.names)
+
+
+def vacuum(directory: str | Path, older_than: timedelta, *, now: Callable[[], float] = time.time) -> list[Path]:
+    """Remove segment files without any published record that were last written before; return their paths.
+
+    A writer that was killed leaves the files of its unfinished transactions. Nothing tells them from those of a
+    prepared one whose token is still to be published, hence the age: it must be longer than any token waits and any
+    transaction is open, a day for example. Publishing a token whose file was removed raises SystemProblem, and nothing
+    becomes visible. Never runs by itself. Published records are never removed here.
+    """
+    journal = Journal(Path(directory))
+    before = now() - older_than.total_seconds()
+    # Under the lock nobody can publish a file between the look at the index and the removal.
+    with journal.exclusive() as index:
+        removed = [path for path in _unpublished(journal.directory, index) if path.stat().st_mtime < before]
+        for path in removed:
+            with explained("remove", path):
+                path.unlink(missing_ok=True)
+    journal.close()
+    return removed
+
+
+def _unpublished(directory: Path, index: LogIndex) -> Iterator[Path]:
+    kept = {name for partitions in index.streams.values() for extents in partitions for name in extents.names}
+    for path in sorted((directory / "streams").glob("*/*/*.seg")):
+        if path.name not in kept:
+            yield path

@@ -6,9 +6,8 @@ from ....dsl.message import Record
 from ..contract import StreamPartition
 from ..errors import ended
 from . import records as codec
-from .index import EXTENT_BYTES, Extent
+from .index import EXTENT_BYTES, Extent, extents_of
 from .journal import Journal
-from .lookup import extents_of
 from .publication import Prepared, publish, to_token
 from .segments import Segments
 

@@ -9,8 +9,8 @@ from ..recording import Recording
 from .figure import Figure
 from .frame import Across, Options, Reaches
 from .labels import Label, value_label
-from .lanes import by_stream
-from .steps import by_step
+from .step_layout import by_step
+from .stream_layout import by_stream
 from .svg import write
 
 __all__ = ["draw_run"]

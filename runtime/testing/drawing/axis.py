@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from .figure import Tick
+from .figure import AxisTick
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 _STEPS = (
@@ -44,10 +44,10 @@ class Axis:
             return f"UTC, {datetime.fromtimestamp(self.first / 1000, UTC):%Y-%m-%d}"
         return next(name for size, name in _UNITS if self.every % size == 0)
 
-    def ticks(self) -> Iterator[Tick]:
+    def ticks(self) -> Iterator[AxisTick]:
         """A tick at each multiple of `every`."""
         for time in range(self.first, self.last + 1, self.every):
-            yield Tick(self.x(time), self._told(time))
+            yield AxisTick(self.x(time), self._told(time))
 
     def _told(self, time: int) -> str:
         if self.first >= _DATES:

@@ -51,7 +51,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CauseLine:
     """A line from a message to what came of it; one with a corner runs along first, and then down."""
 
     x: float
@@ -62,7 +62,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """A strip of the drawing with its heading: at the left the number of a step, then the stream, then the key of a
     message or the number of a partition. `striped` gives the row a ground of its own."""
 
@@ -76,7 +76,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class AxisTick:
     """A time on the axis."""
 
     x: float
@@ -84,7 +84,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LegendEntry:
     """A line of the legend: what it shows a sample of, and what that stands for."""
 
     sample: Look | Literal["pane", "watermark", "reach", "key"]
@@ -105,11 +105,11 @@ class Figure:
     left: float
     top: float
     bottom: float
-    ticks: tuple[Tick, ...]
-    rows: tuple[Row, ...]
+    ticks: tuple[AxisTick, ...]
+    rows: tuple[FigureRow, ...]
     marks: tuple[Mark, ...] = ()
     bars: tuple[Bar, ...] = ()
     reaches: tuple[Reach, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[CauseLine, ...] = ()
     passed: tuple[tuple[float, float], ...] = ()
-    legend: tuple[Entry, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()

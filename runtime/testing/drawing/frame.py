@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from ....dsl.message import Message, Pane
 from ...kernel.windows.aligned import EVERYTHING
-from ..recording import Noted, Recording, Step
+from ..recording import RecordedMessage, Recording, Step
 from .axis import Axis, axis_of
-from .figure import Bar, Entry, Figure, Look, Mark, Reach, Row
+from .figure import Bar, Figure, FigureRow, LegendEntry, Look, Mark, Reach
 from .labels import HEADING, SMALL, TEXT, Label, fitting, key_label, told
 
 Across = Literal["event", "clock"]
@@ -43,7 +43,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class FigureFrame:
     """What a layout is made in: the run, the options, the axis, and the number of each key."""
 
     run: Recording
@@ -53,7 +53,7 @@ class Frame:
     titles: float
     keys: float
 
-    def x(self, noted: Noted, step: Step) -> float:
+    def x(self, noted: RecordedMessage, step: Step) -> float:
         """Where a message stands."""
         return self.axis.x(noted.message.timestamp if self.options.across == "event" else step.clock)
 
@@ -61,13 +61,13 @@ class Frame:
         """The number of a message's key."""
         return None if message.key is None else self.signs[key_label(message.key)]
 
-    def mark(self, noted: Noted, step: Step, y: float, look: Look) -> Mark:
+    def mark(self, noted: RecordedMessage, step: Step, y: float, look: Look) -> Mark:
         """The mark of a message at some height."""
         x, label = self.x(noted, step), fitting(self.options.label(noted.message.value))
         before = x + SIZE + 5 + TEXT.width(label) > WIDTH - 4
         return Mark(x, y, self.sign(noted.message), look, label, told(noted.lane.stream, noted.message), before)
 
-    def bar(self, noted: Noted, pane: Pane[Any, Any], y: float) -> Bar:
+    def bar(self, noted: RecordedMessage, pane: Pane[Any, Any], y: float) -> Bar:
         """The bar of a pane; a window without end takes all the room."""
         x, end = self.axis.x(pane.window.start), self.axis.x(pane.window.end)
         if pane.window == EVERYTHING:
@@ -77,7 +77,9 @@ class Frame:
         sign, about = self.sign(noted.message), told(noted.lane.stream, noted.message)
         return Bar(x, y, round(end - x, 1), sign, pane.kind, label, about, inside, _note(pane))
 
-    def figure(self, how: str, rows: tuple[Row, ...], bottom: float, legend: tuple[Entry, ...], **parts: Any) -> Figure:
+    def figure(
+        self, how: str, rows: tuple[FigureRow, ...], bottom: float, legend: tuple[LegendEntry, ...], **parts: Any
+    ) -> Figure:
         """The figure of a layout."""
         return Figure(
             title=f"{self.run.name}, {how}",
@@ -94,7 +96,7 @@ class Frame:
             **parts,
         )
 
-    def reaches(self, noted: Noted, step: Step, y: float) -> Iterator[Reach]:
+    def reaches(self, noted: RecordedMessage, step: Step, y: float) -> Iterator[Reach]:
         """The line of how far a message reaches, if its stream's do."""
         reach = self.options.reach.get(noted.lane.stream)
         if reach is not None:
@@ -102,13 +104,15 @@ class Frame:
             begin = min(max(start, self.label_end(noted, step)), end)
             yield Reach(begin, y, round(end - begin, 1))
 
-    def label_end(self, noted: Noted, step: Step) -> float:
+    def label_end(self, noted: RecordedMessage, step: Step) -> float:
         """Where a line that goes out of a message may begin."""
         mark = self.mark(noted, step, 0, "sent")
         return mark.x + SIZE + (0 if mark.before else 5 + TEXT.width(mark.label) + 3)
 
 
-def frame(run: Recording, options: Options, titles: Iterable[str], keys: Iterable[str], indent: float = 0.0) -> Frame:
+def frame(
+    run: Recording, options: Options, titles: Iterable[str], keys: Iterable[str], indent: float = 0.0
+) -> FigureFrame:
     """The frame of a run's drawing, with room for the titles and keys of its rows, fitting ones, left of its axis."""
     times = list(_times(run, options))
     widest = max(map(HEADING.width, titles), default=0.0)
@@ -119,7 +123,7 @@ def frame(run: Recording, options: Options, titles: Iterable[str], keys: Iterabl
     axis = axis_of(times, left, WIDTH - MARGIN - _BEHIND)
     named = (noted.message.key for noted in shown(run, options) if noted.message.key is not None)
     signs = {key: number for number, key in enumerate(dict.fromkeys(map(key_label, named)))}
-    return Frame(run, options, axis, signs, MARGIN + indent, round(column))
+    return FigureFrame(run, options, axis, signs, MARGIN + indent, round(column))
 
 
 def _axis_title(axis: Axis, options: Options) -> str:
@@ -134,19 +138,19 @@ def _note(pane: Pane[Any, Any]) -> str:
     return ", ".join(parts)
 
 
-def shown(run: Recording, options: Options) -> Iterator[Noted]:
+def shown(run: Recording, options: Options) -> Iterator[RecordedMessage]:
     """The messages of the streams that are drawn, in the order in which they came."""
     for step in run.steps:
         yield from wanted(step.sent, options)
         yield from wanted(step.made, options)
 
 
-def wanted(found: Iterable[Noted], options: Options) -> list[Noted]:
+def wanted(found: Iterable[RecordedMessage], options: Options) -> list[RecordedMessage]:
     """Those of the streams that are drawn."""
     return [noted for noted in found if noted.lane.stream in options.streams]
 
 
-def pane_of(noted: Noted, options: Options) -> Pane[Any, Any] | None:
+def pane_of(noted: RecordedMessage, options: Options) -> Pane[Any, Any] | None:
     """The pane that a message is, where it can be drawn as one."""
     value = noted.message.value
     return value if isinstance(value, Pane) and options.panes else None
@@ -173,14 +177,16 @@ def _times(run: Recording, options: Options) -> Iterator[int]:
         yield from (step.clock for step in run.steps)
 
 
-def samples(found: Frame, marks: Sequence[Mark], bars: Sequence[Bar], reaches: Sequence[Reach]) -> Iterator[Entry]:
+def samples(
+    found: FigureFrame, marks: Sequence[Mark], bars: Sequence[Bar], reaches: Sequence[Reach]
+) -> Iterator[LegendEntry]:
     """The lines of the legend for what there is."""
     looks = {mark.look for mark in marks}
-    yield from (Entry(look, text) for look, text in _LOOKS.items() if look in looks)
+    yield from (LegendEntry(look, text) for look, text in _LOOKS.items() if look in looks)
     if bars:
-        yield Entry("pane", "pane: a window, and what it holds")
+        yield LegendEntry("pane", "pane: a window, and what it holds")
     if reaches:
-        yield Entry("reach", found.options.reach_means)
+        yield LegendEntry("reach", found.options.reach_means)
 
 
 _LOOKS: Mapping[Look, str] = {

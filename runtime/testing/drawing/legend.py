@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from ....planner.drawing.xml import element, escaped
-from .figure import Entry, Figure
+from .figure import Figure, LegendEntry
 from .frame import MARGIN
 from .labels import SMALL
 from .signs import colour_of, cross, shape_of
@@ -26,28 +26,28 @@ def legend_of(figure: Figure) -> tuple[str, float]:
     return element("g", *drawn, class_="legend"), y + _LEGEND
 
 
-def _mark_sample(entry: Entry, x: float, y: float) -> str:
+def _mark_sample(entry: LegendEntry, x: float, y: float) -> str:
     crossed = cross(x + 12, y) if entry.sample in ("late", "failed") else ""
     return element("g", shape_of(entry.sign, x + 12, y), crossed, class_=f"mark {entry.sample} {colour_of(entry.sign)}")
 
 
-def _key_sample(entry: Entry, x: float, y: float) -> str:
+def _key_sample(entry: LegendEntry, x: float, y: float) -> str:
     return element("g", shape_of(entry.sign, x + 12, y), class_=f"mark sent {colour_of(entry.sign)}")
 
 
-def _pane_sample(_: Entry, x: float, y: float) -> str:
+def _pane_sample(_: LegendEntry, x: float, y: float) -> str:
     frame = element("rect", x=x + 1, y=y - 6, width=20, height=12, rx=3)
     return element("g", frame, class_="pane on_time plain")
 
 
-def _line_sample(entry: Entry, x: float, y: float) -> str:
+def _line_sample(entry: LegendEntry, x: float, y: float) -> str:
     if entry.sample == "reach":
         return element("path", class_="reach", d=f"M{x + 2:g} {y:g}h18")
     area = element("rect", class_="past", x=x, y=y - 8, width=12, height=16)
     return area + element("path", class_="watermark", d=f"M{x + 12:g} {y - 8:g}v16")
 
 
-_SAMPLES: Mapping[str, Callable[[Entry, float, float], str]] = {
+_SAMPLES: Mapping[str, Callable[[LegendEntry, float, float], str]] = {
     "sent": _mark_sample,
     "idle": _mark_sample,
     "late": _mark_sample,

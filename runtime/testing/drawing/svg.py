@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from ....planner.drawing.xml import element, escaped
-from .figure import Bar, Figure, Link, Mark, Reach, Row
+from .figure import Bar, CauseLine, Figure, FigureRow, Mark, Reach
 from .frame import BAR, MARGIN, SIZE, WIDTH
 from .labels import SMALL, TEXT
 from .legend import legend_of
@@ -39,13 +39,13 @@ def _style() -> str:
     return Path(__file__).with_name("run.css").read_text("utf-8")
 
 
-def _stripe(row: Row, figure: Figure) -> str:
+def _stripe(row: FigureRow, figure: Figure) -> str:
     """The ground of a row in which something came out."""
     x, width = MARGIN / 2, figure.width - MARGIN
     return element("rect", class_="stripe", x=x, y=row.y + 1, width=width, height=row.height - 2, rx=4)
 
 
-def _heading(row: Row, figure: Figure) -> str:
+def _heading(row: FigureRow, figure: Figure) -> str:
     """What a row is of: its number, its stream, and its key."""
     base = row.y + row.height / 2 + 4
     number = element("text", row.number, class_="number", x=MARGIN + 10, y=base) if row.number else ""
@@ -76,7 +76,7 @@ def _reach(reach: Reach) -> str:
     return element("path", class_="reach", d=f"M{reach.x:g} {reach.y:g}h{reach.width:g}")
 
 
-def _link(link: Link) -> str:
+def _link(link: CauseLine) -> str:
     if link.x == link.to_x:
         return element("path", class_="link", d=f"M{link.x:g} {link.y:g}V{link.to_y:g}")
     if link.corner:

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from fluvial.runtime.cli.display import Rate, moment, one_line, showing, summary
-from fluvial.runtime.report import Fact, Progress, Report
+from fluvial.runtime.report import Progress, Report, Sample
 
 
 def progress(seconds: float, read: int) -> Progress:
@@ -29,9 +29,9 @@ def test_all_that_is_known_is_on_the_line() -> None:
 
 def test_restoring_has_a_line_of_its_own() -> None:
     facts = (
-        Fact("restored_records", 3_000_000),
-        Fact("restore_remaining_records", 2_000_000),
-        Fact("restore_seconds", 10.0),
+        Sample("restored_records", 3_000_000),
+        Sample("restore_remaining_records", 2_000_000),
+        Sample("restore_seconds", 10.0),
     )
     at_work = Progress(phase="restoring", seconds=12.4, read=0, written=0, facts=facts)
     assert one_line(at_work, 0.0) == "restoring  12 s  state: 3,000,000 records (300,000/s)  2,000,000 to go"

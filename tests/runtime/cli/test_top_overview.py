@@ -6,26 +6,26 @@ from rich.console import Console
 
 from fluvial.runtime.cli.top_overview import Overview, overview
 from fluvial.runtime.cli.top_screen import screen
-from fluvial.runtime.report import Fact, Progress, Spread
+from fluvial.runtime.report import Histogram, Progress, Sample
 
 
-def container(id: str, seconds: float, number: float, *facts: Fact, lag: float = 5) -> Progress:
+def container(id: str, seconds: float, number: float, *facts: Sample, lag: float = 5) -> Progress:
     """A container that reads partition `id` of clicks; all that it counts is `number`."""
     task = ("clicks", f"clicks/{id}")
     place = (*task, "clicks", id)
     told = (
-        Fact("messages_processed", number, place),
-        Fact("messages_queued", 2, place),
-        Fact("lag_messages", lag, place),
-        Fact("watermark_timestamp_seconds", 1_431_857_103 + int(id), place),
-        Fact("messages_written", number / 2, (*task, "visits")),
-        Fact("operator_messages", number, (*task, "stream-1")),
-        Fact("operator_messages", number, (*task, "window")),
-        Fact("late_messages", 3, (*task, "window")),
-        Fact("failed_messages", 1, (*task, "window")),
-        Fact("commits", 4, task),
-        Fact("commit_seconds", Spread((0, 4), 0.02)),
-        Fact("event_loop_busy_seconds", seconds / 2),
+        Sample("messages_processed", number, place),
+        Sample("messages_queued", 2, place),
+        Sample("lag_messages", lag, place),
+        Sample("watermark_timestamp_seconds", 1_431_857_103 + int(id), place),
+        Sample("messages_written", number / 2, (*task, "visits")),
+        Sample("operator_messages", number, (*task, "stream-1")),
+        Sample("operator_messages", number, (*task, "window")),
+        Sample("late_messages", 3, (*task, "window")),
+        Sample("failed_messages", 1, (*task, "window")),
+        Sample("commits", 4, task),
+        Sample("commit_seconds", Histogram((0, 4), 0.02)),
+        Sample("event_loop_busy_seconds", seconds / 2),
     )
     names = {"pipeline": "visits", "engine": "local", "container": id, "memory": 100 << 20, "process": 4711}
     return Progress(phase="running", seconds=seconds, read=0, written=0, in_flight=7, facts=told + facts, **names)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def test_what_is_not_known_is_left_open() -> None:
         written=0,
         pipeline="p",
         engine="spark",
-        facts=(Fact("messages_processed", 0, ("in", "", "in", "")),),
+        facts=(Sample("messages_processed", 0, ("in", "", "in", "")),),
     )
     text = printed(overview([bare]))
     assert text[0] == "p on spark: 1 container"

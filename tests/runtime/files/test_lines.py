@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import UsageError
-from fluvial.runtime.files.lines import Lines, open_lines, open_output
+from fluvial.runtime.files.lines import LineReader, open_lines, open_output
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -32,11 +32,11 @@ class Pieces:
 @given(st.lists(st.text("ab\n", max_size=6).map(str.encode)))
 def test_pieces_do_not_show(pieces: list[bytes]) -> None:
     whole = b"".join(pieces)
-    assert list(Lines("pipe", Pieces(pieces))) == whole.removesuffix(b"\n").split(b"\n") * bool(whole)
+    assert list(LineReader("pipe", Pieces(pieces))) == whole.removesuffix(b"\n").split(b"\n") * bool(whole)
 
 
 def test_lines_are_numbered_and_say_when_the_next_must_be_waited_for() -> None:
-    lines = Lines("pipe", Pieces([b"a\nb\nc", b"\nd"]))
+    lines = LineReader("pipe", Pieces([b"a\nb\nc", b"\nd"]))
     assert [(line, lines.number, lines.drained) for line in lines] == [
         (b"a", 1, False),
         (b"b", 2, True),
@@ -47,13 +47,13 @@ def test_lines_are_numbered_and_say_when_the_next_must_be_waited_for() -> None:
 
 @pytest.mark.parametrize("pieces", [[b"\xef\xbb\xbfa\n\xef\xbb\xbfb"], [b"\xef", b"\xbb\xbf", b"a\n\xef\xbb\xbfb"]])
 def test_a_mark_before_the_first_line_is_none_of_it(pieces: list[bytes]) -> None:
-    assert list(Lines("pipe", Pieces(pieces))) == [b"a", b"\xef\xbb\xbfb"]
+    assert list(LineReader("pipe", Pieces(pieces))) == [b"a", b"\xef\xbb\xbfb"]
 
 
 @given(st.lists(st.text("ab\n", max_size=6).map(str.encode)), st.integers(1, 8))
 def test_no_line_is_longer_than_it_may_be(pieces: list[bytes], most: int) -> None:
-    expected = list(Lines("pipe", Pieces(pieces)))
-    lines = Lines("pipe", Pieces(pieces), most)
+    expected = list(LineReader("pipe", Pieces(pieces)))
+    lines = LineReader("pipe", Pieces(pieces), most)
     if all(len(line) <= most for line in expected):
         assert list(lines) == expected
         return

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fluvial.dsl import UsageError
 from fluvial.dsl.message import Record
-from fluvial.runtime.files import Reading, RecordFile, open_records
-from fluvial.runtime.files.lines import Lines
+from fluvial.runtime.files import ReadOptions, RecordFile, open_records
+from fluvial.runtime.files.lines import LineReader
 from fluvial.runtime.kernel.time.bounds import EARLIEST, LATEST
 
 LINE = b'::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 -'
@@ -23,43 +23,43 @@ def clock() -> float:
     return 5.0
 
 
-def read(content: bytes, reading: Reading) -> tuple[list[Record], RecordFile]:
-    lines = Lines("file", io.BufferedReader(io.BytesIO(content)), reading.max_line)
+def read(content: bytes, reading: ReadOptions) -> tuple[list[Record], RecordFile]:
+    lines = LineReader("file", io.BufferedReader(io.BytesIO(content)), reading.max_line)
     file = RecordFile(lines, reading, clock)
     return [record for batch in file.batches() for record in batch], file
 
 
-def records(content: bytes, reading: Reading) -> list[Record]:
+def records(content: bytes, reading: ReadOptions) -> list[Record]:
     return read(content, reading)[0]
 
 
-def values(content: bytes, reading: Reading) -> list[Any]:
+def values(content: bytes, reading: ReadOptions) -> list[Any]:
     return [msgspec.json.decode(value or b"") for _, value, _, _ in records(content, reading)]
 
 
 def test_lines_are_values_without_key_at_the_time_of_reading() -> None:
-    assert records(b"a\n\nb", Reading()) == [(None, b"a", 5000, ()), (None, b"", 5000, ()), (None, b"b", 5000, ())]
+    assert records(b"a\n\nb", ReadOptions()) == [(None, b"a", 5000, ()), (None, b"", 5000, ()), (None, b"b", 5000, ())]
 
 
 def test_json_lines_are_kept_as_they_are() -> None:
     content = b'{"a": 1}\n\n  \n[1,2]\r\n"x"\n'
-    assert [value for _, value, _, _ in records(content, Reading("json"))] == [b'{"a": 1}', b"[1,2]", b'"x"']
+    assert [value for _, value, _, _ in records(content, ReadOptions("json"))] == [b'{"a": 1}', b"[1,2]", b'"x"']
 
 
 def test_rows_of_csv_are_objects_of_texts() -> None:
     content = '\ufeffname,"the age"\nada,36\n\n"é, ""x""\nsecond line",\n'.encode()
-    assert values(content, Reading("csv")) == [
+    assert values(content, ReadOptions("csv")) == [
         {"name": "ada", "the age": "36"},
         {"name": 'é, "x"\nsecond line', "the age": ""},
     ]
 
 
 def test_the_delimiter_of_csv() -> None:
-    assert values(b"a;b\n1,5;2\n", Reading("csv", delimiter=";")) == [{"a": "1,5", "b": "2"}]
+    assert values(b"a;b\n1,5;2\n", ReadOptions("csv", delimiter=";")) == [{"a": "1,5", "b": "2"}]
 
 
 def test_lines_of_an_access_log_are_requests() -> None:
-    (value,) = values(LINE + b"\n\n", Reading("access-log"))
+    (value,) = values(LINE + b"\n\n", ReadOptions("access-log"))
     names = ["host", "user", "time", "method", "path", "protocol", "status", "bytes", "referrer", "agent"]
     assert list(value) == names
     assert (value["host"], value["user"], value["time"], value["bytes"]) == ("::1", None, 1431857103000, 0)
@@ -67,7 +67,7 @@ def test_lines_of_an_access_log_are_requests() -> None:
 
 @pytest.mark.parametrize("format", ["lines", "json", "csv", "access-log"])
 def test_an_empty_file_has_no_records(format: Any) -> None:
-    assert records(b"", Reading(format)) == []
+    assert records(b"", ReadOptions(format)) == []
 
 
 def test_a_batch_ends_where_the_next_line_must_be_waited_for() -> None:
@@ -77,16 +77,16 @@ def test_a_batch_ends_where_the_next_line_must_be_waited_for() -> None:
         def read1(self, _: int, /) -> bytes:
             return pieces.pop(0) if pieces else b""
 
-    file = RecordFile(Lines("pipe", Pipe()), Reading("json"), clock)
+    file = RecordFile(LineReader("pipe", Pipe()), ReadOptions("json"), clock)
     assert [[value for _, value, _, _ in batch] for batch in file.batches()] == [[b"1", b"2"], [b"3"]]
 
 
 def test_batches_are_bounded() -> None:
-    file = RecordFile(Lines("file", io.BufferedReader(io.BytesIO(b"x\n" * 25_000))), Reading(), clock)
+    file = RecordFile(LineReader("file", io.BufferedReader(io.BytesIO(b"x\n" * 25_000))), ReadOptions(), clock)
     assert [len(batch) for batch in file.batches()] == [10_000, 10_000, 5_000]
 
 
-KEYS = Reading("json", key_field="k", timestamp_field="t")
+KEYS = ReadOptions("json", key_field="k", timestamp_field="t")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_keys_and_times_are_taken_from_fields(line: bytes, key: bytes | None, ti
 
 
 def test_a_request_gives_key_and_time() -> None:
-    ((key, _, timestamp, _),) = records(LINE, Reading("access-log", "host", "time"))
+    ((key, _, timestamp, _),) = records(LINE, ReadOptions("access-log", "host", "time"))
     assert (key, timestamp) == (b"::1", 1431857103000)
 
 
@@ -122,7 +122,7 @@ def test_a_request_gives_key_and_time() -> None:
 )
 def test_a_malformed_line_is_named(format: Any, content: bytes, line: int, why: str) -> None:
     with pytest.raises(UsageError) as caught:
-        records(content, Reading(format))
+        records(content, ReadOptions(format))
     first, *rest = str(caught.value).splitlines()
     assert first.startswith(why)
     assert rest == [
@@ -170,29 +170,29 @@ def test_a_time_that_a_message_may_have(at: int) -> None:
 
 
 def test_json_with_a_mark_and_blank_lines() -> None:
-    assert values(b'\xef\xbb\xbf\n{"a":1}\n\n \r\n{"a":2}\n\n', Reading("json")) == [{"a": 1}, {"a": 2}]
+    assert values(b'\xef\xbb\xbf\n{"a":1}\n\n \r\n{"a":2}\n\n', ReadOptions("json")) == [{"a": 1}, {"a": 2}]
 
 
 def test_csv_without_a_header() -> None:
-    named = Reading("csv", columns=("a", "b"))
+    named = ReadOptions("csv", columns=("a", "b"))
     assert values(b"\xef\xbb\xbf1,2\n\n3,4\n", named) == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
     with pytest.raises(UsageError, match="3 columns, --columns names 2\n  at file:2"):
         records(b"1,2\n3,4,5\n", named)
 
 
 def test_a_field_of_csv_may_be_as_long_as_a_line() -> None:
-    (value,) = values(b'a,b\n"' + b"x\n" * 200_000 + b'",1\n', Reading("csv"))
+    (value,) = values(b'a,b\n"' + b"x\n" * 200_000 + b'",1\n', ReadOptions("csv"))
     assert len(value["a"]) == 400_000
 
 
 def test_a_row_of_csv_over_many_lines_is_bounded_too() -> None:
     quoted = b'a,b\n1,2\n"' + b"xxxxxxxxx\n" * 20
     with pytest.raises(UsageError, match="the row has more than 100 bytes\n  at file:3\n"):
-        records(quoted, Reading("csv", max_line=100))
+        records(quoted, ReadOptions("csv", max_line=100))
 
 
 def test_malformed_lines_can_be_counted() -> None:
-    found, file = read(b'a,b\n1,2\n3\n"4"x,5\n6,7\n', Reading("csv", skip_malformed=True))
+    found, file = read(b'a,b\n1,2\n3\n"4"x,5\n6,7\n', ReadOptions("csv", skip_malformed=True))
     assert [value for _, value, _, _ in found] == [b'{"a":"1","b":"2"}', b'{"a":"6","b":"7"}']
     assert file.malformed == 2
     assert file.first_malformed is not None
@@ -205,7 +205,7 @@ def test_malformed_lines_can_be_counted() -> None:
 )
 def test_headers_of_csv(header: bytes, why: str) -> None:
     with pytest.raises(UsageError) as caught:
-        records(header, Reading("csv"))
+        records(header, ReadOptions("csv"))
     assert str(caught.value).startswith(f"{why}\n  at file:1\n")
 
 
@@ -224,13 +224,13 @@ def test_headers_of_csv(header: bytes, why: str) -> None:
 )
 def test_options_that_do_not_fit(options: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Reading(**options)
+        ReadOptions(**options)
     assert str(caught.value).startswith(why)
 
 
 def test_the_clock_is_the_computers_unless_told(tmp_path: Path) -> None:
     tmp_path.joinpath("f").write_bytes(b"a\n")
-    with open_records(str(tmp_path / "f"), Reading()) as file:
+    with open_records(str(tmp_path / "f"), ReadOptions()) as file:
         (((_, value, timestamp, _),),) = file.batches()
     assert value == b"a"
     assert timestamp > 1_700_000_000_000
@@ -242,7 +242,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\
 @given(st.lists(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXTS, st.lists)))
 def test_json_is_read_back(documents: list[Any]) -> None:
     content = b"".join(msgspec.json.encode(document) + b"\n" for document in documents)
-    assert values(content, Reading("json")) == documents
+    assert values(content, ReadOptions("json")) == documents
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS)))
@@ -250,4 +250,4 @@ def test_csv_is_read_back(rows: list[tuple[str, str]]) -> None:
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerows([("left", "right"), *rows])
-    assert values(file.getvalue().encode(), Reading("csv")) == [{"left": a, "right": b} for a, b in rows]
+    assert values(file.getvalue().encode(), ReadOptions("csv")) == [{"left": a, "right": b} for a, b in rows]

@@ -2,14 +2,14 @@
 
 from fluvial.dsl.message import Record
 from fluvial.runtime.local.input_queue import InputQueue, InputQueues
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 
 RECORD: Record = (None, b"", 0, ())
 
 
-def batch(*offsets: int, stream: str = "in", next_offset: int | None = None) -> Batch:
+def batch(*offsets: int, stream: str = "in", next_offset: int | None = None) -> RecordBatch:
     end = offsets[-1] + 1 if next_offset is None else next_offset
-    return Batch(stream, 0, [*offsets], [RECORD] * len(offsets), end)
+    return RecordBatch(stream, 0, [*offsets], [RECORD] * len(offsets), end)
 
 
 def process(queue: InputQueue, most: int) -> list[int]:
@@ -38,7 +38,7 @@ def test_what_waits_is_what_was_read_and_not_processed() -> None:
 
 def test_a_batch_without_records_moves_the_position_alone() -> None:
     queue = InputQueue("in", 0, 3)
-    queue.add(Batch("in", 0, [], [], 8))
+    queue.add(RecordBatch("in", 0, [], [], 8))
     assert (queue.next_offset, queue.empty, queue.landed) == (8, True, 3)
     assert queue.has_landed(8)
 

@@ -12,21 +12,21 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from fluvial.runtime.metrics.collector import ProgressCollector, families
-from fluvial.runtime.metrics.definitions import COMMON, MEASURES, SECONDS, Measure
+from fluvial.runtime.metrics.definitions import COMMON, METRICS, SECONDS, MetricDefinition
 from fluvial.runtime.metrics.timing import Timing
-from fluvial.runtime.report import Fact, Progress, Spread
+from fluvial.runtime.report import Histogram, Progress, Sample
 
 UNITS = ("seconds", "bytes")
 OTHERS = ("ms", "millis", "milliseconds", "ns", "minutes", "kb", "mb", "kilobytes", "megabytes", "percent", "total")
 
 
-def told(*facts: Fact) -> Progress:
+def told(*facts: Sample) -> Progress:
     return Progress(phase="running", seconds=1.0, read=0, written=0, pipeline="p", container="1", facts=facts)
 
 
-def example(measure: Measure) -> Fact:
-    value = Spread((1,) * (len(measure.bounds) + 1), 2.5) if measure.kind == "histogram" else 3
-    return Fact(measure.name, value, tuple(f"a {label}" for label in measure.labels))
+def example(measure: MetricDefinition) -> Sample:
+    value = Histogram((1,) * (len(measure.bounds) + 1), 2.5) if measure.kind == "histogram" else 3
+    return Sample(measure.name, value, tuple(f"a {label}" for label in measure.labels))
 
 
 def exposed(progress: Progress) -> CollectorRegistry:
@@ -35,8 +35,8 @@ def exposed(progress: Progress) -> CollectorRegistry:
     return registry
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_names_follow_the_rules_of_prometheus(measure: Measure) -> None:
+@pytest.mark.parametrize("measure", METRICS, ids=lambda measure: measure.name)
+def test_names_follow_the_rules_of_prometheus(measure: MetricDefinition) -> None:
     """Those of `promtool check metrics`."""
     words = measure.name.split("_")
     assert re.fullmatch(r"[a-z][a-z0-9_]*[a-z0-9]", measure.name)
@@ -51,7 +51,7 @@ def test_names_follow_the_rules_of_prometheus(measure: Measure) -> None:
 
 
 def test_each_measure_is_there_once() -> None:
-    assert len({measure.shown for measure in MEASURES}) == len(MEASURES)
+    assert len({measure.shown for measure in METRICS}) == len(METRICS)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_each_measure_is_there_once() -> None:
     ids=["text", "openmetrics"],
 )
 def test_all_that_is_measured_can_be_read_back(write: Callable[..., bytes], read: Callable[..., object]) -> None:
-    text = write(exposed(told(*map(example, MEASURES)))).decode()
+    text = write(exposed(told(*map(example, METRICS)))).decode()
     found = {family.name: family for family in read(text)}  # type: ignore[attr-defined]
-    for measure in MEASURES:
+    for measure in METRICS:
         family = found[f"fluvial_{measure.name}"]
         assert (family.type, family.documentation) == (measure.kind, measure.meaning)
         labels = {"pipeline": "p", "container": "1"} | {label: f"a {label}" for label in measure.labels}
@@ -70,14 +70,14 @@ def test_all_that_is_measured_can_be_read_back(write: Callable[..., bytes], read
 
 
 def test_facts_of_one_measure_are_one_family() -> None:
-    facts = [Fact("commits", number, ("s", f"s/{number}")) for number in range(3)]
+    facts = [Sample("commits", number, ("s", f"s/{number}")) for number in range(3)]
     (family,) = families(told(*facts))
     assert [(sample.labels["task"], sample.value) for sample in family.samples] == [("s/0", 0), ("s/1", 1), ("s/2", 2)]
 
 
 def test_a_fact_that_nobody_knows_is_a_mistake() -> None:
     with pytest.raises(KeyError, match="wishes"):
-        list(families(told(Fact("wishes", 3))))
+        list(families(told(Sample("wishes", 3))))
 
 
 def test_before_a_run_there_is_nothing() -> None:
@@ -91,7 +91,7 @@ def test_durations_are_counted_by_their_bounds(durations: list[float]) -> None:
     timing = Timing()
     for seconds in durations:
         timing.add(seconds)
-    (family,) = families(told(Fact("commit_seconds", timing.spread)))
+    (family,) = families(told(Sample("commit_seconds", timing.histogram)))
     samples = {(sample.name, sample.labels.get("le")): sample.value for sample in family.samples}
     for bound in SECONDS:
         assert samples[("fluvial_commit_seconds_bucket", str(bound))] == sum(one <= bound for one in durations)

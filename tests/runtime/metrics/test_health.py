@@ -4,11 +4,11 @@ import pytest
 
 from fluvial.runtime.metrics.definitions import BY_NAME
 from fluvial.runtime.metrics.health import MOVES, WAITS, Health
-from fluvial.runtime.report import Fact, Progress
+from fluvial.runtime.report import Progress, Sample
 
 
 def told(phase: str, **values: float) -> Progress:
-    facts = tuple(Fact(name, value) for name, value in values.items())
+    facts = tuple(Sample(name, value) for name, value in values.items())
     return Progress(phase=phase, seconds=0.0, read=0, written=0, facts=facts)
 
 

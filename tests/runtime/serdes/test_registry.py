@@ -15,7 +15,7 @@ import pytest
 from explained import assert_explains, error_of
 from fluvial.dsl import SystemProblem, UsageError
 from fluvial.runtime.serdes import Registry
-from fluvial.runtime.serdes.schemas import Reference, Registered, Schema
+from fluvial.runtime.serdes.schemas import Reference, RegisteredSchema, Schema
 from generators.shop import CLICK, REFERRED_CLICK, record
 from kafka.schema_registry import SchemaRegistry, schema_registry
 
@@ -62,8 +62,8 @@ def test_a_schema_is_registered_and_found(registry: Registry) -> None:
     assert registry.find("clicks-value", CLICKS, normalize=False) is None
     assert registry.latest("clicks-value") is None
     id = registry.register("clicks-value", CLICKS, normalize=False)
-    assert registry.find("clicks-value", CLICKS, normalize=False) == Registered(id, 1)
-    assert registry.latest("clicks-value") == Registered(id, 1)
+    assert registry.find("clicks-value", CLICKS, normalize=False) == RegisteredSchema(id, 1)
+    assert registry.latest("clicks-value") == RegisteredSchema(id, 1)
 
 
 def test_subjects_may_have_any_name(server: SchemaRegistry, registry: Registry) -> None:

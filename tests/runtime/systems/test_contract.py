@@ -8,7 +8,7 @@ import pytest
 from fluvial.dsl.errors import SystemProblem, UsageError
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems import System
-from fluvial.runtime.systems.contract import Batch, Consumer, StreamPartition
+from fluvial.runtime.systems.contract import Consumer, RecordBatch, StreamPartition
 
 Numbered = Callable[..., list[Record]]
 Read = Callable[..., list[Record]]
@@ -30,7 +30,7 @@ def commit(system: System, stream: str, partition: int, records: list[Record]) -
     producer.close()
 
 
-def come(consumer: Consumer, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+def come(consumer: Consumer, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
     """The next batches with records."""
     while True:
         batches = [batch for batch in consumer.poll(60, wanted) if batch.records]

@@ -7,7 +7,7 @@ from typing import Any
 
 from fluvial.dsl import Message, Pipeline, count, skip, tumbling
 from fluvial.runtime.testing import PipelineDriver, Recorder
-from fluvial.runtime.testing.recording import Noted, Step
+from fluvial.runtime.testing.recording import RecordedMessage, Step
 
 SECOND = timedelta(seconds=1)
 
@@ -19,7 +19,7 @@ def busy(**options: Any) -> Pipeline:
     return pipeline
 
 
-def values(noted: Sequence[Noted]) -> list[tuple[str, Any]]:
+def values(noted: Sequence[RecordedMessage]) -> list[tuple[str, Any]]:
     return [(one.lane.stream, getattr(one.message.value, "value", one.message.value)) for one in noted]
 
 

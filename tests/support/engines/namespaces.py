@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from fluvial.dsl.message import Record
 from fluvial.runtime.systems.contract import (
-    Batch,
     Consumer,
     Producer,
+    RecordBatch,
     RecordProducer,
     SendingAdmin,
     SendingSystem,
@@ -102,7 +102,7 @@ class NamedConsumer:
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
         self.consumer.assign({(self.prefix + name, number): at for (name, number), at in positions.items()})
 
-    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         places = None if wanted is None else frozenset((self.prefix + name, number) for name, number in wanted)
         found = self.consumer.poll(timeout, places)
         return [replace(batch, stream=batch.stream.removeprefix(self.prefix)) for batch in found]

@@ -20,7 +20,7 @@ from fluvial.runtime.spark.lowering.packaging import PlanBundle, ShippedPlan, pa
 from fluvial.runtime.spark.rows import OUTPUT, Counts, Messages, ProcessingTime, Row, decode
 from fluvial.runtime.spark.worker.keyed_level import process_bucket
 from fluvial.runtime.spark.worker.source_level import end_of_input_rows, level_zero, processing_time_rows
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from generators.building import build
 from generators.cases import Case
 from oracle.interpreter import OutputMessage, Outputs
@@ -60,7 +60,7 @@ class Query:
     since: int = 0
     backwards: bool = True
 
-    def batch(self, ranges: list[Batch], *, end: bool = False, tick: bool = False) -> None:
+    def batch(self, ranges: list[RecordBatch], *, end: bool = False, tick: bool = False) -> None:
         """One micro-batch: level 0 for each range as a task of its own, then the levels by bucket."""
         del tick  # the time is told in each batch
         rows = processing_time_rows(self.shipped, ProcessingTime(self.now, self.since))
@@ -92,11 +92,11 @@ class Query:
         return passed
 
 
-def _pieces(batch: Batch) -> Iterator[Batch]:
+def _pieces(batch: RecordBatch) -> Iterator[RecordBatch]:
     """A reader gives what it reads in pieces, here of two messages."""
     for at in range(0, len(batch.records), 2):
         part = slice(at, at + 2)
-        yield Batch(batch.stream, batch.partition, batch.offsets[part], batch.records[part])
+        yield RecordBatch(batch.stream, batch.partition, batch.offsets[part], batch.records[part])
 
 
 def queries(made: Plan, resets: Mapping[str, int] | None = None) -> list[Query]:
@@ -129,7 +129,7 @@ def lowered(case: Case, batch_records: int = 7) -> Outputs:
         longest = max((len(part) for name in query.sources for part in case.inputs[name]), default=0)
         for start in range(0, longest, batch_records):
             ranges = [
-                Batch(name, number, range(start, start + len(records)), records)
+                RecordBatch(name, number, range(start, start + len(records)), records)
                 for name in query.sources
                 for number, part in enumerate(case.inputs[name])
                 if (records := _part(part, start, batch_records, whole=name in case.first))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fluvial.dsl import Pipeline, Retry
 from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.calls.async_calls import Call, Pool
-from fluvial.runtime.testing.completion_order import Gates
+from fluvial.runtime.testing.completion_order import CompletionGate
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
 Fn = Callable[[Any], Awaitable[list[Any]]]
@@ -403,7 +403,7 @@ def test_a_gate_settles_in_which_order_calls_end() -> None:
         return [value]
 
     async def work() -> None:
-        gates = Gates(lambda waiting: len(waiting) // 2)
+        gates = CompletionGate(lambda waiting: len(waiting) // 2)
         calls = pool(at_once, lambda call: found.append(*call.results), gates.wait, order="none")
         for value in (1, 2, 3):
             calls.submit(Call(None, value, None))

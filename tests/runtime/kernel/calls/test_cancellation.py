@@ -19,7 +19,7 @@ from fluvial.planner import plan
 from fluvial.runtime import run
 from fluvial.runtime.kernel.calls.cancellation import run_loop
 from fluvial.runtime.kernel.calls.threads import CallThreads
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.systems.memory import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 
@@ -81,7 +81,7 @@ def on_local(pipeline: Pipeline) -> Outcome:
 def on_spark(pipeline: Pipeline) -> Outcome:
     """What Spark's workers run."""
     (query,) = queries(plan(pipeline, partitions={"in": 1}))
-    query.batch([Batch("in", 0, range(len(NUMBERS)), records())])
+    query.batch([RecordBatch("in", 0, range(len(NUMBERS)), records())])
     query.batch([], end=True)
     return [int(message.value or b"") for message in query.written["out"]], query.tally.counts["failed"]
 

@@ -15,7 +15,7 @@ from fluvial.planner import Settings, plan
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.state import MemoryStore
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 from generators.changing import changed, restart_with
 from generators.how_many import examples
@@ -91,14 +91,14 @@ def test_a_joined_table_on_spark_has_the_rows_of_its_tables_after_runs_without_i
         query = changed(query, pipeline(joined=joined))
         for table, key, value in writes:
             record = (key.encode(), None if value is None else value.encode(), 0, ())
-            query.batch([Batch(table, 0, [offset], [record])])
+            query.batch([RecordBatch(table, 0, [offset], [record])])
             offset += 1
             tables[table].pop(key, None)
             if value is not None:
                 tables[table][key] = value
     query = changed(query, pipeline())
     query.written.clear()
-    query.batch([Batch("in2", 0, [number], [(key.encode(), b"", 0, ())]) for number, key in enumerate(KEYS)])
+    query.batch([RecordBatch("in2", 0, [number], [(key.encode(), b"", 0, ())]) for number, key in enumerate(KEYS)])
     found = {message.key: message.value for message in query.written["out"]}
     rows = expected(**tables)
     assert found == {key.encode(): wider("", rows.get(key)).encode() for key in KEYS}

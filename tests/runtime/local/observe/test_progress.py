@@ -13,7 +13,7 @@ from fluvial.dsl import Pipeline, SystemProblem, count, dead_letter, skip, tumbl
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
 from fluvial.runtime.metrics.collector import families
-from fluvial.runtime.metrics.definitions import MEASURES
+from fluvial.runtime.metrics.definitions import METRICS
 from fluvial.runtime.systems import MemorySystem, System
 from fluvial.runtime.systems.memory import MemoryAdmin
 
@@ -25,7 +25,7 @@ def told_by(pipeline: Pipeline, system: System, settings: Settings | None = None
 
 
 def values(progress: Progress, measure: str) -> Mapping[tuple[str, ...], object]:
-    return {fact.labels: fact.value for fact in progress.facts if fact.measure == measure}
+    return {fact.labels: fact.value for fact in progress.facts if fact.metric == measure}
 
 
 def per_ten() -> Pipeline:
@@ -78,8 +78,8 @@ def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> Non
     for name in ("kept", "lost"):
         told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
     told += told_by(calling(), numbers(MemorySystem(), 1))
-    assert {fact.measure for progress in told for fact in progress.facts} == {
-        measure.name for measure in MEASURES if "local" in measure.engines
+    assert {fact.metric for progress in told for fact in progress.facts} == {
+        measure.name for measure in METRICS if "local" in measure.engines
     }
     assert all(list(families(progress)) for progress in told)
 

@@ -18,7 +18,7 @@ from fluvial.dsl.message import Message, Record
 from fluvial.planner import plan
 from fluvial.runtime.spark.worker import keyed_level as stateful
 from fluvial.runtime.systems import MemorySystem
-from fluvial.runtime.systems.contract import Batch
+from fluvial.runtime.systems.contract import RecordBatch
 from generators.cases import Case, cases, judge
 
 TEN = tumbling(timedelta(milliseconds=10))
@@ -43,7 +43,7 @@ def test_time_behind_a_border_does_not_wait_for_sources_that_do_not_lead_there()
     one.partition_by(str, id="by-value", key_type=str).window(TEN, count(), id="window").send_to("out")
     one.merge(other).send_to("both")
     (query,) = queries(plan(pipeline, partitions={"one": 1, "other": 3}))
-    query.batch([Batch("one", 0, range(3), [(None, b"1", time, ()) for time in (0, 5, 50)])])
+    query.batch([RecordBatch("one", 0, range(3), [(None, b"1", time, ()) for time in (0, 5, 50)])])
     assert [message.timestamp for message in query.written["out"]] == [9]
 
 
@@ -60,8 +60,8 @@ def test_a_message_that_fails_at_its_source_does_not_move_time(bad: Record) -> N
     pipeline = Pipeline("p", on_error=skip())
     pipeline.stream("in", value=int, key=str).window(TEN, count(), id="window").send_to("out")
     (query,) = queries(plan(pipeline, partitions={"in": 1}))
-    query.batch([Batch("in", 0, range(1), [bad])])
-    query.batch([Batch("in", 0, range(1, 2), [(b"a", b"1", 5, ())])])
+    query.batch([RecordBatch("in", 0, range(1), [bad])])
+    query.batch([RecordBatch("in", 0, range(1, 2), [(b"a", b"1", 5, ())])])
     query.batch([], end=True)
     assert [message.timestamp for message in query.written["out"]] == [9]
 
@@ -73,8 +73,8 @@ def test_messages_are_counted_once_and_time_is_told() -> None:
     lines.partition_by(str, id="by-value", key_type=str).send_to("again")
     pipeline.stream("other", value=int).merge(lines).send_to("both")
     (query,) = queries(plan(pipeline, partitions={"in": 2, "other": 1}))
-    ranges = [Batch("in", 0, range(3), [(b"a", b"1", time, ()) for time in (0, 5, 50)])]
-    query.batch([*ranges, Batch("other", 0, range(1), [(None, b"1", 7, ())])])
+    ranges = [RecordBatch("in", 0, range(3), [(b"a", b"1", time, ()) for time in (0, 5, 50)])]
+    query.batch([*ranges, RecordBatch("other", 0, range(1), [(None, b"1", 7, ())])])
     assert query.tally.counts["read"] == {"in": 3, "other": 1, "p-by-value": 3}
     assert query.tally.counts["written"] == {"p-by-value": 3, "again": 3, "both": 4}
     assert query.tally.watermarks == {"in/0": 48, "other/0": 7}
@@ -104,7 +104,7 @@ def test_a_dead_letter_is_the_record_as_it_came(border: bool) -> None:
     records: list[Record] = [(b"a", value, 7, (("h", b"1"),)) for value in values]
     local = run_on(MemorySystem(), pipeline, {"in": [records]})
     (query,) = queries(plan(pipeline, partitions={"in": 1}))
-    query.batch([Batch("in", 0, range(len(records)), records)])
+    query.batch([RecordBatch("in", 0, range(len(records)), records)])
     query.batch([], end=True)
     local_letters, letters = (
         sorted((letter.value or b"", letter.timestamp, letter.key, letter.headers[:3]) for letter in outputs[LETTERS])
@@ -122,7 +122,7 @@ def collected() -> list[list[bytes]]:
     found = []
     for first in (0, 9):
         records: list[Record] = [(b"a", b"%d" % time, time, ()) for time in range(first, first + 9)]
-        query.batch([Batch("in", 0, range(first, first + 9), records)])
+        query.batch([RecordBatch("in", 0, range(first, first + 9), records)])
         found.append([message.value or b"" for message in query.written.get("out", ())])
     query.batch([], end=True)
     return [*found, [message.value or b"" for message in query.written["out"]]]
@@ -185,7 +185,7 @@ def test_a_sink_is_opened_once_for_all_pieces_of_a_batch(crosses: bool) -> None:
     numbers = pipeline.stream("in", value=int, key=str)
     (numbers.partition_by(in_one, id="by", key_type=str) if crosses else numbers).sink(NOTING, id="sink")
     (query,) = queries(plan(pipeline, partitions={"in": 1}))
-    query.batch([Batch("in", 0, range(5), [(b"a", b"%d" % time, time, ()) for time in range(5)])])
+    query.batch([RecordBatch("in", 0, range(5), [(b"a", b"%d" % time, time, ()) for time in range(5)])])
     assert ["open", *"01234", "flush", "close"] == CALLS
 
 

@@ -1,6 +1,6 @@
 """Offsets and places: how extents of files become one partition."""
 
-from fluvial.runtime.systems.log.index import EXTENT_BYTES, Created, Extent, Extents, Index, Published
+from fluvial.runtime.systems.log.index import EXTENT_BYTES, Created, Extent, Extents, LogIndex, Published
 
 
 def extent(file: str, start: int, stop: int, count: int = 1) -> Extent:
@@ -35,7 +35,7 @@ def test_extents_are_short_enough_to_be_walked() -> None:
 
 
 def test_a_snapshot_says_the_same_as_the_entries() -> None:
-    index, copy = Index(), Index()
+    index, copy = LogIndex(), LogIndex()
     index.apply(Created("clicks", 1))
     for number in (1, 2, 4):
         tokens = [("writer", number)]

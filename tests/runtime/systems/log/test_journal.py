@@ -7,11 +7,11 @@ from msgspec.msgpack import encode
 
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems.log import frames
-from fluvial.runtime.systems.log.index import Created, Entry, Published, Snapshot
+from fluvial.runtime.systems.log.index import Created, JournalEntry, Published, Snapshot
 from fluvial.runtime.systems.log.journal import Journal
 
 
-def add(journal: Journal, entry: Entry) -> None:
+def add(journal: Journal, entry: JournalEntry) -> None:
     with journal.exclusive():
         journal.add(entry)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from fluvial.dsl import Pipeline, collect, dead_letter, tumbling
 from fluvial.runtime.testing import PipelineDriver, Recorder, Recording
-from fluvial.runtime.testing.drawing.figure import Figure, Row
+from fluvial.runtime.testing.drawing.figure import Figure, FigureRow
 
 SENT = (("ann", "a", 1), ("bob", "b", 4), ("ann", "c", 12), ("bob", "d", 5))
 
@@ -19,7 +19,7 @@ EMPTY = Figure(
     top=34,
     bottom=58,
     ticks=(),
-    rows=(Row(34, 24, "words"),),
+    rows=(FigureRow(34, 24, "words"),),
 )
 
 

@@ -3,11 +3,11 @@
 from fluvial.dsl import Message
 from fluvial.runtime.testing.drawing.frame import WIDTH, Options, frame, look_of
 from fluvial.runtime.testing.drawing.labels import value_label
-from fluvial.runtime.testing.recording import Lane, Noted, Step
+from fluvial.runtime.testing.recording import RecordedMessage, Step, StreamLane
 from tests.runtime.testing.drawing.runs import windows
 
 OPTIONS = Options(streams=("in", "out"), label=value_label)
-SENT = Noted(Lane("in", "source"), Message("ann", "a", 0))
+SENT = RecordedMessage(StreamLane("in", "source"), Message("ann", "a", 0))
 
 
 def test_keys_are_numbered_in_the_order_in_which_they_come() -> None:
@@ -22,7 +22,7 @@ def test_time_begins_behind_the_names_and_ends_before_the_edge() -> None:
 def test_a_label_at_the_right_edge_stands_before_its_mark() -> None:
     found = frame(windows(), Options(streams=("in",), label=lambda _: "a label that is long"), [], [])
     step = windows().steps[2]
-    marks = [found.mark(Noted(SENT.lane, Message("ann", "a", time)), step, 0, "sent") for time in (0, 12_000)]
+    marks = [found.mark(RecordedMessage(SENT.lane, Message("ann", "a", time)), step, 0, "sent") for time in (0, 12_000)]
     assert [mark.before for mark in marks] == [False, True]
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fluvial.runtime.testing.drawing.figure import Bar, Link, Mark
+from fluvial.runtime.testing.drawing.figure import Bar, CauseLine, Mark
 from fluvial.runtime.testing.drawing.svg import write
 from tests.runtime.testing.drawing.runs import EMPTY
 
@@ -38,10 +38,10 @@ def test_a_label_without_room_in_its_bar_stands_behind_it_and_its_note_behind_th
 @pytest.mark.parametrize(
     ("link", "path"),
     [
-        (Link(10, 5, 10, 20), "M10 5V20"),
-        (Link(10, 5, 30, 20, corner=True), "M10 5H30V20"),
-        (Link(10, 5, 30, 25), "M10 5C10 15 30 15 30 25"),
+        (CauseLine(10, 5, 10, 20), "M10 5V20"),
+        (CauseLine(10, 5, 30, 20, corner=True), "M10 5H30V20"),
+        (CauseLine(10, 5, 30, 25), "M10 5C10 15 30 15 30 25"),
     ],
 )
-def test_lines_are_straight_or_turn_once_or_swing(link: Link, path: str) -> None:
+def test_lines_are_straight_or_turn_once_or_swing(link: CauseLine, path: str) -> None:
     assert f'd="{path}"' in write(replace(EMPTY, links=(link,)))

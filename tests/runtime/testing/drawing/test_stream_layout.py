@@ -1,7 +1,7 @@
 """The layout by streams: lanes, lines from messages to what came of them, and room for each."""
 
 from fluvial.runtime.testing.drawing.frame import Options
-from fluvial.runtime.testing.drawing.lanes import by_stream
+from fluvial.runtime.testing.drawing.stream_layout import by_stream
 from tests.runtime.testing.drawing.runs import shares, windows
 
 OPTIONS = Options(streams=("numbers", "shares", "shares-dead-letters"), label=lambda value: str(value)[:9])

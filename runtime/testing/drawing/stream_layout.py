@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..recording import Lane, Noted, Recording, Step
-from .figure import Bar, Entry, Figure, Link, Look, Mark, Reach, Row
-from .frame import BAR, HEAD, ROW, SIZE, Frame, Options, frame, look_of, pane_of, samples, wanted
+from ..recording import RecordedMessage, Recording, Step, StreamLane
+from .figure import Bar, CauseLine, Figure, FigureRow, LegendEntry, Look, Mark, Reach
+from .frame import BAR, HEAD, ROW, SIZE, FigureFrame, Options, frame, look_of, pane_of, samples, wanted
 from .labels import TEXT, title_of
 
 _APART = 14.0
@@ -18,9 +18,9 @@ _ORDER = {"source": 0, "intermediate": 1}
 class _Event:
     """A message, the step that brought it, and where it came from."""
 
-    noted: Noted
+    noted: RecordedMessage
     step: Step
-    cause: Noted | None = None
+    cause: RecordedMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class _Placed:
 
     events: tuple[_Event, ...]
     y: Mapping[int, float]
-    rows: tuple[Row, ...]
+    rows: tuple[FigureRow, ...]
     bottom: float
 
 
@@ -40,22 +40,22 @@ def by_stream(run: Recording, options: Options) -> Figure:
     placed = _placed(found, lanes, tuple(_events(run, options)))
     marks, bars = tuple(_marks(found, placed)), tuple(_bars(found, placed))
     reaches = tuple(_reaches(found, placed))
-    keys = (Entry("key", key, number) for key, number in found.signs.items())
+    keys = (LegendEntry("key", key, number) for key, number in found.signs.items())
     legend = (*keys, *samples(found, marks, bars, reaches))
     parts = {"marks": marks, "bars": bars, "reaches": reaches, "links": tuple(_links(found, placed))}
     return found.figure("stream by stream", placed.rows, placed.bottom, legend, **parts)
 
 
-def _rank(lane: Lane) -> int:
+def _rank(lane: StreamLane) -> int:
     return _ORDER.get(lane.kind, len(_ORDER))
 
 
-def _number(lane: Lane) -> str:
+def _number(lane: StreamLane) -> str:
     return str(lane.partition) if lane.partitions > 1 else ""
 
 
 def _events(run: Recording, options: Options) -> Iterator[_Event]:
-    before: list[Noted] = []
+    before: list[RecordedMessage] = []
     for step in run.steps:
         sent = wanted(step.sent, options)
         before += sent
@@ -64,7 +64,7 @@ def _events(run: Recording, options: Options) -> Iterator[_Event]:
             yield _Event(noted, step, _cause(noted, sent, before))
 
 
-def _cause(made: Noted, sent: list[Noted], before: list[Noted]) -> Noted | None:
+def _cause(made: RecordedMessage, sent: list[RecordedMessage], before: list[RecordedMessage]) -> RecordedMessage | None:
     """The message that another came of: the one of its step, or the last one of its time, its key if it can be."""
     if len(sent) == 1 and sent[0].message.timestamp == made.message.timestamp:
         return sent[0]
@@ -74,7 +74,7 @@ def _cause(made: Noted, sent: list[Noted], before: list[Noted]) -> Noted | None:
     return found[0] if found else None
 
 
-def _marks(found: Frame, placed: _Placed) -> Iterator[Mark]:
+def _marks(found: FigureFrame, placed: _Placed) -> Iterator[Mark]:
     causes = {id(event.cause) for event in placed.events}
     for event in placed.events:
         if pane_of(event.noted, found.options) is None:
@@ -89,18 +89,18 @@ def _look(event: _Event, fertile: bool) -> Look:
     return look if look != "sent" or fertile else "idle"
 
 
-def _bars(found: Frame, placed: _Placed) -> Iterator[Bar]:
+def _bars(found: FigureFrame, placed: _Placed) -> Iterator[Bar]:
     for event in placed.events:
         pane = pane_of(event.noted, found.options)
         if pane is not None:
             yield found.bar(event.noted, pane, placed.y[id(event.noted)] - BAR / 2)
 
 
-def _placed(found: Frame, lanes: Sequence[Lane], events: tuple[_Event, ...]) -> _Placed:
+def _placed(found: FigureFrame, lanes: Sequence[StreamLane], events: tuple[_Event, ...]) -> _Placed:
     """Give each lane as many lines as its messages need, and each message its line."""
     ends = {id(event.cause): found.x(event.noted, event.step) for event in events if found.options.across == "clock"}
     heights: dict[int, float] = {}
-    rows: list[Row] = []
+    rows: list[FigureRow] = []
     y = HEAD
     for lane in lanes:
         lines = _lines(found, [event for event in events if event.noted.lane == lane], ends)
@@ -110,13 +110,13 @@ def _placed(found: Frame, lanes: Sequence[Lane], events: tuple[_Event, ...]) -> 
     return _Placed(events, heights, tuple(rows), y)
 
 
-def _heading(lane: Lane, y: float, height: float) -> Row:
+def _heading(lane: StreamLane, y: float, height: float) -> FigureRow:
     made = lane.kind != "source"
     title = title_of(lane.stream)
-    return Row(y, height, title, key=_number(lane), soft=made, striped=made)
+    return FigureRow(y, height, title, key=_number(lane), soft=made, striped=made)
 
 
-def _lines(found: Frame, members: Sequence[_Event], ends: Mapping[int, float]) -> dict[int, int]:
+def _lines(found: FigureFrame, members: Sequence[_Event], ends: Mapping[int, float]) -> dict[int, int]:
     """The line of each message of a lane, by identity: the first one that has room for it. `ends` tells how far the
     lines to what came of messages go along it."""
     lines: dict[int, int] = {}
@@ -130,7 +130,7 @@ def _lines(found: Frame, members: Sequence[_Event], ends: Mapping[int, float]) -
     return lines
 
 
-def _extent(found: Frame, event: _Event) -> tuple[float, float]:
+def _extent(found: FigureFrame, event: _Event) -> tuple[float, float]:
     """From where to where a message takes room, its label and its reach included."""
     pane = pane_of(event.noted, found.options)
     if pane is not None:
@@ -144,7 +144,7 @@ def _extent(found: Frame, event: _Event) -> tuple[float, float]:
     return min(edges), max(edges)
 
 
-def _links(found: Frame, placed: _Placed) -> Iterator[Link]:
+def _links(found: FigureFrame, placed: _Placed) -> Iterator[CauseLine]:
     steps = {id(event.noted): event.step for event in placed.events}
     for event in placed.events:
         cause, made = event.cause, event.noted
@@ -153,9 +153,9 @@ def _links(found: Frame, placed: _Placed) -> Iterator[Link]:
             y, to_y = placed.y[id(cause)], placed.y[id(made)] - SIZE
             corner = found.options.across == "clock" and end > start
             begin = min(found.label_end(cause, steps[id(cause)]), end)
-            yield Link(begin, y, end, to_y, corner) if corner else Link(start, y + SIZE, end, to_y)
+            yield CauseLine(begin, y, end, to_y, corner) if corner else CauseLine(start, y + SIZE, end, to_y)
 
 
-def _reaches(found: Frame, placed: _Placed) -> Iterator[Reach]:
+def _reaches(found: FigureFrame, placed: _Placed) -> Iterator[Reach]:
     for event in placed.events:
         yield from found.reaches(event.noted, event.step, placed.y[id(event.noted)])

@@ -1,4 +1,4 @@
-"""Notes of where runs serve their metrics, for `fluvial top` on the same machine."""
+"""The addresses at which the runs of this machine serve their metrics: `fluvial top` finds the runs by them."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from msgspec import DecodeError, Struct, json
 _log = logging.getLogger(__name__)
 
 
-class Note(Struct, frozen=True):
+class MetricsEndpoint(Struct, frozen=True):
     """A process that serves the metrics of a pipeline."""
 
     pipeline: str
@@ -21,8 +21,8 @@ class Note(Struct, frozen=True):
     process: int
 
 
-def notes_folder() -> Path:
-    """The folder of this user's notes: beside the sockets of the session, else among temporary files."""
+def endpoints_folder() -> Path:
+    """The folder of this user's endpoint files: beside the sockets of the session, else among temporary files."""
     session = os.environ.get("XDG_RUNTIME_DIR")
     # Who works for another user may have been left that user's variables.
     if session and _owner(session) == os.geteuid():
@@ -31,16 +31,17 @@ def notes_folder() -> Path:
 
 
 @contextmanager
-def noted(pipeline: str, url: str, folder: Path | None = None) -> Iterator[None]:
-    """Leave a note meanwhile. Where that is not possible there is none: it is a convenience."""
-    note = Note(pipeline, url, os.getpid())
-    name = f"{pipeline}.{note.process}.json"
-    place = folder or notes_folder()
+def announced(pipeline: str, url: str, folder: Path | None = None) -> Iterator[None]:
+    """Keep a file with the address of the metrics while the context is open. Where that fails, it is logged and the
+    run goes on: only `fluvial top` reads the file."""
+    endpoint = MetricsEndpoint(pipeline, url, os.getpid())
+    name = f"{pipeline}.{endpoint.process}.json"
+    place = folder or endpoints_folder()
     try:
         with suppress(FileExistsError):
             place.mkdir(mode=0o700, parents=True)
         with _opened(place) as inside:
-            _write(inside, name, json.encode(note))
+            _write(inside, name, json.encode(endpoint))
     except OSError as error:
         _log.warning("fluvial top will not find this run: no note can be left in %s: %s", place, error)
     try:
@@ -50,18 +51,18 @@ def noted(pipeline: str, url: str, folder: Path | None = None) -> Iterator[None]
             os.unlink(name, dir_fd=inside)
 
 
-def notes(folder: Path | None = None) -> list[Note]:
-    """The notes of processes that are alive; those of others are removed."""
-    found = []
-    with suppress(OSError), _opened(folder or notes_folder()) as inside:
+def endpoints(folder: Path | None = None) -> list[MetricsEndpoint]:
+    """The endpoints of the processes that are alive. Files of other processes are removed."""
+    endpoints_alive = []
+    with suppress(OSError), _opened(folder or endpoints_folder()) as inside:
         for name in sorted(name for name in os.listdir(inside) if name.endswith(".json")):
             with suppress(OSError, DecodeError):
-                note = json.decode(_read(inside, name), type=Note)
-                if _alive(note.process):
-                    found.append(note)
+                endpoint = json.decode(_read(inside, name), type=MetricsEndpoint)
+                if _alive(endpoint.process):
+                    endpoints_alive.append(endpoint)
                 else:
                     os.unlink(name, dir_fd=inside)
-    return found
+    return endpoints_alive
 
 
 @contextmanager
@@ -81,7 +82,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 def _write(inside: int, name: str, data: bytes) -> None:
-    with suppress(FileNotFoundError):  # of a process that had this number before
+    with suppress(FileNotFoundError):  # left by a process that had this id before
         os.unlink(name, dir_fd=inside)
     new = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=inside)
     with open(new, "wb") as file:
@@ -105,6 +106,6 @@ def _alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another's, that has the number now
+    except PermissionError:  # a process of another user, which has the id now
         return False
     return True

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..recording import Noted, Recording, Step
-from .figure import Bar, Entry, Figure, Mark, Reach, Row
-from .frame import BAR, HEAD, MARGIN, ROW, WIDTH, Frame, Options, frame, look_of, pane_of, samples, shown, wanted
+from ..recording import RecordedMessage, Recording, Step
+from .figure import Bar, Figure, FigureRow, LegendEntry, Mark, Reach
+from .frame import BAR, HEAD, MARGIN, ROW, WIDTH, FigureFrame, Options, frame, look_of, pane_of, samples, shown, wanted
 from .labels import key_label, title_of
 
 _NUMBER = 22.0
@@ -18,7 +18,7 @@ class _Page:
     """What is on the page so far; `turns` are the heights at which a step begins to count for time, with the step."""
 
     y: float = HEAD
-    rows: list[Row] = field(default_factory=list)
+    rows: list[FigureRow] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     reaches: list[Reach] = field(default_factory=list)
@@ -40,11 +40,11 @@ def by_step(run: Recording, options: Options) -> Figure:
     parts = {"marks": tuple(page.marks), "bars": tuple(page.bars), "reaches": tuple(page.reaches), "passed": passed}
     legend = list(samples(found, page.marks, page.bars, page.reaches))
     if passed:
-        legend.append(Entry("watermark", _PASSED[options.across]))
+        legend.append(LegendEntry("watermark", _PASSED[options.across]))
     return found.figure("step by step", tuple(page.rows), page.y, tuple(legend), **parts)
 
 
-def _step(page: _Page, found: Frame, number: int, step: Step) -> None:
+def _step(page: _Page, found: FigureFrame, number: int, step: Step) -> None:
     """A step: what was sent, or what else was done, and what came out."""
     sent = wanted(step.sent, found.options)
     for at, noted in enumerate(sent):
@@ -52,14 +52,14 @@ def _step(page: _Page, found: Frame, number: int, step: Step) -> None:
         page.marks.append(found.mark(noted, step, middle, look_of(step)))
         page.reaches += found.reaches(noted, step, middle)
     if not sent:
-        page.rows.append(Row(page.y, ROW, _TITLES.get(step.kind, "sent elsewhere"), str(number), soft=True))
+        page.rows.append(FigureRow(page.y, ROW, _TITLES.get(step.kind, "sent elsewhere"), str(number), soft=True))
         page.y += ROW
     page.turns.append((page.y, step))
     for noted in wanted(step.made, found.options):
         _made(page, found, noted, step)
 
 
-def _made(page: _Page, found: Frame, noted: Noted, step: Step) -> None:
+def _made(page: _Page, found: FigureFrame, noted: RecordedMessage, step: Step) -> None:
     pane = pane_of(noted, found.options)
     middle = _row(page, noted, "")
     if pane is not None:
@@ -68,17 +68,17 @@ def _made(page: _Page, found: Frame, noted: Noted, step: Step) -> None:
         page.marks.append(found.mark(noted, step, middle, "made"))
 
 
-def _row(page: _Page, noted: Noted, number: str) -> float:
+def _row(page: _Page, noted: RecordedMessage, number: str) -> float:
     """One row more; the height of its middle."""
     made = noted.lane.kind != "source"
     title = title_of(noted.lane.stream)
     key = key_label(noted.message.key)
-    page.rows.append(Row(page.y, ROW, title, number, key, soft=made, striped=made))
+    page.rows.append(FigureRow(page.y, ROW, title, number, key, soft=made, striped=made))
     page.y += ROW
     return page.y - ROW / 2
 
 
-def _way(page: _Page, found: Frame) -> Iterator[tuple[float, float]]:
+def _way(page: _Page, found: FigureFrame) -> Iterator[tuple[float, float]]:
     """The corners of the watermark's way: it moves where a step has been, and the next one is judged by it."""
     known = [(y, step) for y, step in page.turns if step.watermark is not None]
     x = found.axis.left

@@ -4,43 +4,43 @@ from collections.abc import Iterator, Mapping
 
 from ...planner.plan import Plan
 from ..kernel.time.bounds import END, START
-from ..report import Fact
+from ..report import Sample
 
 Place = tuple[str, str, str, str]
 """The values of the labels stage, task, stream and partition; empty where an engine does not know them."""
 
 
-def operator_facts(
+def operator_samples(
     plan: Plan,
     task: tuple[str, str] | None,
     given: Mapping[str, int],
     late: Mapping[str, int],
     failed: Mapping[str, int],
     keyless: Mapping[str, int],
-) -> Iterator[Fact]:
+) -> Iterator[Sample]:
     """What became of messages, by operator: how many each was given, how many came late, failed, or had no key for a
     table. `task` is (stage, task), None where counts are those of all tasks."""
     action = plan.pipeline.on_error.action
     for id in dict.fromkeys([*given, *late, *failed, *keyless]):
         labels = (*(task or (plan.operator(id).stage, "")), id)
         if id in given:
-            yield Fact("operator_messages", given[id], labels)
+            yield Sample("operator_messages", given[id], labels)
         operator = plan.pipeline.operator(id)
         if operator.role == "both":
-            yield Fact("late_messages", late.get(id, 0), labels)
+            yield Sample("late_messages", late.get(id, 0), labels)
             if not plan.operator(id).writes:
-                yield Fact("dropped_messages", late.get(id, 0), (*labels, "late"))
+                yield Sample("dropped_messages", late.get(id, 0), (*labels, "late"))
         if operator.kind == "table":
-            yield Fact("dropped_messages", keyless.get(id, 0), (*labels, "keyless"))
+            yield Sample("dropped_messages", keyless.get(id, 0), (*labels, "keyless"))
         if action != "fail":
-            yield Fact("failed_messages", failed.get(id, 0), labels)
+            yield Sample("failed_messages", failed.get(id, 0), labels)
         if action == "skip":
-            yield Fact("dropped_messages", failed.get(id, 0), (*labels, "failed"))
+            yield Sample("dropped_messages", failed.get(id, 0), (*labels, "failed"))
         if action == "dead_letter":
-            yield Fact("dead_letters", failed.get(id, 0), labels)
+            yield Sample("dead_letters", failed.get(id, 0), labels)
 
 
-def watermark_facts(watermark: int | None, place: Place) -> Iterator[Fact]:
+def watermark_samples(watermark: int | None, place: Place) -> Iterator[Sample]:
     """How far event time has come, if that is known: neither before the first message nor at the end of input."""
     if watermark is not None and watermark not in (START, END):
-        yield Fact("watermark_timestamp_seconds", watermark / 1000, place)
+        yield Sample("watermark_timestamp_seconds", watermark / 1000, place)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fluvial.planner.drawing.written import place, text_at
+from fluvial.planner.drawing.facts import place, text_at
 
 
 def test_the_line_is_read_without_its_indentation(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from faults.foreign import make_foreign
-from fluvial.runtime.metrics.snapshots import Note, noted, notes, notes_folder
+from fluvial.runtime.metrics.endpoints import MetricsEndpoint, announced, endpoints, endpoints_folder
 
 
 def test_a_note_is_there_meanwhile(tmp_path: Path) -> None:
-    with noted("visits", "http://127.0.0.1:9100", tmp_path / "notes"):
-        assert notes(tmp_path / "notes") == [Note("visits", "http://127.0.0.1:9100", os.getpid())]
+    with announced("visits", "http://127.0.0.1:9100", tmp_path / "notes"):
+        assert endpoints(tmp_path / "notes") == [MetricsEndpoint("visits", "http://127.0.0.1:9100", os.getpid())]
         assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o700
-    assert notes(tmp_path / "notes") == []
+    assert endpoints(tmp_path / "notes") == []
 
 
 def test_the_note_of_a_process_that_is_gone_is_removed(tmp_path: Path) -> None:
@@ -25,36 +25,36 @@ def test_the_note_of_a_process_that_is_gone_is_removed(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     file = tmp_path / f"visits.{child}.json"
     file.write_text(json.dumps({"pipeline": "visits", "url": "http://127.0.0.1:1", "process": child}))
-    assert notes(tmp_path) == []
+    assert endpoints(tmp_path) == []
     assert not file.exists()
 
 
 def test_what_is_no_note_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("what is this?")
-    assert notes(tmp_path) == []
-    assert notes(tmp_path / "nothing") == []
+    assert endpoints(tmp_path) == []
+    assert endpoints(tmp_path / "nothing") == []
 
 
 def test_where_no_note_can_be_left_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with noted("visits", "http://127.0.0.1:9100", tmp_path / "file"):
+    with announced("visits", "http://127.0.0.1:9100", tmp_path / "file"):
         pass
-    assert notes(tmp_path / "file") == []
+    assert endpoints(tmp_path / "file") == []
 
 
 def test_notes_lie_where_only_their_user_can_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert notes_folder() == tmp_path / "fluvial"
+    assert endpoints_folder() == tmp_path / "fluvial"
     make_foreign(tmp_path, monkeypatch)
-    assert notes_folder().name == f"fluvial-{os.geteuid()}"
+    assert endpoints_folder().name == f"fluvial-{os.geteuid()}"
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    assert notes_folder().name == f"fluvial-{os.geteuid()}"
+    assert endpoints_folder().name == f"fluvial-{os.geteuid()}"
 
 
 def left(folder: Path, caplog: pytest.LogCaptureFixture) -> str:
     """What is said where a note is to be left."""
-    with noted("visits", "http://127.0.0.1:9100", folder):
-        assert notes(folder) == []
+    with announced("visits", "http://127.0.0.1:9100", folder):
+        assert endpoints(folder) == []
     return caplog.text
 
 
@@ -90,6 +90,6 @@ def test_a_link_in_place_of_a_note_is_replaced_and_never_followed(tmp_path: Path
     victim.write_bytes(b"precious")
     folder.mkdir(mode=0o700)
     (folder / f"visits.{os.getpid()}.json").symlink_to(victim)
-    with noted("visits", "http://127.0.0.1:9100", folder):
-        assert [note.pipeline for note in notes(folder)] == ["visits"]
+    with announced("visits", "http://127.0.0.1:9100", folder):
+        assert [note.pipeline for note in endpoints(folder)] == ["visits"]
     assert victim.read_bytes() == b"precious"

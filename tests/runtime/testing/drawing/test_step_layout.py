@@ -6,7 +6,7 @@ from fluvial.dsl import after_count
 from fluvial.runtime.testing.drawing.figure import Figure
 from fluvial.runtime.testing.drawing.frame import ROW, WIDTH, Options
 from fluvial.runtime.testing.drawing.labels import value_label
-from fluvial.runtime.testing.drawing.steps import by_step
+from fluvial.runtime.testing.drawing.step_layout import by_step
 from tests.runtime.testing.drawing.runs import shares, windows
 
 OPTIONS = Options(streams=("in", "out"), label=value_label)
