@@ -1,16 +1,12 @@
 """A stage at work: compiled code bound to the state, the outputs and the timeline of one task."""
 
 import asyncio
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
-from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.message import Record
-from ...dsl.validation import explain
-from .calls.async_calls import Gate, Pool, Sleep
+from .calls.async_calls import Gate, Pool, Sleep, TaskCalls
 from .calls.in_flight import InFlightTracker
 from .compiler.bindings import bind
 from .compiler.environment import StageCounts, StageEnvironment
@@ -21,16 +17,15 @@ from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
 from .operators.joined_tables import JoinedTables
 from .output_buffer import HandOver, OutputBuffer
-from .state_cache import Change, CountedReads, Size, StateBackend, evict
+from .state_cache import CountedReads, StateBackend
 from .stateful_operator import StatefulOperator
+from .task_state import TaskState
 from .time.bounds import START
 from .time.input_progress import Accepts, InputProgress
 from .time.position import Position
+from .time.task_progress import TaskProgress
 from .time.watermarks import WatermarkGraph
 from .windows.grown_lateness import Lateness
-
-EIGHTH = 8
-"""What part of the entries that may be in memory may be read before the oldest are looked for."""
 
 
 def _every(_: object) -> bool:
@@ -78,7 +73,10 @@ class StageTask:
         self.inputs = InputProgress(
             graph.inputs, self.watermarks, position, producers or {}, accepts, self.tracker.opened
         )
-        self._backend = CountedReads(backend)
+        reads = CountedReads(backend)
+        self.calls = TaskCalls(self.pools)
+        self.progress = TaskProgress(self.watermarks, graph.node_in, self.tracker, asynchronous=program.asynchronous)
+        self.state = TaskState(graph.operators, self.stateful, reads)
         self._environment = StageEnvironment(
             program=program,
             watermarks=self.watermarks,
@@ -92,7 +90,7 @@ class StageTask:
             rung=dict(position.rung),
             run=run,
             producer=producer,
-            backend=self._backend,
+            backend=reads,
             empty=empty,
             make_pool=partial(Pool, sleep=sleep, gate=gate),
             stateful=self.stateful,
@@ -158,63 +156,17 @@ class StageTask:
         self.failures.check()
 
     @property
-    def capacity(self) -> int:
-        """How many messages may be fed now."""
-        return min((pool.capacity for pool in self.pools.values()), default=1 << 30)
-
-    @property
-    def in_flight(self) -> int:
-        """Asynchronous calls under way."""
-        return sum(pool.in_flight for pool in self.pools.values())
-
-    @property
     def input_counts(self) -> dict[str, int]:
         """How many messages each operator was given, since the task was made."""
         return input_counts(
             self.program.graph, self.counts.fed, self.inputs.controls, self.counts.made, self.failures.counts
         )
 
-    @property
-    def busy(self) -> bool:
-        """Whether messages or firings are under way."""
-        return self.program.asynchronous and len(self.tracker) > 0
-
-    def cancel(self) -> None:
-        """Give up the calls under way."""
-        for pool in self.pools.values():
-            pool.cancel()
-
-    def watermark_of(self, operator: str) -> int:
-        """The watermark of what an operator is given, in ms since epoch; END once its inputs have ended. It is never
-        less than the one up to which the operator has fired."""
-        self.watermarks.catch_up()
-        return max(self.watermarks.now[self.program.graph.node_in[operator]], self.watermarks.reached_by(operator))
-
-    def is_idle(self, operator: str) -> bool:
-        """Whether nothing comes to an operator for now."""
-        self.watermarks.catch_up()
-        return self.watermarks.idle[self.program.graph.node_in[operator]]
-
-    def reported_watermark_of(self, operator: str) -> int:
-        """The same, as the messages told it: the end of input does not count."""
-        self.watermarks.catch_up()
-        return max(self.watermarks.reported[self.program.graph.node_in[operator]], self.watermarks.reached_by(operator))
-
     # What was made, and what must be kept.
 
     def drain_outputs(self) -> Iterator[tuple[str, list[Any]]]:
         """The outputs made since the last call, by operator: see `OutputBuffer`."""
         return self.outputs.drain()
-
-    @property
-    def late(self) -> dict[str, int]:
-        """Late messages by operator."""
-        return self.counts.late
-
-    @property
-    def keyless(self) -> dict[str, int]:
-        """Messages without key by table."""
-        return self.counts.keyless
 
     def position(self) -> Position:
         """How far time had come for the messages that have landed."""
@@ -226,42 +178,3 @@ class StageTask:
         position.rung = environment.rung
         self.joined.add_to(position)
         return position
-
-    @property
-    def changed(self) -> int:
-        """How many values of state have changed since the last `mark_committed`, about."""
-        return sum(operator.changed for operator in self.stateful.values())
-
-    def changes(self) -> Iterator[Change]:
-        """The changes of state since the last `mark_committed`."""
-        for id, operator in self.stateful.items():
-            try:
-                yield from operator.changes()
-            except FluvialError:
-                raise
-            except Exception as error:
-                raise self._unkept(id, error) from error
-
-    def _unkept(self, id: str, error: Exception) -> PipelineError:
-        operator = self.program.graph.operators[id]
-        wrong = f"the state of {operator.label} cannot be encoded: {type(error).__name__}: {error}"
-        expected = "values of the type that is declared, and whole numbers of 64 bits at most"
-        origin = operator.origin
-        return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
-
-    def mark_committed(self, inputs: int, size: int = sys.maxsize) -> None:
-        """The changes are kept; hold at most so many entries in memory, of so many bytes: see `Size`."""
-        for operator in self.stateful.values():
-            operator.mark_committed()
-        self._evict(Size(inputs, size))
-
-    def evict(self, most: Size) -> None:
-        """Hold at most `most` entries in memory besides those that have changed, or an EIGHTH more: to be called now
-        and then, for what is looked up is held too."""
-        read = self._backend.size
-        if read.entries * EIGHTH >= most.entries or read.bytes * EIGHTH >= most.bytes:
-            self._evict(most)
-
-    def _evict(self, most: Size) -> None:
-        self._backend.begin()
-        evict(chain.from_iterable(operator.caches() for operator in self.stateful.values()), most)

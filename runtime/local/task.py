@@ -87,7 +87,7 @@ class LocalTask:
             if name not in setup.inputs:
                 self._work.inputs.end(name)
         control = partial(ControlMessage, run.id, run.generation, setup.number, stage.tasks)
-        self._borders = BorderProgress(run.plan, stage, self._work, control)
+        self._borders = BorderProgress(run.plan, stage, self._work.progress, control)
         self._commits = 0
         self._resumed = False
         # What fires then may be handed on at once, so all must be in place.
@@ -126,7 +126,7 @@ class LocalTask:
         """Process some of what is queued, at most so many messages of each input; whether there was anything to do."""
         if not self._resumed:
             if self._work.rebuild(most):
-                self._work.evict(self._cache)
+                self._work.state.evict(self._cache)
                 return True
             self._resumed = True
             self._work.resume()
@@ -139,12 +139,12 @@ class LocalTask:
         for queue in self.queues:
             if not queue.empty:
                 moved |= self._process(queue, most)
-        self._work.evict(self._cache)
+        self._work.state.evict(self._cache)
         self._pass_on()
         return moved
 
     def _process(self, queue: InputQueue, most: int) -> bool:
-        batch, start, stop = queue.front(min(most, self._work.capacity))
+        batch, start, stop = queue.front(min(most, self._work.calls.capacity))
         if stop == start:
             return False
         marks = queue.begin(stop) if self.program.asynchronous else None
@@ -183,7 +183,7 @@ class LocalTask:
     @property
     def done(self) -> bool:
         """Whether all inputs have ended and nothing is under way."""
-        return not self._work.busy and not self.open_inputs and not self._work.joined.stale
+        return not self._work.progress.busy and not self.open_inputs and not self._work.joined.stale
 
     @property
     def open_inputs(self) -> list[str]:
@@ -193,12 +193,12 @@ class LocalTask:
     @property
     def busy(self) -> bool:
         """Whether messages or firings are under way."""
-        return self._work.busy
+        return self._work.progress.busy
 
     def close(self) -> None:
         """Give up what is under way."""
         with suppress(RuntimeError):  # the loop is closed: a call that would not end was stopped with it
-            self._work.cancel()
+            self._work.calls.cancel()
 
     # Committing.
 
@@ -206,13 +206,13 @@ class LocalTask:
     def news(self) -> bool:
         """Whether a commit would say more than the last."""
         moved = any(queue.landed != self._last.offsets.get(queue.stream, 0) for queue in self.queues)
-        return moved or self._borders.has_unreported_end or self._router.unflushed or self._work.changed > 0
+        return moved or self._borders.has_unreported_end or self._router.unflushed or self._work.state.changed > 0
 
     @property
     def full(self) -> bool:
         """Whether so much waits for a commit that it should come early."""
         settings = self._run.settings
-        return self._outbox.size >= settings.max_staged_bytes or self._work.changed >= settings.cached_entries
+        return self._outbox.size >= settings.max_staged_bytes or self._work.state.changed >= settings.cached_entries
 
     def ready(self) -> TaskCommit | None:
         """What is to be committed now, once all outputs are in the outbox and what sinks were given is safe; None if
@@ -228,10 +228,10 @@ class LocalTask:
         position = last.position
         timeless = replace(now.position, clock=position.clock, reached=position.reached, rung=position.rung)
         same = structs.replace(now, position=timeless, number=last.number) == last
-        if same and not reported and not self._router.unflushed and not self._work.changed:
+        if same and not reported and not self._router.unflushed and not self._work.state.changed:
             return None
         self._router.flush()
-        return TaskCommit(self.setup, now, self._work.changes(), self._outbox)
+        return TaskCommit(self.setup, now, self._work.state.changes(), self._outbox)
 
     def _next_checkpoint(self) -> Checkpoint:
         last, position = self._last, self._position()
@@ -261,7 +261,7 @@ class LocalTask:
         self._last = result.checkpoint
         self._commits += 1
         if self.setup.stateful:
-            self._work.mark_committed(*self._cache)
+            self._work.state.mark_committed(*self._cache)
 
     def passed(self) -> dict[StreamPartition, int]:
         """How far intermediate streams have been read for good: not even after a power cut is more of them needed."""
@@ -287,9 +287,9 @@ class LocalTask:
             in_flight=len(work.tracker),
             calls={id: pool.in_flight for id, pool in work.pools.items()},
             given=work.input_counts,
-            late=dict(work.late),
+            late=dict(work.counts.late),
             failed=dict(work.failures.counts),
-            keyless=dict(work.keyless),
+            keyless=dict(work.counts.keyless),
             written=dict(self._router.written),
             commits=self._commits,
             staged_bytes=self._outbox.size,
@@ -310,7 +310,7 @@ class LocalTask:
     def watermark_of(self, operator: str) -> int | None:
         """The watermark of what an operator is given, in ms since epoch, as messages have told it; None where the
         operator is in another stage."""
-        return self._work.reported_watermark_of(operator) if operator in self.program.graph.operators else None
+        return self._work.progress.reported_watermark_of(operator) if operator in self.program.graph.operators else None
 
     def rows_of(self, table: str) -> Iterable[tuple[bytes, Any]]:
         """The rows of a table that the task holds, by key bytes; none where the table is in another stage."""

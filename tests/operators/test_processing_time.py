@@ -35,7 +35,7 @@ def test_what_is_old_reads_as_absent_and_goes_for_good() -> None:
         b"None [] {}",
     ]
     feed(task, "in", (b"z", b"", 2_000, ()))
-    assert [change for change in task.changes() if change[2] is not None] == []
+    assert [change for change in task.state.changes() if change[2] is not None] == []
 
 
 def test_a_write_by_a_timer_is_as_old_as_the_timer() -> None:
@@ -111,7 +111,7 @@ def test_at_the_end_all_timers_fire_once_and_those_set_meanwhile_wait() -> None:
     store = MemoryStore()
     task.inputs.end("in")
     assert told(task) == ["a 50", "d 80"]
-    store.write(task.changes())
+    store.write(task.state.changes())
     again = StageTask(program_of(one_with(ring)), store, position=task.position())
     assert [record[1] for record in feed(again, "in", (b"l", b"", 95, ()))["send_to-3"]] == [b"next 90"]
     again.inputs.end("in")

@@ -28,6 +28,7 @@ from fluvial.runtime.kernel.operators.state_entries import ExpiringEntries
 from fluvial.runtime.kernel.operators.tables import TableOperator
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.state_cache import TimeBucketedState, WriteBackCache
+from fluvial.runtime.kernel.task_state import TaskState
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.time.far_timers import FarTimers
 from fluvial.runtime.kernel.time.input_progress import InputProgress
@@ -558,7 +559,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten(
             "a restart leaves out a message", Landing, "land_all", "offsets[stop - 1] + 1", "offsets[stop - 1] + 2"
         ),
-        Replaced("a commit leaves out state", StageTask, "changes", none_of),
+        Replaced("a commit leaves out state", TaskState, "changes", none_of),
         Replaced("a commit leaves out the timers of sessions", Timers, "changes", none_of),
         Rewritten(
             "a commit leaves out the first window",

@@ -7,7 +7,7 @@ a call has changed is replaced by another.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextvars import copy_context
 from functools import partial
@@ -286,6 +286,28 @@ class Pool:
         for worker in tuple(self._workers):
             worker.cancel()
         self.in_flight = 0
+
+
+class TaskCalls:
+    """The asynchronous calls of one task: those of all its `pools`, by operator."""
+
+    def __init__(self, pools: Mapping[str, Pool]) -> None:
+        self._pools = pools
+
+    @property
+    def capacity(self) -> int:
+        """How many messages may be fed now."""
+        return min((pool.capacity for pool in self._pools.values()), default=1 << 30)
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls are in flight."""
+        return sum(pool.in_flight for pool in self._pools.values())
+
+    def cancel(self) -> None:
+        """Cancel the calls in flight."""
+        for pool in self._pools.values():
+            pool.cancel()
 
 
 def _one_queue(_: Call) -> str:

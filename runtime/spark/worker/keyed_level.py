@@ -129,7 +129,7 @@ def process_bucket(
         for stage in bundle.levels.stages_at(level):
             bucket_stage = _BucketStage(shipped, stage, bucket, pages, output, stack, bucket_input.tick)
             bucket_stage.process(feeder, bucket_input, made)
-            changes.extend(bucket_stage.task.changes())
+            changes.extend(bucket_stage.task.state.changes())
     pages.write(changes)
     return made
 
@@ -162,7 +162,7 @@ class _BucketStage:
     def process(self, feeder: StageFeeder, bucket_input: _BucketInput, made: list[Row]) -> None:
         read: dict[str, int] = {}
         while self.task.rebuild(REBUILD_ROWS):
-            self.task.evict(self._cache)
+            self.task.state.evict(self._cache)
         feeder.run(self.task, self.task.resume)
         feeder.run(self.task, lambda: self.task.set_clock(self._clock))
         for stream in sorted(self._stage.inputs, key=self._comes_later):
@@ -173,7 +173,7 @@ class _BucketStage:
                     if stream not in self._levels.forwarded:
                         read[stream] = read.get(stream, 0) + len(found.positions)
                     self._router.route_outputs(self.task, made)
-                    self.task.evict(self._cache)
+                    self.task.state.evict(self._cache)
         feeder.run(self.task, lambda: self._tell(bucket_input))
         if bucket_input.ended:
             feeder.run(self.task, self._end)

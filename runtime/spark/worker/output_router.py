@@ -72,7 +72,9 @@ class RowRouter:
     def route_watermarks(self, task: StageTask, rows: list[Row]) -> None:
         """Tell every bucket behind a border how far time has come here."""
         for id, route in self._routes.borders.items():
-            told = Watermark(route.name, self._producer, task.reported_watermark_of(id), task.is_idle(id))
+            told = Watermark(
+                route.name, self._producer, task.progress.reported_watermark_of(id), task.progress.is_idle(id)
+            )
             rows.extend(watermarks(self._bundle, told))
 
     def route_counts(
@@ -84,9 +86,9 @@ class RowRouter:
             "read": read,
             "written": self._routes.written,
             "given": given,
-            "late": task.late,
+            "late": task.counts.late,
             "failed": task.failures.counts,
-            "keyless": task.keyless,
+            "keyless": task.counts.keyless,
         }
         if any(counts.values()):
             rows.append((OUTPUT, self._bucket, encode(Counts(Tally(counts, dict(watermarks or {}))))))

@@ -28,7 +28,7 @@ class StageFeeder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for task in self._tasks:
-            task.cancel()
+            task.calls.cancel()
         if self._loop is not None:
             end_loop(*self._loop)
 
@@ -63,14 +63,14 @@ class StageFeeder:
     ) -> None:
         start = 0
         while start < len(records):
-            stop = min(start + task.capacity, len(records))
+            stop = min(start + task.calls.capacity, len(records))
             if stop > start:
                 task.feed(stream, partition, offsets, records, start, stop)
                 start = stop
-            await asyncio.sleep(0 if task.capacity else REST_SECONDS)
+            await asyncio.sleep(0 if task.calls.capacity else REST_SECONDS)
         await self._drain(task)
 
     async def _drain(self, task: StageTask) -> None:
-        while task.busy:
+        while task.progress.busy:
             await asyncio.sleep(REST_SECONDS)
         task.check()

@@ -75,7 +75,7 @@ def test_what_follows_a_window_is_given_its_panes() -> None:
     task = task_of(pipeline)
     feed(task, "in", *[(key, b"1", time, ()) for key, time in ((b"a", 0), (b"b", 1), (b"a", 2), (b"a", 25), (b"a", 1))])
     assert task.input_counts == {"stream-1": 5, "window": 5, "map-3": 2, "send_to-4": 2}
-    assert task.late == {"window": 1}
+    assert task.counts.late == {"window": 1}
 
 
 def test_what_follows_calls_is_given_their_results() -> None:
@@ -85,7 +85,7 @@ def test_what_follows_calls_is_given_their_results() -> None:
     async def work() -> dict[str, int]:
         task = task_of(pipeline)
         feed(task, "in", *records([0, 4, 12]))
-        while task.busy:
+        while task.progress.busy:
             await asyncio.sleep(0)
         return task.input_counts
 

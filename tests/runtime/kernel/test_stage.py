@@ -48,7 +48,7 @@ def calling(**options: Any) -> Pipeline:
 
 
 async def until_idle(task: StageTask) -> None:
-    while task.busy:
+    while task.progress.busy:
         await asyncio.sleep(0)
 
 
@@ -74,13 +74,13 @@ def test_a_task_goes_on_from_its_changes_and_position() -> None:
     program, backend = program_of(counting()), MemoryStore()
     before = StageTask(program, backend, empty=True)
     assert feed(before, "in", *at(0, 12, 15)) == {"send_to-4": [(b"a", b"1", 9, ())]}
-    backend.write(before.changes())
-    before.mark_committed(10)
+    backend.write(before.state.changes())
+    before.state.mark_committed(10)
     after = StageTask(program, backend, position=before.position())
     for task in (before, after):
         # A window before the restored time is over, and one behind it is whole.
         assert feed(task, "in", *at(9, 19, 20)) == {"send_to-4": [(b"a", b"3", 19, ())]}
-        assert task.late == {"window": 1}
+        assert task.counts.late == {"window": 1}
 
 
 def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -> None:
@@ -88,7 +88,7 @@ def test_the_end_of_an_input_fires_what_is_left_and_counts_for_nothing_later() -
     feed(task, "in", *at(3))
     task.inputs.end("in")
     assert dict(task.drain_outputs()) == {"send_to-4": [(b"a", b"1", 9, ())]}
-    assert (task.watermark_of("map-3"), task.reported_watermark_of("map-3")) == (END, 3)
+    assert (task.progress.watermark_of("map-3"), task.progress.reported_watermark_of("map-3")) == (END, 3)
     assert task.position() == Position({"in": 3}, lateness={"window": 0}, out_of_order={"in": 0}, reached={"window": 3})
 
 
@@ -103,9 +103,9 @@ def test_windows_that_fired_since_another_input_has_ended_do_not_fire_again() ->
     feed(before, "in", *at(2, 50))
     before.inputs.end("other")
     assert dict(before.drain_outputs()) == {"send_to-6": [(b"a", b"2", 9, ())]}
-    backend.write(before.changes())
+    backend.write(before.state.changes())
     after = StageTask(program, backend, position=before.position())
-    assert after.watermark_of("window") == 50
+    assert after.progress.watermark_of("window") == 50
     after.inputs.end("other")
     assert dict(after.drain_outputs()) == {}
 
@@ -172,26 +172,26 @@ def test_a_control_message_lands_at_once() -> None:
     crossed.async_flat_map(call, id="call").send_to("out")
     task, marks = task_of(pipeline, 1), bytearray(1)
     task.feed("p-by", 0, [0], [control_record(ControlMessage("r" * 32, 0, 0, 1, 8, False), 0)], marks=marks)
-    assert ([*marks], task.busy) == ([1], False)
+    assert ([*marks], task.progress.busy) == ([1], False)
 
 
 def test_a_task_tells_how_much_is_under_way_and_how_much_more_it_takes() -> None:
     async def work() -> list[tuple[int, int, bool]]:
         task = task_of(calling(max_in_flight=2))
-        told = [(task.capacity, task.in_flight, task.busy)]
+        told = [(task.calls.capacity, task.calls.in_flight, task.progress.busy)]
         feed(task, "in", *((None, b"1", 0, ()) for _ in range(3)))
         await asyncio.sleep(0)  # one worker for the first call, which starts another
         await asyncio.sleep(0)
-        told.append((task.capacity, task.in_flight, task.busy))
+        told.append((task.calls.capacity, task.calls.in_flight, task.progress.busy))
         await until_idle(task)
-        return [*told, (task.capacity, task.in_flight, task.busy)]
+        return [*told, (task.calls.capacity, task.calls.in_flight, task.progress.busy)]
 
     assert asyncio.run(work()) == [(4, 0, False), (1, 2, True), (4, 0, False)]
 
 
 def test_a_task_without_calls_takes_whatever_comes() -> None:
     task = task_of(counting())
-    assert (task.capacity > 1_000_000, task.in_flight, task.busy) == (True, 0, False)
+    assert (task.calls.capacity > 1_000_000, task.calls.in_flight, task.progress.busy) == (True, 0, False)
 
 
 def test_a_task_that_gives_up_delivers_nothing_more() -> None:
@@ -199,10 +199,10 @@ def test_a_task_that_gives_up_delivers_nothing_more() -> None:
         task = task_of(calling())
         feed(task, "in", (None, b"1", 0, ()))
         await asyncio.sleep(0)
-        task.cancel()
+        task.calls.cancel()
         for _ in range(9):
             await asyncio.sleep(0)
         return task
 
     task = asyncio.run(work())
-    assert (dict(task.drain_outputs()), task.in_flight) == ({}, 0)
+    assert (dict(task.drain_outputs()), task.calls.in_flight) == ({}, 0)

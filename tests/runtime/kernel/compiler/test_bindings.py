@@ -49,13 +49,13 @@ def test_a_late_message_is_counted_and_sent_on_as_it_came() -> None:
     task = late_to("late")
     records = [(key(1), b"5", 20, ()), (key(2), b"6", 3, (("h", b"x"),)), (key(2), None, 3, ())]
     assert feed(task, "in", *records) == {"window": records[1:]}
-    assert task.late == {"window": 2}
+    assert task.counts.late == {"window": 2}
 
 
 def test_a_late_message_without_a_place_to_go_is_counted() -> None:
     task = late_to(None)
     assert feed(task, "in", (key(1), b"5", 20, ()), (key(2), b"6", 3, ())) == {}
-    assert task.late == {"window": 1}
+    assert task.counts.late == {"window": 1}
 
 
 def test_each_assigner_has_its_operator() -> None:
@@ -99,7 +99,7 @@ def test_a_record_that_waited_for_a_call_carries_the_time_at_its_release() -> No
     async def work() -> Any:
         task = task_of(pipeline, producer=4)
         task.feed("in", 0, range(2), [(None, b"1", 7, ()), (None, b"2", 9, ())])
-        while task.busy:
+        while task.progress.busy:
             await asyncio.sleep(0)
         return dict(task.drain_outputs())
 

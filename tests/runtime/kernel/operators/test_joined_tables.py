@@ -110,8 +110,8 @@ def rows_of(task: StageTask) -> dict[str, str]:
 
 def kept(task: StageTask, store: MemoryStore) -> Position:
     position = task.position()
-    store.write(list(task.changes()))
-    task.mark_committed(0)
+    store.write(list(task.state.changes()))
+    task.state.mark_committed(0)
     return position
 
 
@@ -128,7 +128,7 @@ def test_a_rebuilding_that_is_cut_off_begins_again() -> None:
     again = StageTask(program, store, position=position)
     while again.rebuild(4):
         position = kept(again, store)  # so that no more than a piece is in memory
-        assert again.changed == 0
+        assert again.state.changed == 0
     assert rows_of(again) == {str(number): "<xNoneNone>" for number in range(10)}
     assert StageTask(program, store, position=kept(again, store)).joined.stale == []
 

@@ -99,8 +99,8 @@ def test_appending_writes_little_however_long_the_list_is() -> None:
     sizes = []
     for time in range(300):
         feed(task, "in", (b"k", b"ten bytes!", time, ()))
-        sizes.append(sum(len(value or b"") for _, _, value in task.changes()))
-        task.mark_committed(1 << 30)
+        sizes.append(sum(len(value or b"") for _, _, value in task.state.changes()))
+        task.state.mark_committed(1 << 30)
     assert max(sizes) < 64 * 12 + 20
 
 
@@ -110,9 +110,9 @@ def test_many_names_of_a_map_are_kept_in_pieces_of_some() -> None:
 
     task = task_of(one(code))
     feed(task, "in", *((b"k", b"%d" % number, 0, ()) for number in range(500)))
-    task.mark_committed(1 << 30)
+    task.state.mark_committed(1 << 30)
     feed(task, "in", (b"k", b"another", 1, ()))
-    assert sum(len(value or b"") for _, _, value in task.changes()) < 1000
+    assert sum(len(value or b"") for _, _, value in task.state.changes()) < 1000
 
 
 def test_a_serde_keeps_values_its_way() -> None:
@@ -122,7 +122,7 @@ def test_a_serde_keeps_values_its_way() -> None:
 
     task = task_of(one(code))
     feed(task, "in", (b"k", b"", 0, ()))
-    assert b"c8" in [value for _, _, value in task.changes()]
+    assert b"c8" in [value for _, _, value in task.state.changes()]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_state_of_another_type_is_told() -> None:
                 feed(task, "in", (b"k", b"x", 0, ()))
         else:
             feed(task, "in", (b"k", b"x", 0, ()))
-            store.write(task.changes())
+            store.write(task.state.changes())
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_list_may_get_a_wider_type(before: Any, after: Any, item: Any, expecte
     for kind in (before, after):
         task = StageTask(program_of(listing(kind)), store)
         (messages,) = feed(task, "in", (b"k", b"x", 0, ())).values()
-        store.write(task.changes())
+        store.write(task.state.changes())
     assert [message[1] for message in messages] == [expected.encode()]
 
 
@@ -442,7 +442,7 @@ def test_a_message_behind_the_end_of_its_input_meets_the_time_before_it() -> Non
     feed(task, "p-b", message, control_record(ControlMessage("r", 0, 0, 1, 100, ended=True), 100))
     feed(task, "p-b", message)
     assert met == [90, 205, 100]
-    store.write(task.changes())
+    store.write(task.state.changes())
     later = StageTask(program, store, position=replace(task.position(), ended={}), producers={"p-b": 1})
     feed(later, "p-b", with_trailer((b"j", b"x", 900, ()), pack_trailer(0, 800)))
     assert met == [90, 205, 100, 205, 800]

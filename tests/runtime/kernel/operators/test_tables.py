@@ -63,7 +63,7 @@ def test_a_row_that_is_deleted_and_not_there_has_a_key_for_all_that(followed: bo
         pipeline.table("users", key=str, value=str).changes().send_to("changes")
     task = task_of(pipeline)
     feed(task, "users", row("nobody", None), row(None, "1"))
-    assert task.keyless == {"users": 1}
+    assert task.counts.keyless == {"users": 1}
 
 
 def test_an_inner_join_leaves_messages_without_row_out_and_counts_them() -> None:
@@ -98,8 +98,8 @@ def test_rows_are_kept_and_found_again() -> None:
     program, backend = program_of(looked_up()), MemoryStore()
     first = StageTask(program, backend, empty=True)
     feed(first, "users", row("a", "Ada"), row("b", "Bob"), row("b", None))
-    backend.write(list(first.changes()))
-    first.mark_committed(0)
+    backend.write(list(first.state.changes()))
+    first.state.mark_committed(0)
     assert values(feed(first, "in", row("a", "1"), row("b", "2"))) == [b"1:Ada", b"2:None"]
     again = StageTask(program, backend)
     assert values(feed(again, "in", row("a", "1"), row("b", "2"))) == [b"1:Ada", b"2:None"]

@@ -1,0 +1,64 @@
+"""The state of one task: what its stateful operators keep, as a commit and the memory limit see it."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from ...dsl.errors import FluvialError, PipelineError
+from ...dsl.operators import Operator
+from ...dsl.validation import explain
+from .state_cache import Change, CountedReads, Size, evict
+from .stateful_operator import StatefulOperator
+
+EIGHTH = 8
+"""Values are evicted once the reads since the last eviction come to an eighth of what may be in memory."""
+
+
+class TaskState:
+    """The state of the `stateful` operators of a task, which read from one `backend`."""
+
+    def __init__(
+        self, operators: Mapping[str, Operator], stateful: Mapping[str, StatefulOperator], backend: CountedReads
+    ) -> None:
+        self._operators = operators
+        self._stateful = stateful
+        self._backend = backend
+
+    @property
+    def changed(self) -> int:
+        """About how many values have changed since the last `mark_committed`."""
+        return sum(operator.changed for operator in self._stateful.values())
+
+    def changes(self) -> Iterator[Change]:
+        """The changes since the last `mark_committed`. Raises PipelineError for a value that cannot be encoded."""
+        for id, operator in self._stateful.items():
+            try:
+                yield from operator.changes()
+            except FluvialError:
+                raise
+            except Exception as error:
+                raise self._unkept(id, error) from error
+
+    def _unkept(self, id: str, error: Exception) -> PipelineError:
+        operator = self._operators[id]
+        wrong = f"the state of {operator.label} cannot be encoded: {type(error).__name__}: {error}"
+        expected = "values of the type that is declared, and whole numbers of 64 bits at most"
+        origin = operator.origin
+        return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
+
+    def mark_committed(self, entries: int, size: int = sys.maxsize) -> None:
+        """The changes are committed. Hold at most so many entries in memory, of so many bytes: see `Size`."""
+        for operator in self._stateful.values():
+            operator.mark_committed()
+        self._evict(Size(entries, size))
+
+    def evict(self, most: Size) -> None:
+        """Hold at most `most` entries in memory, and an EIGHTH more, besides those that have changed. To be called
+        every now and then, since reads fill the memory too."""
+        read = self._backend.size
+        if read.entries * EIGHTH >= most.entries or read.bytes * EIGHTH >= most.bytes:
+            self._evict(most)
+
+    def _evict(self, most: Size) -> None:
+        self._backend.begin()
+        evict(chain.from_iterable(operator.caches() for operator in self._stateful.values()), most)

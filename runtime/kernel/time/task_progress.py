@@ -1,0 +1,39 @@
+"""How far one task has come: the watermarks of its operators, and whether messages are in flight."""
+
+from collections.abc import Mapping
+
+from ..calls.in_flight import InFlightTracker
+from .watermarks import WatermarkGraph
+
+
+class TaskProgress:
+    """The progress of a task. `node_in` is the watermark node that each operator's input is judged by."""
+
+    def __init__(
+        self, watermarks: WatermarkGraph, node_in: Mapping[str, int], tracker: InFlightTracker, *, asynchronous: bool
+    ) -> None:
+        self._watermarks = watermarks
+        self._node_in = node_in
+        self._tracker = tracker
+        self._asynchronous = asynchronous
+
+    @property
+    def busy(self) -> bool:
+        """Whether messages or firings are under way."""
+        return self._asynchronous and len(self._tracker) > 0
+
+    def watermark_of(self, operator: str) -> int:
+        """The watermark of an operator's input, in ms since epoch; END once its inputs have ended. It is never less
+        than the watermark up to which the operator has fired."""
+        self._watermarks.catch_up()
+        return max(self._watermarks.now[self._node_in[operator]], self._watermarks.reached_by(operator))
+
+    def is_idle(self, operator: str) -> bool:
+        """Whether all inputs of an operator are idle."""
+        self._watermarks.catch_up()
+        return self._watermarks.idle[self._node_in[operator]]
+
+    def reported_watermark_of(self, operator: str) -> int:
+        """The watermark that the messages of an operator's input have given it: the end of input does not count."""
+        self._watermarks.catch_up()
+        return max(self._watermarks.reported[self._node_in[operator]], self._watermarks.reached_by(operator))
