@@ -39,13 +39,13 @@ from .query.supervision import run_queries
 def run(
     plan: Plan, system: System, settings: Settings, until: str, progress: OnProgress | None, spark: Any = None
 ) -> Report:
-    """Run a plan on Spark. Everything that Spark cannot do is refused before anything starts."""
+    """Run a plan on Spark. Raises UnsupportedError for what Spark cannot run, before anything starts."""
     started = time.monotonic()
     connection = connect(plan, system)
     _refuse(plan, system)
     root = folder_of(plan, system, settings)
     monitor: QueryMonitor | None = None
-    # Whoever is stopped before the end of a batch goes on from the one before.
+    # A run that is stopped within a batch is continued by the next run, from the end of the batch before.
     with (
         exhaustion_explained(),
         stop_signals() as stop,
@@ -56,10 +56,10 @@ def run(
         session_for(spark, settings) as session,
     ):
         finish_removals(plan, connection, root / plan.name)
-        check_checkpoints(plan, system, settings)  # of all queries, before the record of any is changed
+        check_checkpoints(plan, system, settings)  # of all queries, before any record is written
         connection.prepare(session)
         admin = system.admin()
-        make_streams(plan, admin, without="intermediate")  # messages between stages stay within a query
+        make_streams(plan, admin, without="intermediate")  # messages between stages stay in their query
         queries = [prepare(plan, stages, connection, settings, root / plan.name) for stages in components(plan)]
         for query in queries:
             connection.check(query, reset_command(plan, system, settings, "spark"))
@@ -81,7 +81,7 @@ _CONNECTIONS: tuple[tuple[type[Any], Callable[[Any], Connection]], ...] = (
 
 
 def connect(plan: Plan, system: System) -> Connection:
-    """How queries read and write a system; raises UnsupportedError for one that Spark's workers cannot see."""
+    """The connection of queries to a system. Raises UnsupportedError for a system that Spark's workers cannot see."""
     make = next((make for kind, make in _CONNECTIONS if isinstance(system, kind)), None)
     if make is None:
         raise _invisible(plan, system)
@@ -96,7 +96,7 @@ def _invisible(plan: Plan, system: System) -> UnsupportedError:
 
 
 def folder_of(plan: Plan, system: System, settings: Settings) -> Path:
-    """Where pipelines have their queries; raises UnsupportedError as `connect` does."""
+    """The folder in which pipelines have the folders of their queries. Raises UnsupportedError as `connect` does."""
     folder = queries_folder(system, settings)
     if folder is None:
         raise _invisible(plan, system)
@@ -104,11 +104,11 @@ def folder_of(plan: Plan, system: System, settings: Settings) -> Path:
 
 
 def check_checkpoints(plan: Plan, system: System, settings: Settings) -> None:
-    """Raise PlanError where queries could not go on with what is kept of them."""
+    """Raise PlanError if a query of the plan cannot continue its checkpoint."""
     root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
     for stages in components(plan):
-        found = levels(plan, stages, settings.spark_buckets)
-        check_checkpoint(plan, wanted_record(plan, stages, found, settings), root, reset)
+        query_levels = levels(plan, stages, settings.spark_buckets)
+        check_checkpoint(plan, wanted_record(plan, stages, query_levels, settings), root, reset)
 
 
 def _refuse(plan: Plan, system: System) -> None:

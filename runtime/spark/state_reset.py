@@ -1,4 +1,4 @@
-"""Removing what Spark keeps of a pipeline: the state of operators, or all checkpoints of its queries."""
+"""Resets a pipeline on Spark: removes the state of some operators, or all checkpoints of its queries."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from ..preflight.state_compatibility import reset_command
 from ..reset_step import ResetStep
 from ..systems.contract import System
 from .engine import connect, folder_of
-from .query.checkpoint_record import QueryCheckpoint, follows_a_stream, query_checkpoints
+from .query.checkpoint_record import QueryCheckpoint, QueryRecord, follows_a_stream, query_checkpoints
 from .query.checkpoint_removal import removals
 
 
@@ -22,11 +22,11 @@ from .query.checkpoint_removal import removals
 def reset_steps(
     plan: Plan, system: System, settings: Settings, operators: Sequence[str] | None
 ) -> Iterator[list[ResetStep]]:
-    """The steps that remove the state of operators, or all that is kept where they are None. The pipeline does not
-    run on Spark as long as the context lasts.
+    """The steps that remove the state of these operators, or all checkpoints if `operators` is None. Within this
+    context the pipeline cannot run on Spark.
 
-    Raises SystemProblem where it runs, UsageError for an operator of which no state is kept, UnsupportedError for a
-    table that is read from a stream.
+    Raises SystemProblem if the pipeline runs, UsageError for an operator without state, UnsupportedError for a table
+    whose rows come from a stream.
     """
     connection = connect(plan, system)
     root = folder_of(plan, system, settings)
@@ -34,30 +34,33 @@ def reset_steps(
         if operators is None:
             yield list(removals(plan, connection, root / plan.name))
         else:
-            kept = query_checkpoints(root / plan.name)
-            yield _state_steps(plan, kept, operators, reset_command(plan, system, settings, "spark"))
+            checkpoints = query_checkpoints(root / plan.name)
+            yield _state_steps(plan, checkpoints, operators, reset_command(plan, system, settings, "spark"))
 
 
-def _state_steps(plan: Plan, kept: Sequence[QueryCheckpoint], operators: Sequence[str], reset: str) -> list[ResetStep]:
-    made = []
-    for query in kept:
+def _state_steps(
+    plan: Plan, checkpoints: Sequence[QueryCheckpoint], operators: Sequence[str], reset: str
+) -> list[ResetStep]:
+    steps = []
+    for query in checkpoints:
         states = {} if query.record is None else query.record.states
         mine = [operator for operator in operators if operator in states]
         if mine:
             name = f"{', '.join(mine)} in {query.folder}"
-            made.append(ResetStep("state", name, partial(_remove, query, mine)))
-    known = sorted({operator for query in kept if query.record is not None for operator in query.record.states})
+            steps.append(ResetStep("state", name, partial(_remove, query, mine)))
+    records = [query.record for query in checkpoints if query.record is not None]
+    known = sorted({operator for record in records for operator in record.states})
     for operator in operators:
         if operator not in known:
             wrong = f"no state of {operator!r} is kept on Spark by pipeline {plan.name!r}"
             raise UsageError(explain(wrong, f"one of {', '.join(known) or 'none'}", at=plan.pipeline.origin))
-    _refuse_tables(plan, kept, operators, reset)
-    return made
+    _refuse_tables(plan, records, operators, reset)
+    return steps
 
 
-def _refuse_tables(plan: Plan, kept: Sequence[QueryCheckpoint], operators: Sequence[str], reset: str) -> None:
-    """A query reads a stream once: a table that was emptied would lack the rows that were read before."""
-    records = [query.record for query in kept if query.record is not None]
+def _refuse_tables(plan: Plan, records: Sequence[QueryRecord], operators: Sequence[str], reset: str) -> None:
+    """Refuse to empty a table whose rows come from a stream: the query has read the stream, and does not read it
+    again."""
     for operator in operators:
         if any(operator in record.states and follows_a_stream(record, operator) for record in records):
             wrong = f"the rows of table {operator!r} cannot be removed alone: Spark would not read its stream again"
@@ -66,7 +69,7 @@ def _refuse_tables(plan: Plan, kept: Sequence[QueryCheckpoint], operators: Seque
 
 
 def _remove(query: QueryCheckpoint, operators: Sequence[str]) -> None:
-    """Ask for the state of operators to be removed: each bucket does so in its next batch."""
+    """Record that the state of operators is to be removed. Each bucket removes its own in its next batch."""
     record = query.record
     assert record is not None
     resets = {**record.resets, **{operator: record.resets.get(operator, 0) + 1 for operator in operators}}

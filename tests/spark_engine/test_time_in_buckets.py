@@ -236,7 +236,7 @@ def test_a_run_to_the_end_tells_the_time_of_each_batch_and_makes_none_of_it_alon
 def test_a_run_to_the_end_on_kafka_tells_the_time_as_long_as_more_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     wall = Wall(monkeypatch)
     planned = iter([7, 3, 3, 0, 0])
-    monkeypatch.setattr(end_source, "left", lambda *_: next(planned))
+    monkeypatch.setattr(end_source, "offsets_left", lambda *_: next(planned))
     told = EndOptions("none", {"in": [0]}, {"in": [7]}, False, ShippedPlan("", b""), True)
     reader = EndStreamReader(told)
     at, times = reader.initialOffset(), []

@@ -1,13 +1,13 @@
-"""The end of input as a streaming source of Spark's, to stand beside one that cannot tell it.
+"""A source of Spark's that reports the end of input and the processing time, beside Spark's connector to Kafka.
 
-In a run to the end Spark's connector to Kafka comes to where the topics ended when the query began, and has nothing
-new from then on. It does not say which batch is its last. Where one batch takes all that there is, this source tells
-the end in that batch, and every window fires in it; else it looks at what Spark has planned, and once all of the input
-is, it tells the end in one more. It is part of a query from its first start, for Spark takes no new source
-later; a later run goes on behind the end, and tells another.
+In a run to the end the connector reads up to the ends that the topics have when the query starts. It does not say
+which batch is its last. If one batch can take the whole input, this source reports the end in that batch, and every
+window fires in it. Else it reads from the checkpoint what Spark has planned; when the whole input is planned, it
+reports the end in one more batch. The source is part of a query from its first start, since Spark accepts no new
+source later. A later run continues, and reports another end.
 
-The offsets that it waits for are asked for before the query begins, so they lie at or before those where the connector
-stops. What comes in between is read with the batch that ends the input, if not before.
+The ends that this source waits for are fetched before the query starts. So they are at or before the ends at which the
+connector stops. Messages between the two are read at the latest in the batch that reports the end.
 """
 
 from collections.abc import Iterator
@@ -29,9 +29,12 @@ from .kafka_format import parse_offsets
 
 
 class EndOptions(msgspec.Struct, frozen=True):
-    """What the source is told: where Spark notes its batches, the offsets that the input begins and ends at, and whom
-    to tell. Without `ends` the input has none. `at_once` says that the next batch takes all that there is, `clocked`
-    that time is to be told."""
+    """The options of the source.
+
+    `checkpoint` is Spark's own, `starts` and `ends` are the offsets of the input; without `ends` the input does not
+    end. `at_once` says that the next batch takes the whole input. `shipped` names the levels and buckets to report to.
+    `clocked` says that the source reports the processing time.
+    """
 
     checkpoint: str
     starts: Offsets
@@ -41,16 +44,16 @@ class EndOptions(msgspec.Struct, frozen=True):
     clocked: bool = False
 
 
-def left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
-    """How many offsets lie between what Spark has planned to read by now and the ends."""
-    told = last_end_offsets(checkpoint, PLANNED)
-    planned = starts if told is None else {**starts, **parse_offsets(told)}
-    pairs = ((at, end) for name, found in ends.items() for at, end in zip(planned[name], found, strict=True))
+def offsets_left(checkpoint: Path, starts: Offsets, ends: Offsets) -> int:
+    """The number of offsets between what Spark has planned to read and the ends."""
+    lines = last_end_offsets(checkpoint, PLANNED)
+    planned = starts if lines is None else {**starts, **parse_offsets(lines)}
+    pairs = ((at, end) for name, offsets in ends.items() for at, end in zip(planned[name], offsets, strict=True))
     return sum(max(0, end - at) for at, end in pairs)
 
 
 class EndDataSource(DataSource):
-    """Spark's name for the end of input."""
+    """The registration of the source with Spark."""
 
     @classmethod
     def name(cls) -> str:
@@ -60,14 +63,15 @@ class EndDataSource(DataSource):
         return SPARK_SCHEMA
 
     def streamReader(self, schema: Any) -> "EndStreamReader":
-        return EndStreamReader(msgspec.json.decode(self.options["told"], type=EndOptions))
+        return EndStreamReader(msgspec.json.decode(self.options["options"], type=EndOptions))
 
 
 class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offsets count how many times the input has ended, and hold what was told of time: see `SourceClock`."""
+    """Plans the control partitions of a query on Kafka. Its offsets count the ends of input, and have the processing
+    time that was reported (see `SourceClock`)."""
 
-    def __init__(self, told: EndOptions) -> None:
-        self._told = told
+    def __init__(self, options: EndOptions) -> None:
+        self._options = options
         self._last: int | None = None
         self._left: int | None = None
         self._began = wall_clock()
@@ -76,36 +80,37 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _plain(0, SourceClock())
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """The end is known already."""
+        """The ends are in the options."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        told: int = start["ends"]
+        reported: int = start["ends"]
         if self._last is None:
-            self._last = told + 1
+            self._last = reported + 1
         before, self._left = self._left, self._still_left()
-        count = self._last if self._left == 0 else told
-        # To the end no batch is made of time alone: it would never come there.
-        clocked = self._told.clocked and (self._told.ends is None or self._left != before or count != told)
+        count = self._last if self._left == 0 else reported
+        # In a run to the end the passing of time alone makes no batch: such a run would never end.
+        options = self._options
+        clocked = options.clocked and (options.ends is None or self._left != before or count != reported)
         clock = _clock(start)
         return _plain(count, clock.advanced(self._began) if clocked else clock)
 
     def _still_left(self) -> int | None:
-        """How many offsets are left to be planned besides this batch's, None where there is no end."""
-        told = self._told
-        if told.ends is None or told.at_once:
-            return 0 if told.at_once else None
-        return left(Path(told.checkpoint), told.starts, told.ends)
+        """The number of offsets that are left to plan after this batch; None if the input does not end."""
+        options = self._options
+        if options.ends is None or options.at_once:
+            return 0 if options.at_once else None
+        return offsets_left(Path(options.checkpoint), options.starts, options.ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         return control_partitions((start["ends"], end["ends"]), (_clock(start), _clock(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        told = control_rows(partition, self._told.shipped)
-        if told is not None:
-            yield told
+        rows = control_rows(partition, self._options.shipped)
+        if rows is not None:
+            yield rows
 
 
 def _plain(ends: int, clock: SourceClock) -> dict[str, Any]:
@@ -113,5 +118,5 @@ def _plain(ends: int, clock: SourceClock) -> dict[str, Any]:
 
 
 def _clock(offsets: dict[str, Any]) -> SourceClock:
-    # Offsets of older versions have less.
+    # Offsets that older versions wrote lack the clock's fields.
     return msgspec.convert(offsets, SourceClock)

@@ -1,4 +1,4 @@
-"""Settings of librdkafka by the names that Kafka's Java client has for them, for what Spark's connector reads with."""
+"""Translates librdkafka's settings into those of Kafka's Java client, which Spark's connector uses."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ _IN_CAPITALS = {
     "sasl.mechanism": "sasl.mechanism",
     "sasl.mechanisms": "sasl.mechanism",
 }
-"""librdkafka takes small letters, too."""
+"""Settings whose values the Java client takes only in capitals."""
 
 _RENAMED = {
     "fetch.wait.max.ms": "fetch.max.wait.ms",
@@ -45,7 +45,7 @@ _FILES = {
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
     "ssl.key.location": "ssl.keystore.key",
 }
-"""Files in librdkafka, their contents in Java: workers need not have the files."""
+"""Settings that name a file in librdkafka. The Java client gets the file's text, so workers need no such file."""
 
 _STORES = {
     "ssl.truststore.certificates": ("ssl.truststore.type", "PEM"),
@@ -60,30 +60,31 @@ _LOGIN_MODULES = {
 _LOGIN = ("sasl.username", "sasl.password")
 _VERIFYING = "ssl.endpoint.identification.algorithm"
 _OF_ACCESS = ("security.", "sasl.", "ssl.", "oauth", "enable.sasl", "enable.ssl", "plugin.")
-"""Settings that begin so decide who may connect. The others tune, and have no meaning to another client."""
+"""Prefixes of settings that control access. All other settings only tune librdkafka."""
 
 
 def java_settings(settings: Settings) -> dict[str, str]:
-    """What Kafka's Java client is told in place of librdkafka. Settings that only tune librdkafka are left out.
+    """The settings of Kafka's Java client that stand for these of librdkafka. Settings that only tune librdkafka are
+    left out.
 
-    Raises UnsupportedError for those that decide who may connect and that the Java client does not have.
+    Raises UnsupportedError for a setting that controls access and that the Java client does not have.
 
     >>> java_settings({"security.protocol": "SASL_SSL", "fetch.wait.max.ms": 50, "queued.min.messages": 1000})
     {'security.protocol': 'SASL_SSL', 'fetch.max.wait.ms': '50'}
     """
-    made: dict[str, str] = {}
+    translated: dict[str, str] = {}
     for name, value in settings.items():
         if name in _LOGIN:
             continue
-        told = _told(name, value)
-        if told is not None:
-            made[told[0]] = told[1]
-    made.update(kind for name, kind in _STORES.items() if name in made)
-    made.update(_login(settings))
-    return made
+        setting = _translate(name, value)
+        if setting is not None:
+            translated[setting[0]] = setting[1]
+    translated.update(kind for name, kind in _STORES.items() if name in translated)
+    translated.update(_login(settings))
+    return translated
 
 
-def _told(name: str, value: object) -> tuple[str, str] | None:
+def _translate(name: str, value: object) -> tuple[str, str] | None:
     for names, text in _BY_TABLE:
         if name in names:
             return names[name], text(name, value)

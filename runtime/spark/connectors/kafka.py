@@ -1,4 +1,4 @@
-"""Queries on Kafka: read through Spark's connector, written by a sink of ours."""
+"""Queries on Kafka: they read through Spark's connector, and workers write with a producer of ours."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,10 +22,10 @@ from ..query.checkpoint_log import is_between_batches
 from ..query.connection import Offsets
 from ..rows import SPARK_SCHEMA
 from ..worker.outputs import Outputs
-from .end_of_input import EndDataSource, EndOptions, left
+from .end_of_input import EndDataSource, EndOptions, offsets_left
 from .java_client import java_settings
 from .kafka_format import offsets_text, parse_offsets, settings_text
-from .kafka_sink import KafkaOutputs, count, read_counts
+from .kafka_sink import KafkaOutputs, read_counts, run_batch
 from .kafka_source import columns, through_level_zero
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class KafkaConnection:
-    """Kafka as `Connection` asks."""
+    """The `Connection` of queries to a Kafka cluster."""
 
     def __init__(self, system: KafkaSystem) -> None:
         self._kafka = system
@@ -54,45 +54,39 @@ class KafkaConnection:
             raise _without_connector(session) from error
 
     def check(self, query: QueryPlan, reset: str) -> None:
-        """Refuse to go on with a topic that was made anew: it has other messages at the same offsets."""
+        """Raise SystemProblem if a topic was deleted and created again: its offsets now belong to other messages."""
         admin, file = self._kafka.admin(), query.folder / "identities"
-        found = {name: admin.identity(name) for name in query.sources}
+        identities = {name: admin.identity(name) for name in query.sources}
         if not file.exists():
-            write(file, msgspec.json.encode(found))
-        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+            write(file, msgspec.json.encode(identities))
+        recorded = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
         for name in query.sources:
-            if found[name] != known[name]:
+            if identities[name] != recorded[name]:
                 wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {query.plan.name!r} has read"
                 remedy = f"remove {query.folder} to begin again, or set state_dir to another folder for another cluster"
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
     def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
-        first, others = _by_turn(query)
+        first, others = _bootstrap_and_others(query)
         most = settings.spark_batch_records * sum(len(query.starts[name]) for name in others)
         ends = None if ends is None else {name: ends[name] for name in query.sources}
         rest = None if ends is None else {name: ends[name] for name in others}
-        at_once = rest is not None and left(query.checkpoint, query.starts, rest) <= most
-        # What comes to the topics meanwhile must not keep some of this from the only batch.
+        at_once = rest is not None and offsets_left(query.checkpoint, query.starts, rest) <= most
+        # At once means no limit: a limit could leave a part of the input out of the batch that reports the end.
         rows = self._rows_of(session, query, others, {} if at_once else {"maxOffsetsPerTrigger": str(most)})
         if first:
-            # Without a limit: each batch has all that they hold by then, and buckets take it in before the others.
+            # No limit: each batch takes all that these streams hold, and buckets process them before the others.
             rows = rows.union(self._rows_of(session, query, first, {}))
         if not query.keeps_state:
             return rows
-        told = EndOptions(
-            str(query.checkpoint.absolute()),
-            query.starts,
-            ends,
-            at_once,
-            query.shipped,
-            query.levels.clocked,
-        )
-        return rows.union(session.readStream.format(EndDataSource.name()).option("told", _json(told)).load())
+        checkpoint = str(query.checkpoint.absolute())
+        options = EndOptions(checkpoint, query.starts, ends, at_once, query.shipped, query.levels.clocked)
+        return rows.union(session.readStream.format(EndDataSource.name()).option("options", _json(options)).load())
 
     def _rows_of(
         self, session: "SparkSession", query: QueryPlan, names: Sequence[str], options: Mapping[str, str]
     ) -> "DataFrame":
-        """What level 0 makes of some of the sources."""
+        """The rows that level 0 makes of some of the sources."""
         starts = {name: query.starts[name] for name in names}
         read = self._reader(session, starts).options(**options).load().selectExpr(*columns(names))
         return read.mapInArrow(through_level_zero(query.shipped, names, self.outputs(query)), SPARK_SCHEMA)
@@ -101,7 +95,7 @@ class KafkaConnection:
         kafka = self._kafka.settings
         client = {"isolation.level": "read_committed", **java_settings(kafka.conf), "bootstrap.servers": kafka.servers}
         return session.readStream.format("kafka").options(
-            assign=_json({topic: list(range(len(found))) for topic, found in starts.items()}),
+            assign=_json({topic: list(range(len(offsets))) for topic, offsets in starts.items()}),
             startingOffsets=offsets_text(starts),
             includeHeaders="true",
             failOnDataLoss="true",
@@ -115,24 +109,24 @@ class KafkaConnection:
         )
 
     def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
-        return partial(count, file=_counts_file(query))
+        return partial(run_batch, file=_counts_file(query))
 
     def tally(self, query: QueryPlan) -> Tally:
         return read_counts(_counts_file(query)).tally
 
     def forget(self, group: str) -> None:
-        """All that is known of batches lies beside the checkpoint."""
+        """Kafka stores nothing about batches: their counts are in the folder of the checkpoint."""
 
     def may_stop(self, query: QueryPlan) -> bool:
-        # What a batch has sent by now it would send again.
+        # A batch that is stopped now would send its messages a second time.
         return is_between_batches(query.checkpoint)
 
-    def offsets(self, told: Sequence[str]) -> Offsets:
-        return parse_offsets(told)
+    def offsets(self, lines: Sequence[str]) -> Offsets:
+        return parse_offsets(lines)
 
 
-def _by_turn(query: QueryPlan) -> tuple[list[str], list[str]]:
-    """The sources that come first, and the others, of which there is one at least."""
+def _bootstrap_and_others(query: QueryPlan) -> tuple[list[str], list[str]]:
+    """The sources that are read before the others, and the others, of which there is at least one."""
     first = [name for name in query.sources if name in bootstrap_streams(query.plan)]
     others = [name for name in query.sources if name not in first]
     return (first, others) if others else ([], first)
@@ -142,8 +136,8 @@ def _counts_file(query: QueryPlan) -> Path:
     return query.folder / "counted"
 
 
-def _json(told: object) -> str:
-    return msgspec.json.encode(told).decode()
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _without_connector(session: "SparkSession") -> MissingExtraError:

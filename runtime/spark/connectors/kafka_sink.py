@@ -1,8 +1,8 @@
-"""Kafka as the end of a query: workers send what leaves it as soon as it is made, the driver adds up what they count.
+"""Kafka as the end of a query: workers send messages as soon as they make them, the driver adds up their counts.
 
-A batch that is run again after a crash is sent again, in the same words: at least once. Spark's own sink cannot be
-used, as its records have the time at which they are written. As a sink behind the query, ours would have messages go
-through the JVM to yet another Python process; that takes longer than what most pipelines do with them.
+A batch that is run again after a crash sends the same messages again: delivery is at least once. Spark's own sink
+cannot be used, since its records have the time of writing. A sink of ours behind the query would pass each message
+through the JVM to another Python process, which takes longer than most pipelines take for a message.
 """
 
 import os
@@ -26,56 +26,58 @@ if TYPE_CHECKING:
 
 
 class WrittenCounts(msgspec.Struct):
-    """What all batches have counted, up to the one of this number."""
+    """The tally of all batches up to the one of this number, as it is stored beside the checkpoint."""
 
     batch: int = -1
     tally: Tally = msgspec.field(default_factory=Tally)
 
 
 def read_counts(file: Path) -> WrittenCounts:
-    """What a file for it holds."""
+    """The counts in a file; none if there is no file yet."""
     return msgspec.json.decode(file.read_bytes(), type=WrittenCounts) if file.exists() else WrittenCounts()
 
 
-def count(rows: "DataFrame", batch: int, file: Path) -> None:
-    """Run a batch, and add what it has counted to a file, once."""
+def run_batch(rows: "DataFrame", batch: int, file: Path) -> None:
+    """Run a batch, and add its counts to the file. A batch that is run again is counted once."""
     blocks = rows.select("block").collect()
-    found = read_counts(file)
-    if found.batch >= batch:
+    written = read_counts(file)
+    if written.batch >= batch:
         return
-    found.batch = batch
-    for (block,) in blocks:
-        told = decode(block)
-        if isinstance(told, Counts):
-            found.tally.add(told.tally)
-    write(file, msgspec.json.encode(found))
+    written.batch = batch
+    for (packed,) in blocks:
+        block = decode(packed)
+        if isinstance(block, Counts):
+            written.tally.add(block.tally)
+    write(file, msgspec.json.encode(written))
 
 
-_SENDERS: dict[tuple[int, str], KafkaRecordProducer] = {}
-"""One sender a process and client's settings: Spark uses its workers again, and to connect takes long."""
+_PRODUCERS: dict[tuple[int, str], KafkaRecordProducer] = {}
+"""One idle producer for each process and settings. Spark uses a worker process for many tasks, and to connect takes
+long."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaOutputs:
-    """Sends what leaves a query. `partitions` are those of each output, `settings` those of the client."""
+    """Outputs that send messages to Kafka. `partitions` are the partition counts of streams, `settings` the settings of
+    the cluster as text."""
 
     partitions: Mapping[str, int]
     settings: str = field(repr=False)
 
     @contextmanager
     def __call__(self) -> Iterator[Output]:
-        place = (os.getpid(), self.settings)
-        sender = _SENDERS.pop(place, None) or KafkaRecordProducer(Cluster(parse_settings(self.settings)))
+        key = (os.getpid(), self.settings)
+        producer = _PRODUCERS.pop(key, None) or KafkaRecordProducer(Cluster(parse_settings(self.settings)))
 
-        def send(found: Messages, _: int) -> tuple[Row, ...]:
-            for partition, records in by_partition(found, self.partitions):
-                sender.send(found.stream, partition, records)
+        def send(messages: Messages, _: int) -> tuple[Row, ...]:
+            for partition, records in by_partition(messages, self.partitions):
+                producer.send(messages.stream, partition, records)
             return ()
 
         try:
             yield send
-            sender.flush()
+            producer.flush()
         except BaseException:
-            sender.close()  # one that has failed is not used again
+            producer.close()  # a producer that has failed is not used again
             raise
-        _SENDERS[place] = sender
+        _PRODUCERS[key] = producer

@@ -1,4 +1,4 @@
-"""Queries on the embedded log."""
+"""Queries on the embedded log: they read and write it through a source and a sink of ours."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LogConnection:
-    """The log as `Connection` asks."""
+    """The `Connection` of queries to the embedded log."""
 
     def __init__(self, system: LogSystem) -> None:
         self._log = system
@@ -44,7 +44,7 @@ class LogConnection:
 
     def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
         admin = self._log.admin()
-        told = LogOptions(
+        options = LogOptions(
             directory=self._directory,
             starts=query.starts,
             ends=None if ends is None else {name: ends[name] for name in query.sources},
@@ -54,20 +54,21 @@ class LogConnection:
             shipped=query.shipped,
             clocked=query.levels.clocked,
         )
-        return session.readStream.format(LogDataSource.name()).option("told", msgspec.json.encode(told).decode()).load()
+        text = msgspec.json.encode(options).decode()
+        return session.readStream.format(LogDataSource.name()).option("options", text).load()
 
     def outputs(self, query: QueryPlan) -> Outputs:
         return all_as_rows
 
     def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
-        told = SinkOptions(
+        options = SinkOptions(
             directory=self._directory,
             fsync=self._log.fsync,
             partitions={stream.name: stream.partitions for stream in query.plan.streams},
             group=query.group,
             checkpoint=str(query.checkpoint.absolute()),
         )
-        return LogSink(told).write
+        return LogSink(options).write
 
     def tally(self, query: QueryPlan) -> Tally:
         return tally_of(self._log.admin().checkpoints(query.group))
@@ -78,7 +79,7 @@ class LogConnection:
                 producer.begin().commit(group, dict.fromkeys(saved, b""))
 
     def may_stop(self, query: QueryPlan) -> bool:
-        return True  # what a batch has staged is published at its end, or never
+        return True  # a batch publishes its staged records at its end, or never
 
-    def offsets(self, told: Sequence[str]) -> Offsets:
-        return msgspec.json.decode(told[0], type=LogOffsets).streams
+    def offsets(self, lines: Sequence[str]) -> Offsets:
+        return msgspec.json.decode(lines[0], type=LogOffsets).streams

@@ -1,7 +1,7 @@
-"""The embedded log as the end of a query: tasks stage records, the driver publishes a batch at one stroke, once.
+"""The embedded log as the end of a query: tasks stage records, the driver publishes each batch atomically and once.
 
-A batch that is run again after a crash finds that its number is published already, and publishes nothing. That it is
-the same batch is checked before a run starts: see `published_batches`.
+A batch that is run again after a crash finds its number published already, and publishes nothing. `published_batches`
+checks before a run that it is the same batch.
 """
 
 import os
@@ -26,8 +26,8 @@ _ARROW_SCHEMA = pa.schema([("token", pa.binary()), ("tally", pa.binary())])
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
-    """What a sink is told: where the log is, whether to sync it, the partitions of each output, the group that its
-    checkpoints are kept under, and Spark's own checkpoint."""
+    """The options of the sink: the log's directory, whether to sync it, the partition counts of streams, the group
+    under which the log has the query's checkpoints, and Spark's own checkpoint."""
 
     directory: str
     fsync: bool
@@ -37,38 +37,39 @@ class SinkOptions(msgspec.Struct, frozen=True):
 
 
 _PRODUCERS: dict[tuple[int, str], LogProducer] = {}
-"""One producer a process and log: Spark uses its workers again, and a producer's files grow with each use."""
+"""One producer for each process and log. Spark uses a worker process for many tasks, and each new producer would add
+files."""
 
 
-def _producer(told: SinkOptions) -> LogProducer:
-    place = (os.getpid(), told.directory)
-    if place not in _PRODUCERS:
-        _PRODUCERS[place] = LogSystem(Path(told.directory), fsync=told.fsync).producer()
-    return _PRODUCERS[place]
+def _producer(options: SinkOptions) -> LogProducer:
+    key = (os.getpid(), options.directory)
+    if key not in _PRODUCERS:
+        _PRODUCERS[key] = LogSystem(Path(options.directory), fsync=options.fsync).producer()
+    return _PRODUCERS[key]
 
 
 class LogSink:
-    """Writes rows that leave a query to the streams they name."""
+    """Writes the messages of rows that leave a query to their streams."""
 
-    def __init__(self, told: SinkOptions) -> None:
-        self._told = told
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
 
     def write(self, rows: "DataFrame", batch: int) -> None:
-        """Run a batch and publish it, once."""
+        """Run a batch, and publish it unless it is published already."""
         staged = rows.mapInArrow(self.stage, SPARK_SCHEMA).collect()
-        told = self._told
-        system = LogSystem(Path(told.directory), fsync=told.fsync)
-        tally = tally_of(system.admin().checkpoints(told.group))
+        options = self._options
+        system = LogSystem(Path(options.directory), fsync=options.fsync)
+        tally = tally_of(system.admin().checkpoints(options.group))
         for row in staged:
             tally.add(msgspec.json.decode(row.tally, type=Tally))
         producer = system.producer()
         try:
             producer.publish_all(
                 [bytes(row.token) for row in staged if row.token is not None],
-                told.group,
+                options.group,
                 {
                     BATCH: str(batch).encode(),
-                    OFFSETS: offsets_hash(Path(told.checkpoint), batch),
+                    OFFSETS: offsets_hash(Path(options.checkpoint), batch),
                     TOTALS: msgspec.json.encode(tally),
                 },
                 unless=lambda saved: published_batch(saved) >= batch,
@@ -77,13 +78,14 @@ class LogSink:
             producer.close()
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """In a worker: write down what is to be published; what comes out is the word to publish it, and a tally."""
-        transaction, tally = _producer(self._told).begin(), Tally()
+        """In a worker: stage the messages of some rows in a transaction. Yields one row with the token that publishes
+        the transaction, and a tally."""
+        transaction, tally = _producer(self._options).begin(), Tally()
         for block in blocks_of(batches):
             if isinstance(block, Counts):
                 tally.add(block.tally)
             elif isinstance(block, Messages):
-                for partition, records in by_partition(block, self._told.partitions):
+                for partition, records in by_partition(block, self._options.partitions):
                     transaction.append(block.stream, partition, records)
         token = transaction.prepare("", {}) if transaction.size else None
         yield pa.RecordBatch.from_pylist([{"token": token, "tally": msgspec.json.encode(tally)}], schema=_ARROW_SCHEMA)

@@ -1,8 +1,8 @@
-"""The embedded log as a streaming source of Spark's: partitions are read in parallel, and whoever reads one brings its
-messages through level 0 at once.
+"""The embedded log as a streaming source of Spark: tasks read partitions in parallel, and process them at level 0.
 
-Offsets are by stream and partition. A run that goes to the end reads up to the offsets it was started with, and says
-so in its last batch, if it is told to: in that batch every window fires. A later run on the same checkpoint goes on.
+Its offsets are by stream and partition. A run to the end reads up to the ends in its options. If the query keeps state,
+the source reports the end of input in the last batch, and every window fires there. A later run on the same checkpoint
+continues.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,12 @@ from ..worker.source_level import level_zero
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """What a source is told: where the log is, which offsets to begin at and where to stop, by stream, whether the
-    input ends there, how many records of a partition one batch may have, and what to do with them. `first` are the
-    streams that come before the others, with the ends up to which they do. `clocked` says that time is to be told."""
+    """The options of the source: the log's directory, the offsets by stream to start and stop at, the most records of a
+    partition in one batch, and the plan whose level 0 processes them.
+
+    `closing` says that the source reports the end of input at `ends`. The streams in `first` are read before the
+    others, up to these offsets. `clocked` says that the source reports the processing time.
+    """
 
     directory: str
     starts: dict[str, list[int]]
@@ -39,8 +42,8 @@ class LogOptions(msgspec.Struct, frozen=True):
 
 
 class LogOffsets(msgspec.Struct, frozen=True):
-    """How far a query has come: offsets by stream and partition, how many times the input has ended, and what was told
-    of time: see `SourceClock`."""
+    """The source's offsets in Spark's offset log: offsets by stream and partition, the number of ends of input, and the
+    processing time that was reported (see `SourceClock`)."""
 
     streams: dict[str, list[int]]
     ends: int = 0
@@ -54,7 +57,7 @@ class LogOffsets(msgspec.Struct, frozen=True):
 
 @dataclass
 class LogRange(InputPartition):
-    """Offsets of one partition."""
+    """A range of offsets of one partition, which a task of Spark reads."""
 
     stream: str
     partition: int
@@ -63,7 +66,7 @@ class LogRange(InputPartition):
 
 
 class LogDataSource(DataSource):
-    """Spark's name for the log."""
+    """The registration of the log with Spark."""
 
     @classmethod
     def name(cls) -> str:
@@ -73,50 +76,51 @@ class LogDataSource(DataSource):
         return SPARK_SCHEMA
 
     def streamReader(self, schema: Any) -> "LogStreamReader":
-        return LogStreamReader(msgspec.json.decode(self.options["told"], type=LogOptions))
+        return LogStreamReader(msgspec.json.decode(self.options["options"], type=LogOptions))
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the streams it is told, from Spark's offsets to Spark's offsets."""
+    """Plans the offsets of each batch, and reads the ranges that Spark gives to tasks."""
 
-    def __init__(self, told: LogOptions) -> None:
-        self._told = told
-        self._reader = LogReader(told.directory)
-        self._target = told.ends
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+        self._reader = LogReader(options.directory)
+        self._target = options.ends
         self._last_end: int | None = None
         self._began = wall_clock()
 
     def initialOffset(self) -> dict[str, Any]:
-        return _plain(LogOffsets(self._told.starts))
+        return _plain(LogOffsets(self._options.starts))
 
     def prepareForTriggerAvailableNow(self) -> None:
         if self._target is None:
             self._target = self._ends()
 
     def _ends(self) -> dict[str, list[int]]:
-        return {stream: self._reader.ends(stream) for stream in self._told.starts}
+        return {stream: self._reader.ends(stream) for stream in self._options.starts}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadMaxRows(self._told.batch_records)
+        return ReadMaxRows(self._options.batch_records)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = _offsets(start)
         target = self._target or self._ends()
-        most = self._told.batch_records
+        most = self._options.batch_records
         self._check(begun, target)
-        first = {name: (self._told.ends or self._told.first)[name] for name in self._told.first}
+        first = {name: (self._options.ends or self._options.first)[name] for name in self._options.first}
         leading = {name: ends for name, ends in first.items() if _behind(begun.streams[name], ends)}
         streams = {
             **begun.streams,
             **{name: _step(begun.streams[name], ends, most) for name, ends in (leading or target).items()},
         }
         if self._last_end is None:
-            self._last_end = begun.ends + self._told.closing
+            self._last_end = begun.ends + self._options.closing
         reached = all(at >= end for name, ends in target.items() for at, end in zip(streams[name], ends, strict=True))
         count = self._last_end if reached else begun.ends
-        # To the end no batch is made of time alone: it would never come there.
-        clocked = self._told.clocked and (self._told.ends is None or (streams, count) != (begun.streams, begun.ends))
-        # Those that wait for the leading streams are not idle.
+        # In a run to the end the passing of time alone makes no batch: such a run would never end.
+        changed = (streams, count) != (begun.streams, begun.ends)
+        clocked = self._options.clocked and (self._options.ends is None or changed)
+        # While other streams wait for the leading ones, they do not count as silent.
         since = wall_clock() if leading else self._began
         clock = begun.clock.advanced(since) if clocked else begun.clock
         return _plain(LogOffsets(streams, count, clock.time, clock.since))
@@ -125,23 +129,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for stream, ends in target.items():
             for number, (at, end) in enumerate(zip(begun.streams[stream], ends, strict=True)):
                 if at > end:
-                    raise outside(stream, number, at, 0, end, f"log:{self._told.directory}")
+                    raise outside(stream, number, at, 0, end, f"log:{self._options.directory}")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begun, reached = _offsets(start), _offsets(end)
-        found: list[InputPartition] = [
+        ranges: list[InputPartition] = [
             LogRange(stream, number, first, last)
             for stream, ends in reached.streams.items()
             for number, (first, last) in enumerate(zip(begun.streams[stream], ends, strict=True))
             if first < last
         ]
-        return [*found, *control_partitions((begun.ends, reached.ends), (begun.clock, reached.clock))]
+        return [*ranges, *control_partitions((begun.ends, reached.ends), (begun.clock, reached.clock))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        shipped = self._told.shipped
-        told = control_rows(partition, shipped)
-        if told is not None:
-            yield told
+        shipped = self._options.shipped
+        rows = control_rows(partition, shipped)
+        if rows is not None:
+            yield rows
             return
         assert isinstance(partition, LogRange)
         where = partition.stream, partition.partition
@@ -157,10 +161,10 @@ def _step(start: list[int], ends: list[int], most: int) -> list[int]:
     return [min(first + most, last) for first, last in zip(start, ends, strict=True)]
 
 
-def _offsets(found: dict[str, Any]) -> LogOffsets:
-    return msgspec.convert(found, LogOffsets)
+def _offsets(plain: dict[str, Any]) -> LogOffsets:
+    return msgspec.convert(plain, LogOffsets)
 
 
 def _plain(offsets: LogOffsets) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(offsets)
-    return found
+    plain: dict[str, Any] = msgspec.to_builtins(offsets)
+    return plain

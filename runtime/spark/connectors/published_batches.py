@@ -1,4 +1,4 @@
-"""Which batches of a query the log has published, and whether its checkpoint is the one that they are of."""
+"""Checks that the batches of a query that the log has published belong to the query's checkpoint."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -11,27 +11,29 @@ from ..lowering.query_plan import QueryPlan
 from ..query.checkpoint_log import DONE, PLANNED, batch_numbers, planned_lines
 
 BATCH = "batch"
-"""The checkpoint under which the number of the last published batch is kept."""
+"""The name under which the log has the number of the last published batch."""
 OFFSETS = "offsets"
-"""The checkpoint under which a hash of that batch's end offsets is kept. A version of before has written none."""
+"""The name under which the log has a hash of that batch's end offsets. Older versions wrote no hash."""
 
 
 def published_batch(saved: Mapping[str, bytes]) -> int:
-    """The number of the last published batch, of a query's checkpoints in the log; -1 before the first."""
+    """The number of a query's last published batch; -1 before the first. `saved` are the query's checkpoints in the
+    log."""
     return int(saved.get(BATCH) or -1)
 
 
 def offsets_hash(checkpoint: Path, number: int) -> bytes:
-    """A hash of the offsets at which a planned batch ends. A batch that Spark repeats ends at the same ones."""
+    """A hash of the end offsets of a planned batch. A batch that Spark runs again has the same end offsets."""
     lines = planned_lines(checkpoint, number)
     return sha256("\n".join(lines).encode()).hexdigest().encode()
 
 
 def check_published(query: QueryPlan, saved: Mapping[str, bytes], system: str, reset: str) -> None:
-    """Raise SystemProblem unless the log has published each batch that Spark has noted as done, and none that it has
-    not planned: a batch that counts as published already would be dropped, with other messages in it.
+    """Raise SystemProblem unless the log has published every batch that Spark has done, and none that Spark has not
+    planned. Else Spark would drop a new batch, with other messages, because its number counts as published.
 
-    `saved` are the query's checkpoints in the log, which `system` names; the command `reset` would remove them.
+    `saved` are the query's checkpoints in the log, `system` is the log's name, and `reset` the command that removes the
+    checkpoints.
     """
     done, planned = (max(batch_numbers(query.checkpoint, kind), default=-1) for kind in (DONE, PLANNED))
     published = published_batch(saved)
@@ -51,7 +53,7 @@ def _other_offsets(query: QueryPlan, published: int, saved: Mapping[str, bytes])
         return False
     try:
         return offsets_hash(query.checkpoint, published) != saved[OFFSETS]
-    except FileNotFoundError:  # Spark keeps the last hundred, or as few as one if it is told so
+    except FileNotFoundError:  # Spark removes all but the last hundred batches, or fewer if it is set so
         return False
 
 

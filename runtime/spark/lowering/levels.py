@@ -1,8 +1,8 @@
-"""Levels: the order in which a Spark query passes the stages of a plan.
+"""Levels: the order in which a Spark query runs the stages of a plan.
 
-Level 0 is one pass over the sources, before any shuffle: it runs the stages that keep no state and read sources alone,
-and brings the messages of the other sources to the stages that need them. Each further level is a shuffle by key bucket
-and a stateful operator of Spark's; it runs all stages whose inputs the levels before have made.
+Level 0 is one pass over the sources, before any shuffle. It runs the stages that keep no state and read sources alone,
+and forwards the messages of other sources to the levels that read them. Each further level is a shuffle by key bucket
+and one of Spark's stateful operators. It runs the stages whose inputs come from earlier levels.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,12 @@ from ....planner.plan import Plan, PlannedStage
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Where each stage runs, which stream is read at which level, and how many producers tell each stream's time.
+    """The level of each stage, the level at which each stream is read, and the number of each stream's producers, which
+    report its watermark.
 
-    `forwarded` are the sources that level 0 hands on as they are. `patience` tells of streams that level 0 writes or
-    hands on after how many ms without messages each producer is idle, None where it never is. `clocked` says that some
-    of it goes by the clock.
+    `forwarded` are the sources whose messages level 0 forwards unchanged. `patience` has, for each stream that level 0
+    writes or forwards, the ms without messages after which each producer is idle; None for a producer that never is.
+    `clocked` says that the query depends on processing time.
     """
 
     of_stage: Mapping[str, int]
@@ -29,16 +30,17 @@ class Levels:
     clocked: bool
 
     def may_idle(self, stream: str, producer: int) -> bool:
-        """Whether a producer of a stream may be idle."""
-        known = self.patience.get(stream, ())
-        # Buckets tell it themselves.
-        return self.clocked and (not known or known[producer] is not None)
+        """Whether a producer of a stream may become idle."""
+        waits = self.patience.get(stream, ())
+        # A stream without waits comes from buckets, which report themselves as idle.
+        return self.clocked and (not waits or waits[producer] is not None)
 
     def stages_at(self, level: int) -> list[str]:
-        return [stage for stage, found in self.of_stage.items() if found == level]
+        return [stage for stage, stage_level in self.of_stage.items() if stage_level == level]
 
 
 def producer_number(plan: Plan, stage: PlannedStage, stream: str, partition: int) -> int:
-    """The number of a source partition among all that a level-0 stage reads: each is a producer of what it writes."""
+    """The number of a source partition among all partitions that a level-0 stage reads. Each of them is a producer of
+    the stage's output streams."""
     before = stage.inputs[: stage.inputs.index(stream)]
     return sum(plan.stream(name).partitions for name in before) + partition

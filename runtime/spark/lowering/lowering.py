@@ -1,4 +1,4 @@
-"""Which queries a plan becomes on Spark, and at which level of its query each stage runs."""
+"""Lowers a plan: which queries it becomes on Spark, and at which level of its query each stage runs."""
 
 from collections.abc import Mapping
 
@@ -9,42 +9,42 @@ from .levels import Levels
 
 
 def components(plan: Plan) -> list[list[PlannedStage]]:
-    """The stages that messages connect, by connected part of the plan: each becomes one query."""
+    """The connected components of the plan's stages: each becomes one query."""
     graph = _graph(plan).to_undirected()
-    parts = [set(part) for part in nx.connected_components(graph)]
-    ordered = sorted(parts, key=lambda part: min(_order(plan, id) for id in part))
-    return [[stage for stage in plan.stages if stage.id in part] for part in ordered]
+    unordered = [set(ids) for ids in nx.connected_components(graph)]
+    ordered = sorted(unordered, key=lambda ids: min(_order(plan, id) for id in ids))
+    return [[stage for stage in plan.stages if stage.id in ids] for ids in ordered]
 
 
 def has_loop(plan: Plan) -> bool:
-    """Whether a stage reads what it has written itself, directly or through other stages."""
+    """Whether a stage reads its own output, directly or through other stages."""
     return not nx.is_directed_acyclic_graph(_graph(plan))
 
 
-def levels(plan: Plan, part: list[PlannedStage], buckets: int) -> Levels:
-    """Give each stage of a connected part its level."""
+def levels(plan: Plan, stages: list[PlannedStage], buckets: int) -> Levels:
+    """The levels of the stages of a connected component."""
     graph = _graph(plan)
-    members = {stage.id: stage for stage in part}
+    members = {stage.id: stage for stage in stages}
     of_stage: dict[str, int] = {}
     for id in nx.topological_sort(graph):
         if id in members:
             before = [of_stage[other] for other in graph.predecessors(id)]
-            light = not before and not any(store.stage == id for store in plan.stores)
-            of_stage[id] = 0 if light else max(before, default=0) + 1
-    reading = {name: of_stage[stage.id] for stage in part for name in stage.inputs}
+            stateless = not any(store.stage == id for store in plan.stores)
+            of_stage[id] = 0 if stateless and not before else max(before, default=0) + 1
+    reading = {name: of_stage[stage.id] for stage in stages for name in stage.inputs}
     sources = {name for name in reading if plan.stream(name).kind == "source"}
     forwarded = frozenset(name for name in sources if reading[name] > 0)
     producers = {name: _producers(plan, name, of_stage, buckets) for name in reading}
-    ordered = {stage.id: of_stage[stage.id] for stage in part}
+    ordered = {stage.id: of_stage[stage.id] for stage in stages}
     patience = {name: _patience(plan, name, of_stage) for name in reading if reading[name] > 0}
-    operators = [plan.pipeline.operator(id) for stage in part for id in stage.operators]
+    operators = [plan.pipeline.operator(id) for stage in stages for id in stage.operators]
     clocked = any(operator.follows_clock for operator in operators) or any(map(any, patience.values()))
     return Levels(ordered, reading, producers, forwarded, max(of_stage.values()) + 1, patience, clocked)
 
 
 def _patience(plan: Plan, stream: str, of_stage: Mapping[str, int]) -> tuple[int | None, ...]:
-    """After how many ms without messages each producer of a stream is idle that level 0 writes or hands on. Those of
-    inputs that do not lead to the stream are none of its producers."""
+    """For each producer of a stream that level 0 writes or forwards: the ms without messages after which it is idle.
+    None for the partitions of inputs from which no message reaches the stream."""
     planned = plan.stream(stream)
     if planned.kind == "source":
         names: tuple[str, ...] = (stream,)
@@ -70,13 +70,13 @@ def _producers(plan: Plan, stream: str, of_stage: Mapping[str, int], buckets: in
 
 def _sources_of(plan: Plan, operator: str) -> set[str]:
     """The sources that lead to an operator."""
-    found: set[str] = set()
-    rest = [operator]
-    while rest:
-        at = plan.pipeline.operator(rest.pop())
-        rest.extend(source for source in at.inputs if source not in found)
-        found.update(at.inputs)
-    return {source.stream for source in plan.pipeline.sources if source.id in found}
+    upstream: set[str] = set()
+    to_visit = [operator]
+    while to_visit:
+        inputs = plan.pipeline.operator(to_visit.pop()).inputs
+        to_visit.extend(id for id in inputs if id not in upstream)
+        upstream.update(inputs)
+    return {source.stream for source in plan.pipeline.sources if source.id in upstream}
 
 
 def _graph(plan: Plan) -> "nx.DiGraph[str]":

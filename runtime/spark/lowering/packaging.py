@@ -1,4 +1,4 @@
-"""Shipping a plan to Spark's workers: pickled once, unpickled and compiled once a worker process."""
+"""Ships a plan to Spark's workers: it is pickled once, and each worker process unpickles and compiles it once."""
 
 import hashlib
 import inspect
@@ -27,8 +27,8 @@ from .levels import Levels
 
 @dataclass(frozen=True, slots=True)
 class ShippedPlan:
-    """A plan and its levels as bytes, or the file of them; `digest` tells workers whether they have it already. `paths`
-    are the folders where modules are looked for, besides those of installed ones."""
+    """A pickled `PlanBundle`, as bytes or in a file. By `digest` a worker knows whether it has unpickled the bundle
+    before. `paths` are the folders, besides those of installed packages, in which the user's modules are."""
 
     digest: str
     data: bytes
@@ -38,8 +38,11 @@ class ShippedPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanBundle:
-    """What is in a shipped plan. `cache` is what a bucket may hold decoded besides what has changed. `resets` says how
-    often the state of an operator was removed: buckets whose count is less remove theirs."""
+    """All that workers need to know of a query.
+
+    `cache` limits the unchanged state that a bucket keeps decoded. `resets` counts how often an operator's state was
+    removed: a bucket with a lower count removes its state of that operator.
+    """
 
     plan: Plan
     levels: Levels
@@ -48,14 +51,15 @@ class PlanBundle:
     resets: Mapping[str, int] = field(default_factory=dict)
 
     def program(self, stage: str, remotes: Remotes | None = None) -> Program:
-        """A stage, compiled: at level 0 sources tell their own time, further on the engine does."""
+        """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report
+        watermarks."""
         clock: TimeSource = "source" if self.levels.of_stage[stage] == 0 else "given"
         clocks: dict[str, TimeSource] = dict.fromkeys(self.plan.stage(stage).inputs, clock)
         return compile_stage(self.plan, stage, clocks, trailers=False, remotes=remotes)
 
 
 def pack(bundle: PlanBundle) -> ShippedPlan:
-    """Pickle a plan. Functions of modules that workers may not find go along with their code."""
+    """Pickle a plan. Functions of modules that workers may not have are pickled with their code."""
     pipeline = bundle.plan.pipeline
     try:
         with by_value(pipeline):
@@ -68,8 +72,8 @@ def pack(bundle: PlanBundle) -> ShippedPlan:
 
 
 def write_shipped_plan(shipped: ShippedPlan, folder: Path) -> ShippedPlan:
-    """The same plan, with its bytes in a folder that workers see: Spark sends large ones as broadcasts, which not
-    all processes that need them can load."""
+    """The same plan, with its bytes in a file that workers read. Spark would send large bytes as a broadcast, which not
+    all of its Python processes can load."""
     file = folder / "shipment"
     write(file, shipped.data)
     return replace(shipped, data=b"", file=str(file.absolute()))
@@ -95,17 +99,17 @@ def _read(shipped: ShippedPlan) -> bytes:
 
 @contextmanager
 def by_value(pipeline: Pipeline) -> Iterator[None]:
-    """Meanwhile, the modules that the pipeline's functions come from are pickled with their code, unless installed."""
+    """Within this context the modules of the pipeline's functions are pickled with their code, unless installed."""
     modules = list(_own_modules(pipeline))
     for module in modules:
         _forget_decoders(module)
-    sent = [module for module in modules if module.__name__ != "__main__"]
-    for module in sent:
+    registered = [module for module in modules if module.__name__ != "__main__"]
+    for module in registered:
         _cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in sent:
+        for module in registered:
             _cloudpickle.unregister_pickle_by_value(module)
 
 
@@ -115,28 +119,28 @@ _UNPACKED: dict[str, tuple[PlanBundle, dict[str, Program]]] = {}
 
 
 def unpack(shipped: ShippedPlan) -> tuple[PlanBundle, dict[str, Program]]:
-    """The plan in this worker process, and its programs as far as they are compiled."""
-    found = _UNPACKED.get(shipped.digest)
-    if found is None:
-        # Behind all others: a module of the user's must not take the place of one of Python's in this process.
+    """The plan in this worker process, and the programs that are compiled so far, by stage."""
+    unpacked = _UNPACKED.get(shipped.digest)
+    if unpacked is None:
+        # At the end of the path: a module of the user's must not hide one of Python's in this process.
         sys.path.extend(path for path in shipped.paths if path not in sys.path)
-        found = _UNPACKED[shipped.digest] = (_cloudpickle.loads(_read(shipped)), {})
-    return found
+        unpacked = _UNPACKED[shipped.digest] = (_cloudpickle.loads(_read(shipped)), {})
+    return unpacked
 
 
 def program(shipped: ShippedPlan, stage: str) -> Program:
-    """A compiled stage, from this process's memory if it was needed before."""
+    """A compiled stage. This process compiles it at the first call."""
     bundle, programs = unpack(shipped)
     if stage not in programs:
-        shared = next((found.remotes for found in programs.values()), None)
+        shared = next((program.remotes for program in programs.values()), None)
         programs[stage] = bundle.program(stage, shared)
     return programs[stage]
 
 
 def _own_modules(pipeline: Pipeline) -> Iterator[ModuleType]:
-    """The user's modules that the pipeline's functions come from, or that workers do not find by their names: not
-    installed, not part of Python. What protoc has made is left out, for its classes go along as what they are made of.
-    """
+    """The user's modules that the pipeline's functions come from, or that workers cannot import by name. Modules that
+    are installed or part of Python are left out; so are modules that protoc has generated, whose classes are pickled as
+    their descriptions."""
     names = {
         name
         for operator in pipeline.operators
@@ -151,7 +155,7 @@ def _own_modules(pipeline: Pipeline) -> Iterator[ModuleType]:
 
 
 def _modules_of(value: Any) -> Iterator[str]:
-    """The modules of a function, a class, or the functions in one of our records."""
+    """The modules of a function, of a class, or of the functions in a record of Fluvial's."""
     if getattr(type(value), "__module__", "").startswith("fluvial.") and hasattr(value, "__dataclass_fields__"):
         for field in value.__dataclass_fields__:
             yield from _modules_of(getattr(value, field))
@@ -167,7 +171,7 @@ def _installed(module: ModuleType) -> bool:
 
 
 def _forget_decoders(module: ModuleType) -> None:
-    """Drop what msgspec has noted on the module's classes: it cannot be pickled, and is made anew where needed."""
-    for _, found in inspect.getmembers(module, inspect.isclass):
-        if _CACHE in vars(found):
-            delattr(found, _CACHE)
+    """Remove msgspec's caches from the module's classes. They cannot be pickled, and msgspec makes them again."""
+    for _, kind in inspect.getmembers(module, inspect.isclass):
+        if _CACHE in vars(kind):
+            delattr(kind, _CACHE)

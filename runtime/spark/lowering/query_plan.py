@@ -1,4 +1,4 @@
-"""A connected part of a plan on its way to a query."""
+"""The plan of one query: what Spark runs for a connected component of a plan's stages."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +10,11 @@ from .packaging import ShippedPlan
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """What becomes one query. `folder` holds Spark's checkpoint and what lies beside it; `group` names this very
-    checkpoint and no other, also of the same folder. `starts` is where its sources are begun at."""
+    """All that a query needs to start.
+
+    `folder` has Spark's checkpoint and the files beside it. `group` is the unique name of this checkpoint: a later one
+    in the same folder has another. `starts` are the offsets at which the sources begin.
+    """
 
     plan: Plan
     levels: Levels

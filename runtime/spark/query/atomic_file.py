@@ -1,4 +1,4 @@
-"""The files that lie beside Spark's checkpoint of a query."""
+"""Atomic writes of the files beside Spark's checkpoint of a query."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from ...data_files import write_file
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file at one stroke: a crash leaves all of it or nothing."""
-    fresh = file.with_suffix(".new")
-    write_file(fresh, data)
-    fresh.replace(file)
+    """Write a file atomically: after a crash the file has the new data or the old, never a part."""
+    temporary = file.with_suffix(".new")
+    write_file(temporary, data)
+    temporary.replace(file)

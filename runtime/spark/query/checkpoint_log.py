@@ -1,52 +1,56 @@
-"""What Spark notes of its batches in a checkpoint: how many are planned and done, and how far each goes."""
+"""Spark's own logs in a checkpoint: the batches that are planned and done, and the end offsets of each.
+
+Spark writes a file for each batch: to its offset log when it plans the batch, to its commit log when the batch is done.
+"""
 
 from pathlib import Path
 
 PLANNED = "offsets"
+"""The folder of Spark's offset log."""
 DONE = "commits"
+"""The folder of Spark's commit log."""
 
 
 def batch_numbers(checkpoint: Path, kind: str) -> list[int]:
-    """The numbers of the batches that are PLANNED, or DONE, as far as they are kept."""
+    """The numbers of the batches that are PLANNED, or DONE. Spark removes old ones."""
     return [int(file.name) for file in (checkpoint / kind).glob("[0-9]*") if file.name.isdecimal()]
 
 
 def logged_at(checkpoint: Path, kind: str, number: int) -> float:
-    """When a batch was PLANNED, or DONE, in seconds since epoch; FileNotFoundError where Spark keeps it no longer."""
+    """When a batch was PLANNED, or DONE, in seconds since epoch. Raises FileNotFoundError if Spark has removed it."""
     return (checkpoint / kind / str(number)).stat().st_mtime
 
 
 def last_end_offsets(checkpoint: Path, kind: str) -> list[str] | None:
-    """How far the last batch goes that is PLANNED, or DONE: a line for each of its sources; None where there is no
-    batch yet."""
-    found = batch_numbers(checkpoint, kind)
-    return end_offsets(checkpoint, max(found)) if found else None
+    """The end offsets of the last batch that is PLANNED, or DONE: one line a source. None before the first batch."""
+    numbers = batch_numbers(checkpoint, kind)
+    return end_offsets(checkpoint, max(numbers)) if numbers else None
 
 
 def end_offsets(checkpoint: Path, number: int) -> list[str]:
-    """How far a planned batch goes: a line for each source; FileNotFoundError where Spark keeps it no longer."""
+    """The end offsets of a planned batch: one line a source. Raises FileNotFoundError if Spark has removed the file."""
     version, lines = _planned(checkpoint, number)
     if version != "v2":
         return lines
-    # Each begins with its source's number.
+    # In version 2 each line begins with the number of its source.
     numbered = (line.partition(":") for line in lines)
-    return [told for _, _, told in sorted(numbered, key=lambda parts: int(parts[0]))]
+    return [offsets for _, _, offsets in sorted(numbered, key=lambda parts: int(parts[0]))]
 
 
 def planned_lines(checkpoint: Path, number: int) -> list[str]:
-    """The same lines as they are in the file, which differ by the version of Spark's offset log."""
+    """The lines of `end_offsets` as they are in the file. They differ by the version of Spark's offset log."""
     return _planned(checkpoint, number)[1]
 
 
 def _planned(checkpoint: Path, number: int) -> tuple[str, list[str]]:
-    # Spark's offset log: a version, a line of metadata, and the lines of the sources. Which version it writes is set in
-    # the session, by spark.sql.streaming.offsetLog.formatVersion.
+    # A file of Spark's offset log has a version, a line of metadata, and one line a source. The session's setting
+    # spark.sql.streaming.offsetLog.formatVersion chooses the version.
     version, _, *lines = (checkpoint / PLANNED / str(number)).read_text().splitlines()
     return version, lines
 
 
 def is_between_batches(checkpoint: Path) -> bool:
     """Whether every batch that is planned is done."""
-    # In this order: a batch that is planned and done between the two looks as if it were not done.
+    # The commit log is read first: a batch planned and done between the two reads then counts as not done.
     done = max(batch_numbers(checkpoint, DONE), default=-1)
     return max(batch_numbers(checkpoint, PLANNED), default=-1) <= done

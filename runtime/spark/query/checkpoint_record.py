@@ -1,4 +1,7 @@
-"""Which checkpoint a query goes on with, and whether it may: a record beside Spark's checkpoint says what it is of."""
+"""Finds the checkpoint that a query continues, and refuses one of another query.
+
+A file beside Spark's checkpoint records the query's sources, stages, buckets and state.
+"""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -30,8 +33,12 @@ _REMOVED = ".removed-"
 
 
 class QueryRecord(Struct, frozen=True, kw_only=True):
-    """What a query's checkpoint is of: `facts` by name that Spark cannot change as long as it is kept, and the records
-    of its operators' state. `resets` counts how often the state of an operator was removed."""
+    """The query that a checkpoint is of.
+
+    Spark cannot continue the checkpoint with other `sources` (partitions by stream), `stages` (level by stage) or
+    `buckets`. `states` has the schema of each operator's state. `resets` counts how often an operator's state was
+    removed.
+    """
 
     version: int = VERSION
     sources: dict[str, int]
@@ -43,7 +50,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class QueryCheckpoint:
-    """The folder of a query's checkpoint, with its record; None where the folder is older than records are."""
+    """The folder of a query's checkpoint, and its record: None in a folder of a version that wrote no records."""
 
     folder: Path
     record: QueryRecord | None
@@ -55,7 +62,7 @@ class QueryCheckpoint:
 
     @property
     def begun(self) -> bool:
-        """Whether there was a batch, without which nothing is kept."""
+        """Whether Spark has planned a batch. Before the first batch the checkpoint holds nothing."""
         return bool(batch_numbers(self.checkpoint, PLANNED))
 
     def save(self, record: QueryRecord) -> None:
@@ -63,8 +70,8 @@ class QueryCheckpoint:
 
 
 def query_checkpoints(root: Path) -> list[QueryCheckpoint]:
-    """The checkpoints of a pipeline whose folder is `root`, but for those that a reset is to remove; raises
-    SystemProblem for a record of a later version."""
+    """The checkpoints of the pipeline whose folder is `root`, without those that a reset removes. Raises SystemProblem
+    for a record of a later version."""
     if removing_queries(root).exists():
         return []
     return [QueryCheckpoint(folder, _record(folder / FILE)) for folder in sorted(root.glob("*/*")) if _is_query(folder)]
@@ -75,8 +82,8 @@ def _is_query(folder: Path) -> bool:
 
 
 def set_aside(folder: Path) -> Path:
-    """Give the folder of a query a name under which no run finds it, at one stroke: it is to be removed, and a query
-    that began with the half of it would lose messages. Returns where it is."""
+    """Rename the folder of a query, so that no run finds it, and return its new path. The folder is then removed: a
+    query that continued from a half of it would lose messages."""
     if _REMOVED in folder.name:
         return folder
     aside = folder.with_name(f"{folder.name}{_REMOVED}{uuid4().hex}")
@@ -87,20 +94,20 @@ def set_aside(folder: Path) -> Path:
 
 
 def begin_removal(root: Path) -> None:
-    """Let no run find the queries of a pipeline whose folder is `root`, at one stroke: they are to be removed."""
+    """Mark all queries of the pipeline whose folder is `root` for removal: from now on no run finds them."""
     write_file(removing_queries(root), b"")
     sync_directory(root)
 
 
 def end_removal(root: Path) -> None:
-    """Let runs find queries in the folder of a pipeline again: of those that were set aside none is left."""
+    """Remove the mark of `begin_removal`, so that runs find queries again. All marked queries have been removed."""
     if removing_queries(root).exists():
         removing_queries(root).unlink()
-        sync_directory(root)  # else a crash might bring it back, and the next run would remove what this one began
+        sync_directory(root)  # else a crash could restore the mark, and the next run would remove this run's queries
 
 
 def folders_set_aside(root: Path) -> list[Path]:
-    """Folders of queries that were set aside and not removed: whoever was to do that was ended before."""
+    """The folders of queries that an interrupted reset has marked or renamed, and not removed."""
     if removing_queries(root).exists():
         return [folder for folder in sorted(root.glob("*/*")) if _REMOVED in folder.name or holds_query(folder)]
     return sorted(root.glob(f"*/*{_REMOVED}*"))
@@ -110,17 +117,17 @@ def _record(file: Path) -> QueryRecord | None:
     if not file.exists():
         return None
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=QueryRecord)
+        record = msgspec.json.decode(file.read_bytes(), type=QueryRecord)
     except msgspec.DecodeError as error:
         raise SystemProblem(f"{file} cannot be read: {error}") from None
-    if found.version != VERSION:
-        wrong = f"{file} has version {found.version}"
+    if record.version != VERSION:
+        wrong = f"{file} has version {record.version}"
         raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
-    return found
+    return record
 
 
 def wanted_record(plan: Plan, stages: Sequence[PlannedStage], levels: Levels, settings: Settings) -> QueryRecord:
-    """The record of the query that some stages become."""
+    """The record of the query that these stages become in this plan."""
     ids = {stage.id for stage in stages}
     names = [name for stage in stages for name in stage.inputs]
     return QueryRecord(
@@ -132,96 +139,102 @@ def wanted_record(plan: Plan, stages: Sequence[PlannedStage], levels: Levels, se
 
 
 def find_checkpoint(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Path, reset: str) -> QueryCheckpoint:
-    """The checkpoint that a query goes on with, which is made if need be; its record is up to date.
+    """Find the checkpoint that a query continues, or make a new one. Its record is brought up to date.
 
-    Raises PlanError where what is kept is of a query that Spark cannot go on with as this one, and where the state of
-    an operator has another meaning. `reset` is the command that removes what is kept.
+    Raises PlanError if Spark cannot continue the existing checkpoint with this query, or if the state of an operator
+    has changed its meaning. `reset` is the command that removes the checkpoint.
     """
     check_owner(root)
-    found = _kept_of(wanted, root)
-    kept = _begun(plan, wanted, found, reset) or next((one for one in found if one.record == wanted), None)
-    for other in found:
-        if other is not kept:  # nothing is kept in it, and it may be of other sources
-            shutil.rmtree(set_aside(other.folder))
-    if kept is None:
-        kept = QueryCheckpoint(root / next(iter(wanted.stages)) / fingerprint, None)
-        _check_older(plan, kept.folder, reset)
-        make_folder(kept.folder)
-    record = kept.record
+    candidates = _candidates(wanted, root)
+    checkpoint = _begun(plan, wanted, candidates, reset) or next(
+        (candidate for candidate in candidates if candidate.record == wanted), None
+    )
+    for candidate in candidates:
+        if candidate is not checkpoint:  # it has had no batch, and may be of other sources
+            shutil.rmtree(set_aside(candidate.folder))
+    if checkpoint is None:
+        checkpoint = QueryCheckpoint(root / next(iter(wanted.stages)) / fingerprint, None)
+        _check_older(plan, checkpoint.folder, reset)
+        make_folder(checkpoint.folder)
+    record = checkpoint.record
     if record is not None:
         wanted = replace(wanted, states=carried(record.states, wanted.states), resets=record.resets)
     if record != wanted:
-        kept.save(wanted)
-    return QueryCheckpoint(kept.folder, wanted)
+        checkpoint.save(wanted)
+    return QueryCheckpoint(checkpoint.folder, wanted)
 
 
 def check_checkpoint(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None:
-    """Raise PlanError where `find_checkpoint` would, as far as records tell; nothing is made.
+    """Raise PlanError where `find_checkpoint` would because of a record. Nothing is written.
 
-    The number of buckets is not compared: that of the runs is known to them alone.
+    The number of buckets is not compared: only the settings of a run have it.
     """
-    found = _kept_of(wanted, root)
-    buckets = next((kept.record.buckets for kept in found if kept.record is not None and kept.begun), wanted.buckets)
-    _begun(plan, replace(wanted, buckets=buckets), found, reset)
+    candidates = _candidates(wanted, root)
+    records = [candidate.record for candidate in candidates if candidate.begun]
+    buckets = next((record.buckets for record in records if record is not None), wanted.buckets)
+    _begun(plan, replace(wanted, buckets=buckets), candidates, reset)
 
 
-def _kept_of(wanted: QueryRecord, root: Path) -> list[QueryCheckpoint]:
-    """The checkpoints of queries that read one of the same sources, or kept the state of one of the same operators."""
+def _candidates(wanted: QueryRecord, root: Path) -> list[QueryCheckpoint]:
+    """The checkpoints of queries that read one of the same sources, or have state of one of the same operators."""
     return [
-        kept
-        for kept in query_checkpoints(root)
-        if (found := kept.record) is not None
-        and (found.sources.keys() & wanted.sources or found.states.keys() & wanted.states)
+        checkpoint
+        for checkpoint in query_checkpoints(root)
+        if (record := checkpoint.record) is not None
+        and (record.sources.keys() & wanted.sources or record.states.keys() & wanted.states)
     ]
 
 
-def _begun(plan: Plan, wanted: QueryRecord, found: Sequence[QueryCheckpoint], reset: str) -> QueryCheckpoint | None:
-    """The one of some checkpoints that has had a batch, if any has; raises PlanError where Spark cannot go on with
-    it, or there are several: each has a state of its own, and a query goes on with one."""
-    begun = [kept for kept in found if kept.begun]
-    for kept in begun:
-        assert kept.record is not None
-        _refuse_changed(plan, kept.record, wanted, kept.folder, reset)
+def _begun(
+    plan: Plan, wanted: QueryRecord, candidates: Sequence[QueryCheckpoint], reset: str
+) -> QueryCheckpoint | None:
+    """The checkpoint that has had a batch, None if none has. Raises PlanError if Spark cannot continue it, or if there
+    are several: each has its own state, and a query continues one."""
+    begun = [candidate for candidate in candidates if candidate.begun]
+    for checkpoint in begun:
+        assert checkpoint.record is not None
+        _refuse_changed(plan, checkpoint.record, wanted, checkpoint.folder, reset)
     if len(begun) > 1:
         raise _changed(plan, begun[0].folder, f"another query of the same is kept in {begun[1].folder}", reset)
     return begun[0] if begun else None
 
 
 def _check_older(plan: Plan, folder: Path, reset: str) -> None:
-    """Refuse to begin beside a checkpoint without a record, of the same stage: it is of another query."""
+    """Refuse to make a checkpoint beside one of the same stage without a record. Its name says that it is of another
+    query."""
     others = [path for path in folder.parent.glob("*") if path.name != folder.name and _is_query(path)]
     if others and not folder.exists():
         wrong = "it is of other sources, stateful operators, key types or partition counts"
         raise _changed(plan, folder.parent, wrong, reset)
 
 
-def _refuse_changed(plan: Plan, kept: QueryRecord, wanted: QueryRecord, folder: Path, reset: str) -> None:
-    found = list(_differences(kept, wanted))
-    if found:
-        raise _changed(plan, folder, "; ".join(found), reset)
-    refuse_changed(plan, map(_by_bucket, kept.states.items()), reset)
+def _refuse_changed(plan: Plan, recorded: QueryRecord, wanted: QueryRecord, folder: Path, reset: str) -> None:
+    differences = list(_differences(recorded, wanted))
+    if differences:
+        raise _changed(plan, folder, "; ".join(differences), reset)
+    refuse_changed(plan, map(_by_bucket, recorded.states.items()), reset)
 
 
 def _by_bucket(state: tuple[str, StateSchema]) -> tuple[str, StateSchema]:
-    """The record of an operator without the number of partitions: on Spark its keys are spread over buckets."""
+    """The state schema of an operator without the number of partitions: on Spark its keys are in buckets."""
     operator, schema = state
     return operator, replace(schema, facts={name: fact for name, fact in schema.facts.items() if name != PARTITIONS})
 
 
-def _differences(kept: QueryRecord, wanted: QueryRecord) -> Iterator[str]:
-    if list(kept.sources.items()) != list(wanted.sources.items()):
-        yield f"sources: was {_sources(kept)}, is {_sources(wanted)}"
-    if kept.stages != wanted.stages:
-        yield f"stages: was {_stages(kept)}, is {_stages(wanted)}"
-    if kept.buckets != wanted.buckets:
-        yield f"spark_buckets: was {kept.buckets}, is {wanted.buckets}"
-    for operator in wanted.states.keys() - kept.states.keys():
-        if follows_a_stream(wanted, operator) and operator in kept.sources:
+def _differences(recorded: QueryRecord, wanted: QueryRecord) -> Iterator[str]:
+    if list(recorded.sources.items()) != list(wanted.sources.items()):
+        yield f"sources: was {_sources(recorded)}, is {_sources(wanted)}"
+    if recorded.stages != wanted.stages:
+        yield f"stages: was {_stages(recorded)}, is {_stages(wanted)}"
+    if recorded.buckets != wanted.buckets:
+        yield f"spark_buckets: was {recorded.buckets}, is {wanted.buckets}"
+    for operator in wanted.states.keys() - recorded.states.keys():
+        if follows_a_stream(wanted, operator) and operator in recorded.sources:
             yield f"table {operator}: its stream was read before there was the table, and would not be read again"
 
 
 def follows_a_stream(record: QueryRecord, operator: str) -> bool:
-    """Whether an operator is a table that the query reads from the stream of that name."""
+    """Whether an operator is a table whose rows the query reads from the stream of the same name."""
     return record.states[operator].kind == TableOf.kind and operator in record.sources
 
 

@@ -1,4 +1,4 @@
-"""Removing the checkpoints of queries: what is not removed whole is not gone on with."""
+"""Removes the checkpoints of queries. No run continues a checkpoint that is removed in part."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from .query import group_of
 
 
 def removals(plan: Plan, connection: Connection, root: Path) -> Iterator[ResetStep]:
-    """The steps that remove all checkpoints of a pipeline, whose folder is `root`. Cut off behind the first of them,
-    they leave the rest to the next run: it finds no query, not half of them."""
+    """The steps that remove all checkpoints of the pipeline whose folder is `root`. The first step marks all of them
+    for removal. If the steps are interrupted after it, the next run removes the rest."""
     for folder in [*(query.folder for query in query_checkpoints(root)), *folders_set_aside(root)]:
         yield ResetStep("query", str(folder), partial(_remove, plan, connection, root, folder))
 
 
 def finish_removals(plan: Plan, connection: Connection, root: Path) -> None:
-    """Remove what a reset has set aside that was ended before it had removed it."""
+    """Remove what an interrupted reset has left."""
     for folder in folders_set_aside(root):
         _remove_one(plan, connection, folder)
     end_removal(root)

@@ -19,51 +19,53 @@ Offsets = dict[str, list[int]]
 
 
 class Connection(Protocol):
-    """What the engine needs of a system besides the system itself."""
+    """How queries read from one system and write to it: the log or Kafka."""
 
     @property
     def system(self) -> System: ...
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
-        """Hold the right to run a pipeline whose checkpoints lie in a folder; raises SystemProblem where another run
-        has it."""
+        """Hold the sole right to run the pipeline, whose checkpoints are in `root`. Raises SystemProblem if another run
+        has the right."""
         ...
 
     def prepare(self, session: "SparkSession") -> None:
-        """Make known to a session what it needs; raise a FluvialError where that cannot be."""
+        """Register the data sources of this system with a session. Raises FluvialError if the session lacks what they
+        need."""
         ...
 
     def check(self, query: QueryPlan, reset: str) -> None:
-        """Raise SystemProblem where a query's checkpoint is not of what this system has now; `reset` is the command
-        that resets the pipeline."""
+        """Raise SystemProblem if the query's checkpoint does not belong to the streams that this system has now.
+        `reset` is the command that resets the pipeline."""
         ...
 
     def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
-        """What level 0 makes of the sources; with `ends` it stops there, and tells the end of input behind it."""
+        """The rows that level 0 makes of the sources. With `ends` the input stops at these offsets, and a row of its
+        end follows."""
         ...
 
     def outputs(self, query: QueryPlan) -> Outputs:
-        """What workers do with messages that leave the query."""
+        """How workers pass on messages that leave the query."""
         ...
 
     def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
-        """What runs a batch: takes the last level's rows and the batch's number, and writes the outputs among them.
-        A function of Spark's `foreachBatch`, which runs here: a sink of Python's would start processes in each
+        """A function for Spark's `foreachBatch`: it takes the last level's rows and the batch's number, runs the batch,
+        and writes its outputs and counts. It runs in this process; a Python data sink would start processes in each
         batch."""
         ...
 
     def tally(self, query: QueryPlan) -> Tally:
-        """What all batches have counted that were written."""
+        """The counts of all batches that were written."""
         ...
 
     def forget(self, group: str) -> None:
-        """Remove what the system knows of the batches of a checkpoint that is removed."""
+        """Remove what the system stores about a checkpoint, which is being removed."""
         ...
 
     def may_stop(self, query: QueryPlan) -> bool:
-        """Whether a query that is stopped now leaves nothing half done that others see."""
+        """Whether the query can be stopped now without leaving a part of a batch for others to see."""
         ...
 
-    def offsets(self, told: Sequence[str]) -> Offsets:
-        """How far a batch goes, from what Spark has noted of it: a line for each of its sources."""
+    def offsets(self, lines: Sequence[str]) -> Offsets:
+        """The offsets in the lines of Spark's offset log, one line a source."""
         ...

@@ -1,4 +1,4 @@
-"""The Java process of a Spark that a run starts, and a Spark that ends before the run does."""
+"""The Java process of Spark: how a run starts it, and what a run does if it ends before the run."""
 
 import logging
 import os
@@ -21,26 +21,26 @@ _log = logging.getLogger(__name__)
 
 
 class QueryFailed(SystemProblem):
-    """A query has ended with an error of Spark's, not of the pipeline or of a system."""
+    """A query has failed with an error of Spark itself, not of the pipeline or of a system."""
 
 
 def launch_java(conf: SparkConf, errors: int) -> Any:
-    """Start Java in a process group of its own, and return the way to it: signals to this process's group, such as
-    Ctrl-C, are for this process to heed. Java writes its standard error to the file of this descriptor.
+    """Start Java in a process group of its own, and return the gateway to it. Signals to this process's group, such as
+    Ctrl-C, then do not reach Java. Java writes its standard error to the file descriptor `errors`.
 
-    Hold `SparkContext._lock`, as PySpark does whenever it starts Java. Whatever ends this call ends that process at
-    once: nobody else knows it.
+    The caller holds `SparkContext._lock`, as PySpark does when it starts Java. If this call is interrupted, it kills
+    the Java process, since nothing else refers to it.
     """
     starting, module = _Starting(), cast("Any", java_gateway)
-    told = {"start_new_session": True, "stderr": errors}
+    options = {"start_new_session": True, "stderr": errors}
     before, module.Popen = module.Popen, starting.popen
     try:
-        # In a thread, which no signal interrupts: else one might come between the start and the note of it.
+        # Signals do not interrupt a thread. Here one could come between the start of Java and `starting.process`.
         with ThreadPoolExecutor(max_workers=1) as thread:
             try:
-                return thread.submit(module.launch_gateway, conf, told).result()
+                return thread.submit(module.launch_gateway, conf, options).result()
             except BaseException:
-                starting.give_up()  # before the thread is waited for, which else ends when Java is up
+                starting.give_up()  # before the executor waits for the thread, which waits for Java
                 raise
     finally:
         module.Popen = before
@@ -48,7 +48,7 @@ def launch_java(conf: SparkConf, errors: int) -> Any:
 
 @dataclass
 class _Starting:
-    """A Java that PySpark starts, and whether it is still wanted."""
+    """The Java process that PySpark is starting, and whether the start was given up."""
 
     process: Popen[Any] | None = None
     given_up: bool = False
@@ -61,28 +61,28 @@ class _Starting:
         return process
 
     def give_up(self) -> None:
-        self.given_up = True  # a process that is not there yet will be ended as soon as it is
+        self.given_up = True  # `popen` kills a process that starts from now on
         if self.process is not None:
             _kill(self.process)
 
 
 def _kill(process: Popen[Any]) -> None:
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)  # with what it has started: scripts of Spark's look for Java first
+        os.killpg(process.pid, signal.SIGKILL)  # the group: Spark's launch script starts Java as its child
     if process.stdin is not None:
         process.stdin.close()
 
 
 def forget_ended_java() -> bool:
-    """Let PySpark forget a Java that has ended, so that the next session starts another; else it keeps to the first as
-    long as this process lives. Returns whether there was one to forget."""
+    """Make PySpark forget a Java process that has ended, so that the next session starts another. PySpark would use the
+    first one for as long as this process lives. Returns whether there was an ended one."""
     with SparkContext._lock:
         gateway: Any = SparkContext._gateway
         if gateway is None or _answers(gateway):
             return False
         context: Any = SparkContext._active_spark_context
         if context is not None:
-            context._jsc = None  # there is nothing left to tell
+            context._jsc = None  # stop() must not call the ended Java
             context.stop()
         gateway.shutdown_callback_server(raise_exception=False)
         if gateway.proc is not None:
@@ -104,24 +104,24 @@ def _answers(gateway: Any) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """What an error of Spark's says, without where in Java it was raised."""
+    """The message of one of Spark's errors, without its Java traceback."""
     text = str(error).partition("\n=== Streaming Query ===")[0].partition("\n\tat ")[0].strip()
-    called, _, told = text.partition("\n: ")
-    return told if called.startswith("An error occurred while calling ") and told else text
+    call, _, message = text.partition("\n: ")
+    return message if call.startswith("An error occurred while calling ") and message else text
 
 
 @contextmanager
-def java_end_explained(asked: Callable[[], bool]) -> Iterator[None]:
-    """Raise SystemProblem where Spark ends before the run does; but end quietly where the run was asked to stop.
+def java_end_explained(stopping: Callable[[], bool]) -> Iterator[None]:
+    """Raise SystemProblem if Spark ends before the run. If the run was asked to stop, only log a warning.
 
-    Who stops services often sends SIGTERM to each process of a group, or of a service: Java ends at once, and cannot
-    finish the batch. The next run goes on behind the last batch that was.
+    A service manager often sends SIGTERM to every process of a service. Java then ends at once, in the middle of a
+    batch, and the next run repeats that batch.
     """
     try:
         yield
     except (QueryFailed, Py4JError, ConnectionError, EOFError) as error:
         first = str(error).strip().partition("\n")[0]
-        if asked():
+        if stopping():
             _log.warning("Spark has ended before its batch did; the next run repeats it (%s)", first)
         elif isinstance(error, QueryFailed):
             raise

@@ -1,4 +1,4 @@
-"""What is measured of queries on Spark, in the names of the local engine; what Spark does not tell by task has none."""
+"""Metrics of queries on Spark, under the names that the local engine uses. Spark has no metrics by task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,23 +10,25 @@ Offsets = Mapping[str, Sequence[int]]
 """Offsets by stream and partition."""
 
 
-def source_facts(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -> Iterator[Sample]:
-    """How far sources have been read: in the batches that are `done`, and in those that are `planned`; to be read are
-    they up to their `ends`."""
-    under_way: dict[str, int] = {}
+def source_samples(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -> Iterator[Sample]:
+    """Metrics of how far sources have been read. `done` are the end offsets of batches that are done, `planned` those
+    of planned ones, `ends` the current ends of the streams."""
+    in_flight: dict[str, int] = {}
     for stream, offsets in done.items():
         stage = _reader(plan, stream)
-        under_way[stage] = under_way.get(stage, 0) + sum(planned[stream]) - sum(offsets)
+        in_flight[stage] = in_flight.get(stage, 0) + sum(planned[stream]) - sum(offsets)
         for number, (offset, end) in enumerate(zip(offsets, ends[stream], strict=True)):
             place: Place = (stage, "", stream, str(number))
             yield Sample("lag_messages", max(0, end - offset), place)
             yield Sample("committed_offset", offset, place)
-    for stage, messages in under_way.items():
+    for stage, messages in in_flight.items():
         yield Sample("messages_in_flight", messages, (stage, ""))
 
 
-def count_facts(plan: Plan, counts: Mapping[str, Mapping[str, int]], watermarks: Mapping[str, int]) -> Iterator[Sample]:
-    """What was counted since the start (see `Tally`)."""
+def count_samples(
+    plan: Plan, counts: Mapping[str, Mapping[str, int]], watermarks: Mapping[str, int]
+) -> Iterator[Sample]:
+    """Metrics of what was counted since the start of the run (see `Tally`)."""
     read, written, given, late, failed, keyless = (
         counts.get(kind, {}) for kind in ("read", "written", "given", "late", "failed", "keyless")
     )
@@ -46,6 +48,6 @@ def _reader(plan: Plan, stream: str) -> str:
 
 
 def _writer(plan: Plan, name: str) -> str:
-    """The stage that writes a stream or a sink; dead letters come from all."""
+    """The stage that writes a stream or a sink; empty for dead letters, which all stages write."""
     writers = {operator.stage for operator in plan.operators if operator.id == name or name in operator.writes}
     return writers.pop() if len(writers) == 1 else ""

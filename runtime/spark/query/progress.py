@@ -1,4 +1,4 @@
-"""Looking after queries while they run: how far they are, and what they have done."""
+"""Monitoring of queries while they run: their progress, metrics and warnings, and the report at the end."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,15 +15,16 @@ from ..counts import Tally
 from ..lowering.query_plan import QueryPlan
 from .checkpoint_log import DONE, PLANNED, batch_numbers, last_end_offsets, logged_at
 from .connection import Connection, Offsets
-from .metrics import count_facts, source_facts
+from .metrics import count_samples, source_samples
 
 PROGRESS_SECONDS = 1.0
+"""Time between two reports of progress."""
 TIMES_SECONDS = 10.0
-"""Time between two looks at the times of messages."""
+"""Time between two checks of messages' timestamps."""
 
 
 class QueryMonitor:
-    """Tells progress about once a second, and hears the wish to stop."""
+    """Reports the progress of all queries of a run, and knows whether the run is to stop."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class QueryMonitor:
         self._plan, self._queries, self._connection = plan, queries, connection
         self._admin = connection.system.admin()
         self._started, self._progress = started, progress
-        self._before, self._batches_before = self._tally(), self._batches()
+        self._first_tally, self._first_batches = self._tally(), self._batches()
         self._timing = Timing()
         self._times = SuspiciousTimes(plan)
         self._inputs = inputs
@@ -48,32 +49,32 @@ class QueryMonitor:
         self.stop = stop
 
     def report_progress(self) -> None:
-        """Tell progress, if it is time to, and what looks wrong about times. Raises SystemProblem where an input is
-        another stream by now."""
+        """Report progress and check timestamps, each if it is due. Raises SystemProblem if an input stream has been
+        replaced by another."""
         self._inputs.look()
         now = time.monotonic()
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS
             if self._progress is None:
-                self._warn(self._tally().since(self._before))
+                self._warn(self._tally().since(self._first_tally))
             else:
-                self._progress(self._look(now, "running"))
+                self._progress(self._progress_at(now, "running"))
         if now >= self._next_times:
             self._next_times = now + TIMES_SECONDS
             self._times.look(*self._times_of(self._tally()))
 
     def finish(self) -> None:
-        """Tell how it ended."""
+        """Report the progress at the end."""
         if self._progress is not None:
-            self._progress(self._look(time.monotonic(), "done"))
+            self._progress(self._progress_at(time.monotonic(), "done"))
 
-    def _look(self, now: float, phase: str) -> Progress:
+    def _progress_at(self, now: float, phase: str) -> Progress:
         tally = self._tally()
-        counts = tally.since(self._before)
+        counts = tally.since(self._first_tally)
         self._warn(counts)
         ends = {name: self._admin.ends(name) for query in self._queries for name in query.sources}
         done, planned = (
-            {name: offsets for query in self._queries for name, offsets in self._reached(query, kind).items()}
+            {name: offsets for query in self._queries for name, offsets in self._end_offsets(query, kind).items()}
             for kind in (DONE, PLANNED)
         )
         self._time_batches()
@@ -83,14 +84,14 @@ class QueryMonitor:
             read=sum(counts.get("read", {}).values()),
             written=sum(counts.get("written", {}).values()),
             lag=sum(max(0, sum(ends[name]) - sum(done[name])) for name in ends),
-            watermark=min(self._told(tally), default=None),
+            watermark=min(self._watermarks(tally), default=None),
             in_flight=sum(map(sum, planned.values())) - sum(map(sum, done.values())),
             pipeline=self._plan.name,
             engine="spark",
             facts=(
-                *source_facts(self._plan, done, planned, ends),
-                *count_facts(self._plan, counts, tally.watermarks),
-                Sample("commits", self._batches() - self._batches_before, ("", "")),
+                *source_samples(self._plan, done, planned, ends),
+                *count_samples(self._plan, counts, tally.watermarks),
+                Sample("commits", self._batches() - self._first_batches, ("", "")),
                 Sample("batch_seconds", self._timing.histogram),
                 Sample("uptime_seconds", now - self._started),
             ),
@@ -99,32 +100,32 @@ class QueryMonitor:
     def _warn(self, counts: dict[str, dict[str, int]]) -> None:
         self._keyless.look([{table: number for table, number in counts.get("keyless", {}).items() if number}])
 
-    def _told(self, tally: Tally) -> Iterator[int]:
-        """The watermarks of all partitions but those that fill tables."""
+    def _watermarks(self, tally: Tally) -> Iterator[int]:
+        """The watermarks of all source partitions, except those that fill tables."""
         tables = table_streams(self._plan)
         return (time for name, time in tally.watermarks.items() if name.rpartition("/")[0] not in tables)
 
     def _time_batches(self) -> None:
-        """Take note of what the batches took that are done since the last look: from when they were planned."""
+        """Record the duration of each batch that was done since the last call, from its plan to its commit."""
         for query in self._queries:
             new = [number for number in batch_numbers(query.checkpoint, DONE) if number > self._timed[query.group]]
             for number in new:
-                with suppress(FileNotFoundError):  # Spark keeps the last hundred
+                with suppress(FileNotFoundError):  # Spark removes all but the last hundred
                     began, ended = (logged_at(query.checkpoint, kind, number) for kind in (PLANNED, DONE))
                     self._timing.add(max(0.0, ended - began))
             self._timed[query.group] = max(new, default=self._timed[query.group])
 
     def report(self) -> Report:
-        """What was done since the start."""
+        """The report of the run: what was done since its start."""
         tally = self._tally()
         self._times.finish(*self._times_of(tally))
-        counts = tally.since(self._before)
+        counts = tally.since(self._first_tally)
         self._warn(counts)
         names = [stream.name for stream in self._plan.streams] + [operator.id for operator in self._plan.operators]
         order = {name: index for index, name in reversed(list(enumerate(names)))}
         read, written, late, failed, keyless = (
-            {name: found[name] for name in sorted(found, key=lambda name: order.get(name, len(order))) if found[name]}
-            for found in (counts.get(kind, {}) for kind in ("read", "written", "late", "failed", "keyless"))
+            {name: of[name] for name in sorted(of, key=lambda name: order.get(name, len(order))) if of[name]}
+            for of in (counts.get(kind, {}) for kind in ("read", "written", "late", "failed", "keyless"))
         )
         return Report(
             pipeline=self._plan.name,
@@ -135,33 +136,34 @@ class QueryMonitor:
             late=late,
             failed=failed,
             keyless=keyless,
-            checkpoints=self._batches() - self._batches_before,
-            resumed=self._batches_before > 0,
+            checkpoints=self._batches() - self._first_batches,
+            resumed=self._first_batches > 0,
             warnings={**self._times.warnings, **self._inputs.warnings},
         )
 
     def _times_of(self, tally: Tally) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """What `SuspiciousTimes` judges: the largest timestamps, messages given to operators, and late ones."""
+        """The arguments of `SuspiciousTimes`: the largest timestamp by stream, and by operator the numbers of messages
+        given to it and of late ones."""
         behind = {source.stream: source.out_of_order for source in self._plan.pipeline.sources}
         highs: dict[str, int] = {}
         for place, watermark in tally.watermarks.items():
             stream = place.rpartition("/")[0]
             if stream in behind:
                 highs[stream] = max(watermark + behind[stream], highs.get(stream, watermark + behind[stream]))
-        counts = tally.since(self._before)
+        counts = tally.since(self._first_tally)
         return highs, counts.get("given", {}), counts.get("late", {})
 
     def _batches(self) -> int:
-        """How many batches are done, in all runs."""
+        """The number of batches that are done, in all runs."""
         return sum(max(batch_numbers(query.checkpoint, DONE), default=-1) + 1 for query in self._queries)
 
     def _tally(self) -> Tally:
-        found = Tally()
+        tally = Tally()
         for query in self._queries:
-            found.add(self._connection.tally(query))
-        return found
+            tally.add(self._connection.tally(query))
+        return tally
 
-    def _reached(self, query: QueryPlan, kind: str) -> Offsets:
-        """How far the sources were read in the last batch that is planned, or done."""
-        told = last_end_offsets(query.checkpoint, kind)
-        return query.starts if told is None else {**query.starts, **self._connection.offsets(told)}
+    def _end_offsets(self, query: QueryPlan, kind: str) -> Offsets:
+        """The end offsets of the query's last batch that is PLANNED, or DONE."""
+        lines = last_end_offsets(query.checkpoint, kind)
+        return query.starts if lines is None else {**query.starts, **self._connection.offsets(lines)}

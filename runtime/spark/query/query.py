@@ -1,4 +1,4 @@
-"""One query of Spark's for each connected part of a plan: source, level 0, the levels behind shuffles, the sink."""
+"""Prepares and starts a query of Spark: sources, level 0, the levels behind shuffles, the sink."""
 
 import uuid
 from pathlib import Path
@@ -26,22 +26,24 @@ from .connection import Connection, Offsets
 def prepare(
     plan: Plan, stages: list[PlannedStage], connection: Connection, settings: Settings, root: Path
 ) -> QueryPlan:
-    """Make a query ready to start: its levels, its functions as bytes, and its checkpoint's folder.
+    """Make some stages of a plan ready to start as a query: find their levels, the query's checkpoint and its start
+    offsets, and ship the plan.
 
-    Raises PlanError where Spark cannot go on with what is kept of it.
+    Raises PlanError if Spark cannot continue the query's checkpoint.
     """
-    found = levels(plan, stages, settings.spark_buckets)
+    query_levels = levels(plan, stages, settings.spark_buckets)
     fingerprint = plan.fingerprint(settings.spark_buckets, [stage.id for stage in stages])
     reset = reset_command(plan, connection.system, settings, "spark")
-    kept = find_checkpoint(plan, wanted_record(plan, stages, found, settings), fingerprint, root, reset)
-    folder, record = kept.folder, kept.record
+    wanted = wanted_record(plan, stages, query_levels, settings)
+    checkpoint = find_checkpoint(plan, wanted, fingerprint, root, reset)
+    folder, record = checkpoint.folder, checkpoint.record
     cache = Size(settings.cached_entries, settings.cached_bytes)
-    packed = pack(PlanBundle(plan, found, settings.spark_buckets, cache, {} if record is None else record.resets))
-    shipped = write_shipped_plan(packed, folder)
+    resets = {} if record is None else record.resets
+    shipped = write_shipped_plan(pack(PlanBundle(plan, query_levels, settings.spark_buckets, cache, resets)), folder)
     names = [name for stage in stages for name in stage.inputs]
     sources = tuple(name for name in names if plan.stream(name).kind == "source")
     starts = _starts(folder, sources, connection.system, settings, table_streams(plan))
-    return QueryPlan(plan, found, shipped, folder, _group(plan, _identity(folder)), sources, starts)
+    return QueryPlan(plan, query_levels, shipped, folder, _group(plan, _identity(folder)), sources, starts)
 
 
 def _group(plan: Plan, identity: str) -> str:
@@ -49,16 +51,16 @@ def _group(plan: Plan, identity: str) -> str:
 
 
 def group_of(plan: Plan, folder: Path) -> str | None:
-    """The name that the checkpoint in a folder has in the system; None if it never had one."""
+    """The name under which the system stores data about the checkpoint in a folder; None if it has no name."""
     file = folder / "identity"
     return _group(plan, file.read_text()) if file.exists() else None
 
 
 def _identity(folder: Path) -> str:
-    """A name that this checkpoint alone has: one that is made anew begins anew."""
+    """The unique name of the checkpoint in a folder. A new checkpoint in the same folder has another name."""
     file = folder / "identity"
     if not file.exists():
-        # Checkpoints that a crash has left without a name would take each other's batches for their own.
+        # Written atomically: two checkpoints with an empty name would take each other's batches for their own.
         write(file, uuid.uuid4().hex.encode())
     return file.read_text()
 
@@ -66,21 +68,21 @@ def _identity(folder: Path) -> str:
 def _starts(
     folder: Path, sources: tuple[str, ...], system: System, settings: Settings, tables: frozenset[str]
 ) -> dict[str, list[int]]:
-    """Where the sources are begun at. Kept beside the checkpoint, so that a first run which dies before its first batch
-    is gone on with where it began, though that was the latest offset then."""
+    """The offsets at which the sources begin. They are stored beside the checkpoint: if the first run fails before its
+    first batch, the next run begins at the same offsets, even if those were the latest then."""
     file = folder / "starts"
     if not file.exists():
         admin = system.admin()
         latest = {name for name in sources if settings.offset_default == "latest" and name not in tables}
-        found = {name: admin.ends(name) if name in latest else admin.starts(name) for name in sources}
-        write(file, msgspec.json.encode(found))
+        starts = {name: admin.ends(name) if name in latest else admin.starts(name) for name in sources}
+        write(file, msgspec.json.encode(starts))
     return msgspec.json.decode(file.read_bytes(), type=dict[str, list[int]])
 
 
 def start(
     query: QueryPlan, connection: Connection, session: SparkSession, settings: Settings, ends: Offsets | None
 ) -> StreamingQuery:
-    """Start a query; with `ends` it stops by itself when it has come there and has fired all windows."""
+    """Start a query. With `ends` it stops when it has read up to these offsets and has fired all windows."""
     rows, outputs = connection.rows(session, query, settings, ends), connection.outputs(query)
     for level in range(1, query.levels.count):
         processor = LevelProcessor(query.shipped, level, outputs)

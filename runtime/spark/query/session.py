@@ -1,4 +1,4 @@
-"""The Spark session that a run uses: the user's, or one of its own."""
+"""The Spark session of a run: in the context of the user's session, or in one that the run starts."""
 
 import os
 import signal
@@ -24,33 +24,33 @@ from ..rows import ARROW_BYTES, ARROW_RECORDS
 from .java_process import forget_ended_java, launch_java, reason
 
 _SECRETS = "(?i)url|jaas|ssl"
-"""Options that Spark shows no values of, besides those with `password`, `secret` or `token` in their names."""
+"""Spark hides the values of options whose names match, as it does by default for `password`, `secret` and `token`."""
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 @contextmanager
 def session_for(spark: Any, settings: Settings) -> Iterator[SparkSession]:
-    """A session for one run, with our settings: it shares the context of the session that is handed in, or that this
-    process has, and begins with its settings; those of that session stay as they are.
+    """A new session for one run, with the settings that the engine needs.
 
-    Else a master's URL, or None for this machine, starts a context. Runs that come meanwhile share it, and the last one
-    stops it.
+    It shares the context of the session that is passed in, or of the session that this process has, and copies that
+    session's settings. The settings of that session do not change. If there is none, a context is started: `spark` is
+    the URL of its master, or None for this machine. Runs at the same time share it, and the last one stops it.
     """
-    with _context(spark) as found:
-        session = found.newSession()
-        theirs, ours = found.conf.getAll, session.conf.getAll
+    with _context(spark) as shared:
+        session = shared.newSession()
+        theirs, ours = shared.conf.getAll, session.conf.getAll
         changed = {name: value for name, value in theirs.items() if ours.get(name) != value}
         for name, value in changed.items():
             if session.conf.isModifiable(name):
                 session.conf.set(name, value)
-        for name, value in _told(session, settings).items():
+        for name, value in _engine_settings(session, settings).items():
             session.conf.set(name, value)
         yield session
 
 
 @dataclass
 class _Started:
-    """The session that runs have started in this process, and how many of them use it."""
+    """The session that a run has started in this process, and the number of runs that use it."""
 
     session: SparkSession | None = None
     runs: int = 0
@@ -61,7 +61,7 @@ _STARTED, _LOCK = _Started(), Lock()
 
 @contextmanager
 def _context(spark: Any) -> Iterator[SparkSession]:
-    """A session of the context that a run uses."""
+    """A session in the context that the run uses."""
     if isinstance(spark, SparkSession):
         if _is_stopped(spark):
             raise UsageError(explain("the session handed in as spark= is stopped", "one that runs", "start another"))
@@ -86,7 +86,7 @@ def _context(spark: Any) -> Iterator[SparkSession]:
 def _leave(session: SparkSession) -> None:
     with _LOCK:
         if session is not _STARTED.session:
-            return  # its Java has ended, and a later run has started another
+            return  # its Java process has ended, and a later run has started another
         _STARTED.runs -= 1
         if not _STARTED.runs:
             _STARTED.session = None
@@ -99,7 +99,7 @@ def _is_stopped(session: SparkSession) -> bool:
 
 
 def _active_session() -> SparkSession | None:
-    """The session of this process, if it has one. Spark gives a process one context: whoever starts a second gets the
+    """The session of this process, if it has one. Spark allows one context in a process: a second start returns the
     first."""
     try:
         session = SparkSession.active()
@@ -115,22 +115,22 @@ def _check_master(session: SparkSession, master: str | None) -> None:
 
 
 def _start(master: str | None) -> SparkSession:
-    """A session that runs start; or the user's, where another thread has made one meanwhile."""
-    # In PySpark's order: whoever makes a session meanwhile waits, and starts no second Java.
+    """Start a session; or return the session that another thread has made meanwhile."""
+    # PySpark takes these locks in the same order. A thread that makes a session waits, and starts no second Java.
     with _own_interrupts(), SparkSession.Builder._lock, SparkContext._lock:
-        if (there := _active_session()) is not None:
-            return there
+        if (active := _active_session()) is not None:
+            return active
         share_python_paths()
-        told = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+        options = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
         if UMASK in os.environ:
-            told[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
-        conf = SparkConf().setAppName("fluvial").setMaster(master or "local[*]").setAll(list(told.items()))
+            options[f"spark.executorEnv.{UMASK}"] = os.environ[UMASK]
+        conf = SparkConf().setAppName("fluvial").setMaster(master or "local[*]").setAll(list(options.items()))
         remedy = "Spark needs Java 17 or later, on the PATH or under JAVA_HOME"
         try:
             if SparkContext._gateway is None:
-                with _chatter() as (chatter, name):
+                with _java_log() as (log, name):
                     remedy = f"see what it said in {name}; {remedy}"
-                    SparkContext._ensure_initialized(gateway=launch_java(conf, chatter))
+                    SparkContext._ensure_initialized(gateway=launch_java(conf, log))
             _STARTED.session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             wrong = f"Spark does not start: {reason(error)}"
@@ -141,7 +141,7 @@ def _start(master: str | None) -> SparkSession:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep this process's way with Ctrl-C: a context of Spark's puts its own in place."""
+    """Restore this process's handler of Ctrl-C, which a new SparkContext replaces."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -151,30 +151,30 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def share_python_paths() -> None:
-    """Let processes that are started from here have this interpreter and find the user's modules."""
+    """Make child processes use this Python interpreter and find the user's modules."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     own = own_paths()
     paths = [*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    # A folder whose modules would take the places of Python's is added where a plan is unpacked.
-    found = dict.fromkeys(path for path in paths if path and not (path in own and hides_modules(path)))
-    os.environ["PYTHONPATH"] = os.pathsep.join(found)
+    # A folder that hides modules of Python's is left out here. `unpack` adds it at the end of the worker's path.
+    shared = dict.fromkeys(path for path in paths if path and not (path in own and hides_modules(path)))
+    os.environ["PYTHONPATH"] = os.pathsep.join(shared)
     if hides_modules(str(Path.cwd())):
-        os.environ["PYTHONSAFEPATH"] = "1"  # else they look in the current folder first
+        os.environ["PYTHONSAFEPATH"] = "1"  # else children search the current folder first
 
 
 @contextmanager
-def _chatter() -> Iterator[tuple[int, Path]]:
-    """A new file, and its name. Spark's Java process says much of no use to the user, about each worker it starts; it
-    keeps this file for as long as it lives."""
-    # The name is drawn, and the file made by this call: nobody can have put another in its place.
-    aside, name = tempfile.mkstemp(prefix=f"fluvial-spark-{os.getpid()}-", suffix=".log")
+def _java_log() -> Iterator[tuple[int, Path]]:
+    """A new file for the messages of Spark's Java process, which are many and of little use to the user. The process
+    keeps the file open as long as it lives."""
+    # mkstemp draws the name and makes the file: no other user can have made a file of that name.
+    log, name = tempfile.mkstemp(prefix=f"fluvial-spark-{os.getpid()}-", suffix=".log")
     try:
-        yield aside, Path(name)
+        yield log, Path(name)
     finally:
-        os.close(aside)
+        os.close(log)
 
 
-def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
+def _engine_settings(session: SparkSession, settings: Settings) -> dict[str, str]:
     tasks = settings.spark_shuffle_partitions or min(settings.spark_buckets, session.sparkContext.defaultParallelism)
     return {
         "spark.sql.shuffle.partitions": str(tasks),
@@ -184,7 +184,7 @@ def _told(session: SparkSession, settings: Settings) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
         "spark.sql.execution.arrow.useLargeVarTypes": "false",
-        # Else Spark starts other processes for stateful operators, which do not know this setting, than for the rest.
+        # Stateful operators ignore this setting. Unless it is false, Spark starts separate processes for them.
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.sql.redaction.options.regex": _SECRETS,
     }

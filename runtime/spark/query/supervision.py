@@ -1,4 +1,4 @@
-"""Running queries until all have ended: what one fails with becomes an error of ours, unless it is begun again."""
+"""Runs queries until all have ended. A query that fails is started again, or its error becomes one of ours."""
 
 import logging
 import math
@@ -21,14 +21,16 @@ from .java_process import QueryFailed, reason
 from .progress import QueryMonitor
 
 POLL_SECONDS = 0.2
+"""Time between two looks at whether queries have ended."""
 STOP_SECONDS = 0.02
+"""Time between two looks at whether a query may be stopped."""
 
 START_SECONDS = 10
-"""How long Spark waits for a process in which a source lives. It has no setting for this."""
+"""How long Spark waits until the Python process of a source has started. Spark has no setting for it."""
 
 _TOO_SLOWLY = "Python worker failed to connect back"
-"""What Spark says when such a process is not up by then. A machine that is busy at that moment is no reason to end a
-run: from its checkpoint the query can be begun again."""
+"""Spark's message if the process has not started by then. The machine may just have been busy, so the query is started
+again from its checkpoint."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +42,8 @@ def run_queries(
     monitor: QueryMonitor,
     patience: timedelta,
 ) -> None:
-    """Start the queries and wait for their end. One that fails, be it to start, ends all; but one whose processes come
-    up too slowly is begun again as long as there is `patience`."""
+    """Start the queries and wait until all have ended. If one fails, all are stopped. But a query whose Python
+    processes start too slowly is started again, for as long as `patience` lasts."""
     most = max(1, math.ceil(patience.total_seconds() / START_SECONDS))
     queries: list[StreamingQuery] = []
     starts = [1] * len(query_plans)
@@ -84,7 +86,7 @@ def _await_any(queries: Sequence[StreamingQuery]) -> None:
         try:
             active.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]
         except StreamingQueryException:
-            return  # told by `exception`, with those of the other queries
+            return  # `_raise_any` raises it from the query's `exception`
 
 
 def _failed(query: StreamingQuery) -> Exception | None:
@@ -96,7 +98,7 @@ def _was_slow(query: StreamingQuery) -> bool:
 
 
 def _raise_any(queries: Sequence[StreamingQuery], starts: int) -> None:
-    """Raise what a query has failed with, whatever the others do; it was begun so often at most."""
+    """Raise the error of the first query that has failed. `starts` is the most times that a query was started."""
     for query in queries:
         if (error := _failed(query)) is not None:
             raise _problem(error, starts)
@@ -115,27 +117,27 @@ _KINDS: dict[str, type[FluvialError]] = {
 _NO_FLUVIAL = "No module named 'fluvial'"
 
 _GONE = "failOnDataLoss"
-"""What Spark's connector to Kafka advises to set where messages are gone."""
+"""The option that Spark's connector to Kafka names in its error if messages are gone."""
 
 
 def _problem(error: Exception, starts: int) -> FluvialError:
-    """Spark's error as ours: what was raised in a worker comes back as the text of a traceback."""
+    """Spark's error as one of ours. An error that was raised in a worker is in the text, as a Python traceback."""
     text = str(error)
-    found = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
-    if found:
-        kind, told = found[-1]
-        return kind(told.strip())
-    told = reason(error)
-    if _GONE in told:
+    raised = [(_KINDS[match[1]], match[2]) for match in _RAISED.finditer(text) if match[1] in _KINDS]
+    if raised:
+        kind, message = raised[-1]
+        return kind(message.strip())
+    message = reason(error)
+    if _GONE in message:
         remedy = "remove the pipeline's folder of checkpoints on Spark, to begin again with what is left"
-        wrong = f"messages are gone that were still to be read: {told.partition('Reason:')[2].strip() or told}"
+        wrong = f"messages are gone that were still to be read: {message.partition('Reason:')[2].strip() or message}"
         return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
-    if _TOO_SLOWLY in told:
+    if _TOO_SLOWLY in message:
         times = "once, and" if starts == 1 else f"{starts} times, and each time"
         wrong = f"the query on Spark was begun {times} a Python process was not up within {START_SECONDS} s"
         remedy = "run it where there are cores to spare, or give it more time with Settings(spark_patience=...)"
         return SystemProblem(explain(wrong, "Python processes that start in a second or two", remedy))
-    if _NO_FLUVIAL in told:
+    if _NO_FLUVIAL in message:
         wrong = "Spark starts a Python that has no Fluvial"
         remedy = (
             f"set PYSPARK_PYTHON={sys.executable} in the environment before the session is made, or "
@@ -144,4 +146,4 @@ def _problem(error: Exception, starts: int) -> FluvialError:
         return SystemProblem(explain(wrong, "a Python with the same version of Fluvial as here", remedy))
     if line := next((line for line in text.splitlines() if remedy_for(Exception(line))), None):
         return exhausted(Exception(line.strip()), "Spark")
-    return QueryFailed(f"the query on Spark has failed: {told}")
+    return QueryFailed(f"the query on Spark has failed: {message}")

@@ -1,7 +1,7 @@
 """Levels behind a shuffle: the stages that keep state, run by Spark's transformWithState over key buckets.
 
-Spark keeps the bytes; keys, windows, timers and watermarks are the kernel's. Each bucket runs in every batch, since
-every source partition that moves tells all of them.
+Spark stores the state as bytes. Keys, windows, timers and watermarks are the kernel's. Every bucket runs in every
+batch, since each source partition with new messages sends its watermark to all buckets.
 """
 
 from collections.abc import Iterable, Iterator, Set
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 REBUILD_ROWS = 1000
-"""Rows of joined tables that are made anew before memory is looked at."""
+"""So many rows of joined tables are rebuilt before the cache is checked against its limit."""
 
 
 class _MapStateBlobs:
-    """Spark's map state as bytes by name."""
+    """The state of a bucket in Spark's map state: bytes by name."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
 
     def get(self, name: bytes) -> bytes | None:
-        found = self._state.getValue((name,))
-        return None if found is None else bytes(found[0])
+        value = self._state.getValue((name,))
+        return None if value is None else bytes(value[0])
 
     def put(self, name: bytes, data: bytes) -> None:
         self._state.updateValue((name,), (data,))
@@ -52,7 +52,7 @@ class _MapStateBlobs:
 
 
 class LevelProcessor(StatefulProcessor):
-    """One level of a query: its rows are processed, those for later levels are passed on."""
+    """One level of a query. It processes the rows of its own level and passes on those of later levels."""
 
     def __init__(self, shipped: ShippedPlan, level: int, outputs: Outputs) -> None:
         self._shipped = shipped
@@ -63,33 +63,37 @@ class LevelProcessor(StatefulProcessor):
         self._state = handle.getMapState("pages", "name binary", "data binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> "Iterator[pd.DataFrame]":
-        import pandas as pd  # noqa: PLC0415 - Spark starts processes in each batch that only look at this class
+        # Spark starts processes in each batch that only load this class: they need no pandas.
+        import pandas as pd  # noqa: PLC0415
 
-        mine: list[bytes] = []
+        blocks: list[bytes] = []
         for frame in rows:
             here = frame["level"] == self._level
             if not here.all():
                 yield frame[~here]
-            mine.extend(frame["block"][here])
+            blocks.extend(frame["block"][here])
+        state = _MapStateBlobs(self._state)
         with self._outputs() as output:
-            made = process_bucket(self._shipped, self._level, int(key[0]), mine, _MapStateBlobs(self._state), output)
-        if made:
-            yield pd.DataFrame(made, columns=list(NAMES))
+            new_rows = process_bucket(self._shipped, self._level, int(key[0]), blocks, state, output)
+        if new_rows:
+            yield pd.DataFrame(new_rows, columns=list(NAMES))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to close."""
 
 
 @dataclass(slots=True)
 class _BucketInput:
-    """The blocks of one bucket in one batch. Messages stay packed until their turn: unpacked they are several times as
-    large. `messages` are (producer, first position, stream, block), each producer's in its order. `tick` is the last
-    that was told of time, if anything was."""
+    """The blocks of one bucket in one batch.
+
+    `messages` are (producer, first position, stream, block), in the order of each producer. A block stays packed until
+    it is processed: unpacked it is several times as large. `time` is the processing time, if the batch reports it.
+    """
 
     messages: list[tuple[int, int, str, bytes]] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     ended: bool = False
-    tick: ProcessingTime | None = None
+    time: ProcessingTime | None = None
 
 
 def _bucket_input(blocks: Iterable[bytes]) -> _BucketInput:
@@ -103,8 +107,8 @@ def _bucket_input(blocks: Iterable[bytes]) -> _BucketInput:
         elif isinstance(head, EndOfInput):
             bucket_input.ended = True
         elif isinstance(head, ProcessingTime):
-            bucket_input.tick = head
-    # A shuffle keeps no order.
+            bucket_input.time = head
+    # A shuffle does not preserve the order of rows.
     bucket_input.messages.sort()
     return bucket_input
 
@@ -117,21 +121,25 @@ def process_bucket(
     blobs: StateBlobs,
     output: Output = as_rows,
 ) -> list[Row]:
-    """One bucket of one level in one batch: its blocks in, the rows it makes out; state is in `blobs`. The time is the
-    one that the batch tells, whenever it runs: Spark may run it again, and only what it made first is published."""
+    """Process the blocks of one bucket at one level in one batch, and return the rows for later levels. `blobs` holds
+    the bucket's state.
+
+    The processing time comes from the batch, not from the machine: Spark may run a batch again, which must then make
+    the same rows.
+    """
     bundle, _ = unpack(shipped)
     bucket_input = _bucket_input(blocks)
     pages = StatePages(blobs)
     pages.reset(bundle.resets)
-    made: list[Row] = []
+    rows: list[Row] = []
     changes: list[Change] = []
     with StageFeeder() as feeder, ExitStack() as stack:
         for stage in bundle.levels.stages_at(level):
-            bucket_stage = _BucketStage(shipped, stage, bucket, pages, output, stack, bucket_input.tick)
-            bucket_stage.process(feeder, bucket_input, made)
+            bucket_stage = _BucketStage(shipped, stage, bucket, pages, output, stack, bucket_input.time)
+            bucket_stage.process(feeder, bucket_input, rows)
             changes.extend(bucket_stage.task.state.changes())
     pages.write(changes)
-    return made
+    return rows
 
 
 class _BucketStage:
@@ -145,7 +153,7 @@ class _BucketStage:
         pages: StatePages,
         output: Output,
         stack: ExitStack,
-        tick: ProcessingTime | None,
+        time: ProcessingTime | None,
     ) -> None:
         bundle, _ = unpack(shipped)
         self._stage, self._pages = bundle.plan.stage(stage), pages
@@ -155,53 +163,54 @@ class _BucketStage:
         self.task = StageTask(program(shipped, stage), pages, empty=empty, position=position, producers=expected)
         self._router = RowRouter(bundle, stage, bucket, bucket, output, stack)
         self._levels, self._cache = bundle.levels, bundle.cache
-        now, self._since = (START, START) if tick is None else (tick.time, tick.since)
+        now, self._since = (START, START) if time is None else (time.time, time.since)
         self._clock = max(position.clock, now) if bundle.levels.clocked else START
         self._first = bootstrap_streams(bundle.plan)
 
-    def process(self, feeder: StageFeeder, bucket_input: _BucketInput, made: list[Row]) -> None:
+    def process(self, feeder: StageFeeder, bucket_input: _BucketInput, rows: list[Row]) -> None:
         read: dict[str, int] = {}
         while self.task.rebuild(REBUILD_ROWS):
             self.task.state.evict(self._cache)
         feeder.run(self.task, self.task.resume)
         feeder.run(self.task, lambda: self.task.set_clock(self._clock))
-        for stream in sorted(self._stage.inputs, key=self._comes_later):
+        for stream in sorted(self._stage.inputs, key=self._is_read_later):
             for producer, _, of, block in bucket_input.messages:
                 if of == stream:
-                    found = decode_messages(block)
-                    feeder.feed(self.task, stream, producer, found.positions, found.records())
+                    messages = decode_messages(block)
+                    feeder.feed(self.task, stream, producer, messages.positions, messages.records())
                     if stream not in self._levels.forwarded:
-                        read[stream] = read.get(stream, 0) + len(found.positions)
-                    self._router.route_outputs(self.task, made)
+                        read[stream] = read.get(stream, 0) + len(messages.positions)
+                    self._router.route_outputs(self.task, rows)
                     self.task.state.evict(self._cache)
-        feeder.run(self.task, lambda: self._tell(bucket_input))
+        feeder.run(self.task, lambda: self._report_watermarks(bucket_input))
         if bucket_input.ended:
             feeder.run(self.task, self._end)
-        self._router.route_outputs(self.task, made)
+        self._router.route_outputs(self.task, rows)
         self._router.flush()
-        self._router.route_watermarks(self.task, made)
-        self._router.route_counts(self.task, read, made)
+        self._router.route_watermarks(self.task, rows)
+        self._router.route_counts(self.task, read, rows)
         self._pages.index.remember(self._stage.id, self.task.position(), clocked=self._levels.clocked)
 
-    def _comes_later(self, stream: str) -> bool:
+    def _is_read_later(self, stream: str) -> bool:
         return stream not in self._first
 
-    def _tell(self, bucket_input: _BucketInput) -> None:
-        """Take in how far the producers have come, now that no message of this batch is left to come."""
-        found = [told for told in bucket_input.watermarks if told.stream in self._stage.inputs]
-        reports = [(told.stream, told.producer, told.time, told.idle) for told in found]
+    def _report_watermarks(self, bucket_input: _BucketInput) -> None:
+        """Report the producers' watermarks to the stage. All messages of the batch have been fed by now."""
+        watermarks = [watermark for watermark in bucket_input.watermarks if watermark.stream in self._stage.inputs]
+        reports = [(watermark.stream, watermark.producer, watermark.time, watermark.idle) for watermark in watermarks]
         if self._levels.clocked:
-            reports += self._rest({(told.stream, told.producer) for told in found})
+            reports += self._idle_reports({(watermark.stream, watermark.producer) for watermark in watermarks})
         self.task.inputs.report_all(reports)
 
-    def _rest(self, heard: Set[tuple[str, int]]) -> Iterator[Report]:
-        """Sources that were not heard of for long enough are idle, and their time goes on with the clock."""
+    def _idle_reports(self, heard: Set[tuple[str, int]]) -> Iterator[Report]:
+        """Report the source partitions that have been silent for `idle_after`: they are idle, and their watermark
+        advances with the processing time. `heard` are the producers that have sent a watermark in this batch."""
         now, inputs = self._clock, self.task.inputs
         heard_of = self._pages.index.heard.setdefault(self._stage.id, {})
         for stream in self._stage.inputs:
             since = heard_of.setdefault(stream, {})
             waits = {one: wait for one, wait in enumerate(self._levels.patience[stream]) if wait is not None}
-            for producer in waits:  # while nothing ran, nothing was quiet
+            for producer in waits:  # the time in which no query ran does not count as silence
                 since[producer] = max(since.get(producer, now), self._since)
             active = {producer for of, producer in heard if of == stream}
             for producer, passed in newly_idle(since, waits, active, now):
@@ -213,7 +222,8 @@ class _BucketStage:
 
 
 def _position(index: PageIndex, stage: str, levels: Levels) -> Position:
-    """Where a stage goes on in a bucket. Producers that are not to be left out any more are not idle."""
+    """The position from which a stage goes on in a bucket. A producer that may not become idle by the plan of today is
+    not idle, though it was in the run before."""
     position, may_idle = index.position(stage), levels.may_idle
     return replace(
         position,

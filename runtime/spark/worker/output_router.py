@@ -1,4 +1,4 @@
-"""From what a stage makes to rows: which level and bucket each message goes to."""
+"""Routing of a stage's outputs: which level and bucket each message goes to, as a row."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -16,10 +16,10 @@ from .outputs import Output
 
 
 class RowRouter:
-    """Turns what the tasks of one stage make into rows.
+    """Turns the outputs of one stage's task into rows.
 
-    `producer` is who makes it, to those who sort it or tell time by it; `bucket` is where rows that leave the
-    query lie; `output` takes what leaves it; `stack` closes the sinks that were opened.
+    `producer` is the number under which readers sort the messages and track the watermark. `bucket` is the address of
+    rows that leave the query. `output` takes the messages that leave it. `stack` closes the sinks that were opened.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class RowRouter:
         self._open: dict[str, Sink[Any]] = {}
 
     def route_outputs(self, task: StageTask, rows: list[Row]) -> None:
-        """Add what a task has made; messages for sinks go there now."""
+        """Add the task's outputs to `rows`. Messages for a sink are written to the sink at once."""
         for operator, outputs in task.drain_outputs():
             route = self._routes[operator]
             self._routes.count(route, len(outputs))
@@ -65,22 +65,22 @@ class RowRouter:
         sink.write(messages)
 
     def flush(self) -> None:
-        """Return once all that sinks were given is safe."""
+        """Flush the sinks: all messages written to them are then durable."""
         for sink in self._open.values():
             sink.flush()
 
     def route_watermarks(self, task: StageTask, rows: list[Row]) -> None:
-        """Tell every bucket behind a border how far time has come here."""
+        """Send the task's watermark to every bucket that reads from one of its borders."""
         for id, route in self._routes.borders.items():
-            told = Watermark(
+            watermark = Watermark(
                 route.name, self._producer, task.progress.reported_watermark_of(id), task.progress.is_idle(id)
             )
-            rows.extend(watermarks(self._bundle, told))
+            rows.extend(watermark_rows(self._bundle, watermark))
 
     def route_counts(
         self, task: StageTask, read: dict[str, int], rows: list[Row], watermarks: Mapping[str, int] | None = None
     ) -> None:
-        """Send what was counted on its way to the report."""
+        """Add the task's counts, as a row that travels to the sink and from there to the report."""
         given = {id: number for id, number in task.input_counts.items() if number}
         counts = {
             "read": read,
@@ -94,9 +94,9 @@ class RowRouter:
             rows.append((OUTPUT, self._bucket, encode(Counts(Tally(counts, dict(watermarks or {}))))))
 
 
-def watermarks(bundle: PlanBundle, told: Watermark) -> list[Row]:
-    """Rows that tell every bucket where a stream is read how far one producer has come."""
-    if told.time == START and not told.idle:
+def watermark_rows(bundle: PlanBundle, watermark: Watermark) -> list[Row]:
+    """The rows that bring one producer's watermark to every bucket of the level that reads its stream."""
+    if watermark.time == START and not watermark.idle:
         return []
-    level, block = bundle.levels.of_stream[told.stream], encode(told)
+    level, block = bundle.levels.of_stream[watermark.stream], encode(watermark)
     return [(level, bucket, block) for bucket in range(bundle.buckets)]

@@ -1,7 +1,7 @@
 """Level 0: from the sources to the first shuffle, in one pass.
 
-It runs the stages that keep no state and read sources alone. Messages that a later level needs as they are it brings to
-their bucket; and it tells every bucket how far each source partition has come.
+It runs the stages that keep no state and read sources alone. The messages of other sources it forwards to their
+buckets unchanged. It sends the watermark of each source partition to every bucket.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,27 +21,27 @@ from ..counts import Tally
 from ..lowering.levels import producer_number
 from ..lowering.packaging import PlanBundle, ShippedPlan, program, unpack
 from ..rows import OUTPUT, Counts, EndOfInput, Messages, ProcessingTime, Row, Watermark, by_bucket, encode, messages_of
-from .output_router import RowRouter, watermarks
+from .output_router import RowRouter, watermark_rows
 from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
 
 
 class _SourcePartition(Protocol):
-    """One source partition on its way through level 0."""
+    """One source partition at level 0, in one batch."""
 
     def process(self, feeder: StageFeeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
-        """Take messages in, and add what they make."""
+        """Process records, and add the rows that they make."""
         ...
 
     def finish(self, rows: list[Row]) -> None:
-        """Add how far time has come, and what was counted."""
+        """Add the rows of the watermark and of the counts."""
         ...
 
 
 def level_zero(
     shipped: ShippedPlan, stream: str, partition: int, batches: Iterable[RecordBatch], output: Output = as_rows
 ) -> Iterator[list[Row]]:
-    """Bring what a batch of Spark's holds of one source partition through level 0."""
+    """Process what one of Spark's batches holds of a source partition, and yield the rows for later levels."""
     bundle, _ = unpack(shipped)
     forwarded = stream in bundle.levels.forwarded
     with StageFeeder() as feeder, ExitStack() as stack:
@@ -54,33 +54,33 @@ def level_zero(
             rows: list[Row] = []
             source_partition.process(feeder, batch.offsets, batch.records, rows)
             yield rows
-        rest: list[Row] = []
-        source_partition.finish(rest)
-        yield rest
+        last_rows: list[Row] = []
+        source_partition.finish(last_rows)
+        yield last_rows
 
 
 def end_of_input_rows(shipped: ShippedPlan) -> list[Row]:
-    """Tell every bucket of every level that the input has ended."""
-    return _to_all(shipped, EndOfInput())
+    """The rows that tell every bucket of every level that the input has ended."""
+    return _rows_for_all(shipped, EndOfInput())
 
 
-def processing_time_rows(shipped: ShippedPlan, tick: ProcessingTime) -> list[Row]:
-    """Tell every bucket of every level the time."""
-    return _to_all(shipped, tick)
+def processing_time_rows(shipped: ShippedPlan, time: ProcessingTime) -> list[Row]:
+    """The rows that tell every bucket of every level the processing time."""
+    return _rows_for_all(shipped, time)
 
 
-def _to_all(shipped: ShippedPlan, word: EndOfInput | ProcessingTime) -> list[Row]:
+def _rows_for_all(shipped: ShippedPlan, control: EndOfInput | ProcessingTime) -> list[Row]:
     bundle, _ = unpack(shipped)
     levels = range(1, bundle.levels.count)
-    return [(level, bucket, encode(word)) for level in levels for bucket in range(bundle.buckets)]
+    return [(level, bucket, encode(control)) for level in levels for bucket in range(bundle.buckets)]
 
 
-def _told(stream: str, partition: int, watermark: int) -> dict[str, int]:
+def _watermark_to_report(stream: str, partition: int, watermark: int) -> dict[str, int]:
     return {f"{stream}/{partition}": watermark} if watermark > START else {}
 
 
 class _ProcessedPartition:
-    """A partition whose messages a stage without state processes."""
+    """A source partition that a stage without state processes at level 0."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class _ProcessedPartition:
         self._stream, self._partition, self._read = stream, partition, 0
         self._task = StageTask(program(shipped, stage.id), MemoryStore(), position=Position())
         for other in stage.inputs:
-            if other != stream:  # its partitions are on their own ways, and tell their own time
+            if other != stream:  # the partitions of other inputs have tasks and watermarks of their own
                 self._task.inputs.end(other)
         self._router = RowRouter(bundle, stage.id, producer, producer % bundle.buckets, output, stack)
 
@@ -108,12 +108,12 @@ class _ProcessedPartition:
     def finish(self, rows: list[Row]) -> None:
         self._router.flush()
         self._router.route_watermarks(self._task, rows)
-        told = _told(self._stream, self._partition, self._task.inputs.watermark())
-        self._router.route_counts(self._task, {self._stream: self._read}, rows, told)
+        watermark = _watermark_to_report(self._stream, self._partition, self._task.inputs.watermark())
+        self._router.route_counts(self._task, {self._stream: self._read}, rows, watermark)
 
 
 class _ForwardedPartition:
-    """A partition whose messages a stage with state needs: only their time is looked at here."""
+    """A source partition that a stage with state reads at a later level. Level 0 only reads the messages' times."""
 
     def __init__(self, bundle: PlanBundle, stream: str, partition: int, output: Output) -> None:
         self._bundle, self._stream, self._partition, self._output = bundle, stream, partition, output
@@ -126,45 +126,45 @@ class _ForwardedPartition:
 
     def process(self, feeder: StageFeeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
         self._read += len(records)
-        found = messages_of(self._stream, self._partition, offsets, records)
-        # They go on as they came, with their own times: what fails further on is set aside so.
-        told: Messages | None = found
+        messages = messages_of(self._stream, self._partition, offsets, records)
+        # Messages keep their own timestamps here: one that fails at a later level becomes a dead letter as it came.
+        timed: Messages | None = messages
         try:
-            times = self._times(found)
+            times = self._times(messages)
         except Exception:
-            told, times = self._one_by_one(found)
-        if told is not None:
+            timed, times = self._one_by_one(messages)
+        if timed is not None:
             self._high = max(self._high, *times)
             bundle = self._bundle
-            rows.extend(by_bucket(bundle.levels.of_stream[self._stream], bundle.buckets, told))
+            rows.extend(by_bucket(bundle.levels.of_stream[self._stream], bundle.buckets, timed))
 
-    def _one_by_one(self, found: Messages) -> tuple[Messages | None, list[int]]:
-        """The messages that have a time, if there are any, and those times; the others are failures."""
-        kept: list[int] = []
+    def _one_by_one(self, messages: Messages) -> tuple[Messages | None, list[int]]:
+        """The messages whose time can be read, None if there are none, and their times. The others have failed."""
+        timed: list[int] = []
         times: list[int] = []
-        for index, record in enumerate(found.records()):
+        for index, record in enumerate(messages.records()):
             try:
-                times += self._times(found.taken([index]))
-                kept.append(index)
+                times += self._times(messages.select([index]))
+                timed.append(index)
             except Exception as error:
-                where = Where(self._stream, self._partition, found.positions[index], record)
+                where = Where(self._stream, self._partition, messages.positions[index], record)
                 self._failures.message(where, error, self._source.id)
-        return (found.taken(kept) if kept else None), times
+        return (messages.select(timed) if timed else None), times
 
     def _times(self, messages: Messages) -> list[int]:
-        """The time of each message. Raises what a message fails with."""
+        """The time of each message. Raises the error of the first message whose time cannot be read."""
         return self._read_times(messages.keys, messages.values, messages.times)
 
     def finish(self, rows: list[Row]) -> None:
         bundle, failures = self._bundle, self._failures
         watermark = self._high - self._source.out_of_order if self._high > START else START
-        rows.extend(watermarks(bundle, Watermark(self._stream, self._partition, watermark)))
-        # Those that do not fail here are given to the source's operators, and counted, where its stage runs.
+        rows.extend(watermark_rows(bundle, Watermark(self._stream, self._partition, watermark)))
+        # Messages that do not fail here are counted as given at the level at which the source's stage runs.
         counts = {"read": {self._stream: self._read}, "given": failures.counts, "failed": failures.counts}
-        tally = Tally(counts, _told(self._stream, self._partition, watermark))
+        tally = Tally(counts, _watermark_to_report(self._stream, self._partition, watermark))
         if failures.letters:
             letters = dead_letters(bundle.plan.name)
             tally.counts["written"] = {letters: len(failures.letters)}
-            made = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
-            rows.extend(self._output(made, 0))
+            messages = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
+            rows.extend(self._output(messages, 0))
         rows.append((OUTPUT, 0, encode(Counts(tally))))

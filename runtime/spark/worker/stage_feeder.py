@@ -1,4 +1,4 @@
-"""Feeding a stage inside a Spark task: at once, or with an event loop where it makes asynchronous calls."""
+"""Feeds a stage inside a Spark task: directly, or in an event loop if the stage makes asynchronous calls."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,12 +10,13 @@ from ...kernel.calls.cancellation import begin_loop, end_loop
 from ...kernel.calls.threads import CallThreads
 from ...kernel.stage import StageTask
 
-REST_SECONDS = 0.001
+POLL_SECONDS = 0.001
+"""Time between two looks at asynchronous calls in flight."""
 
 
 class StageFeeder:
-    """Feeds stage tasks of one Spark task. It has an event loop of its own, closed at the end, since Spark uses worker
-    processes again."""
+    """Feeds the stage tasks of one Spark task. Its event loop is closed at the end, since Spark uses a worker process
+    for many tasks."""
 
     def __init__(self) -> None:
         self._loop: tuple[asyncio.AbstractEventLoop, CallThreads] | None = None
@@ -35,14 +36,14 @@ class StageFeeder:
     def feed(
         self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]
     ) -> None:
-        """Process records and wait until all they gave rise to is there."""
+        """Process records, and wait for the asynchronous calls that they started."""
         if not task.program.asynchronous:
             task.feed(stream, partition, offsets, records)
             return
         self._run(task, self._feed(task, stream, partition, offsets, records))
 
     def run(self, task: StageTask, step: Callable[[], None]) -> None:
-        """Do something that may fire windows, and wait for what the firings set off."""
+        """Run a step that may fire windows or timers, and wait for the asynchronous calls that the firings started."""
         if not task.program.asynchronous:
             step()
             return
@@ -67,10 +68,10 @@ class StageFeeder:
             if stop > start:
                 task.feed(stream, partition, offsets, records, start, stop)
                 start = stop
-            await asyncio.sleep(0 if task.calls.capacity else REST_SECONDS)
+            await asyncio.sleep(0 if task.calls.capacity else POLL_SECONDS)
         await self._drain(task)
 
     async def _drain(self, task: StageTask) -> None:
         while task.progress.busy:
-            await asyncio.sleep(REST_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         task.check()

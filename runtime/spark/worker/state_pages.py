@@ -1,8 +1,8 @@
-"""StatePages: the state of one bucket in Spark's state store, many entries to a page.
+"""State pages: the state of one bucket in Spark's state store, many entries to a page.
 
-A call to Spark's store costs as much as hundreds of entries, so entries lie together: under each prefix in as many
-pages as they need, by the hash of their keys. A page is read at its first use in a batch, and written back if changed.
-The number of pages doubles when they grow full; the index, which is read with the first page, says how many there are.
+One call to Spark's store costs as much as hundreds of entries, so entries share pages. The pages of a prefix hold its
+entries by the hash of their keys. A page is read when it is first used in a batch, and written back if it has changed.
+The number of a prefix's pages doubles when they are full on average; the page index has that number.
 """
 
 import zlib
@@ -17,15 +17,15 @@ from ...kernel.time.position import POSITION_BY_OPERATOR, Position
 
 VERSION = 1
 _ALWAYS = ("producers", *POSITION_BY_OPERATOR)
-"""What is remembered of each position."""
+"""The fields of a position that are saved for every stage."""
 _BY_CLOCK = ("idle", "rested", "clock")
-"""What is remembered of the position of a stage that is told the time."""
+"""The fields that are saved besides for a stage that depends on processing time."""
 FULL = 2000
 """Entries to a page, on average, at which the number of pages doubles."""
 
 
 class StateBlobs(Protocol):
-    """Bytes by name: Spark's map state, or a dictionary."""
+    """Where pages are stored, as bytes by name: Spark's map state, or a dictionary in tests."""
 
     def get(self, name: bytes) -> bytes | None: ...
 
@@ -35,16 +35,19 @@ class StateBlobs(Protocol):
 
 
 class _PrefixSize(msgspec.Struct, array_like=True):
-    """The pages of one prefix: how many, and how many entries they hold together."""
+    """How many pages a prefix has, and how many entries they hold together."""
 
     pages: int = 1
     entries: int = 0
 
 
 class PageIndex(msgspec.Struct, array_like=True):
-    """What a bucket holds: the pages of each prefix, and what is to be remembered of its inputs, by stage: see
-    `Position`. `heard` tells when, by the clock, each producer of a stream was last heard of; `resets` how often the
-    state of an operator was removed."""
+    """The pages of each prefix in a bucket, and the positions of its inputs, by stage.
+
+    The fields that `Position` has as well mean the same here. `heard` has the processing time at which each producer of
+    a stream last sent a watermark. `resets` counts how often the state of an operator was removed. The struct is an
+    array in Spark's state store: new fields come last.
+    """
 
     version: int = VERSION
     prefixes: dict[bytes, _PrefixSize] = {}
@@ -64,27 +67,27 @@ class PageIndex(msgspec.Struct, array_like=True):
     built: dict[str, dict[str, int]] = {}
 
     def position(self, stage: str) -> Position:
-        """What is remembered of a stage's inputs."""
-        kept = {name: self._by_stage(name) for name in (*_ALWAYS, *_BY_CLOCK, "met")}
-        return Position(**{name: by_stage[stage] for name, by_stage in kept.items() if stage in by_stage})
+        """The saved position of a stage."""
+        fields = {name: self._by_stage(name) for name in (*_ALWAYS, *_BY_CLOCK, "met")}
+        return Position(**{name: by_stage[stage] for name, by_stage in fields.items() if stage in by_stage})
 
     def remember(self, stage: str, position: Position, *, clocked: bool) -> None:
-        """Remember how far a stage's inputs have come; `clocked` says whether the stage is told the time."""
+        """Save the position of a stage; `clocked` says whether the stage depends on processing time."""
         for name in (*_ALWAYS, *(_BY_CLOCK if clocked else ())):
             self._by_stage(name)[stage] = getattr(position, name)
         if clocked:
             self.met.pop(stage, None)
 
     def forget(self, operator: str) -> None:
-        """What was to be remembered of an operator's state is so no longer."""
+        """Remove what positions say about the state of an operator."""
         for name in POSITION_BY_OPERATOR:
             for by_operator in self._by_stage(name).values():
                 by_operator.pop(operator, None)
 
     def _by_stage(self, name: str) -> dict[str, Any]:
-        """A field of `Position`, by stage."""
-        found: dict[str, Any] = getattr(self, "clocks" if name == "clock" else name)
-        return found
+        """The values of a field of `Position`, by stage."""
+        by_stage: dict[str, Any] = getattr(self, "clocks" if name == "clock" else name)
+        return by_stage
 
 
 _INDEX = b"\0index"
@@ -94,7 +97,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StatePages:
-    """The bytes below a bucket's state (see `kernel.state_cache.StateBackend`)."""
+    """The state backend of a bucket: the kernel's state reads its entries here, and its changes are written here."""
 
     def __init__(self, blobs: StateBlobs) -> None:
         self._blobs = blobs
@@ -129,25 +132,27 @@ class StatePages:
         )
 
     def reset(self, wanted: Mapping[str, int]) -> None:
-        """Remove the state of operators that was to be removed since the last batch; `wanted` are their counts."""
+        """Remove the state of each operator that was reset since this bucket's last batch. `wanted` counts the resets
+        of each operator."""
         for operator, count in wanted.items():
             if self.index.resets.get(operator, 0) < count:
-                for prefix in [one for one in self.index.prefixes if one.startswith(operator.encode() + b"\0")]:
+                start = operator.encode() + b"\0"
+                for prefix in [prefix for prefix in self.index.prefixes if prefix.startswith(start)]:
                     self._clear(prefix, self.index.prefixes[prefix])
                 self.index.forget(operator)
                 self.index.resets[operator] = count
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Take changes in, and write back the pages they touch and the index."""
+        """Apply changes, and write back the changed pages and the index."""
         by_prefix: dict[bytes, dict[bytes, bytes | None]] = {}
         for prefix, key, value in changes:
-            found = by_prefix.setdefault(prefix, {})
+            entries = by_prefix.setdefault(prefix, {})
             if key is None:
-                found.update(dict.fromkeys([name for name, _ in self.scan(prefix)]))
+                entries.update(dict.fromkeys([name for name, _ in self.scan(prefix)]))
             else:
-                found[key] = value
-        for prefix, found in by_prefix.items():
-            self._write_prefix(prefix, found)
+                entries[key] = value
+        for prefix, entries in by_prefix.items():
+            self._write_prefix(prefix, entries)
         self._blobs.put(_INDEX, _encode(self.index))
 
     def _write_prefix(self, prefix: bytes, changes: Mapping[bytes, bytes | None]) -> None:
@@ -171,7 +176,7 @@ class StatePages:
             self._clear(prefix, size)
 
     def _spread(self, prefix: bytes, size: _PrefixSize) -> set[int]:
-        """Lay the entries of a prefix out over more pages."""
+        """Double the pages of a prefix until they are not full, and give each entry its new page."""
         entries = list(self.scan(prefix))
         while size.entries > FULL * size.pages:
             size.pages *= 2
@@ -197,5 +202,5 @@ class StatePages:
 
 
 def _slot(key: bytes, pages: int) -> int:
-    # The low bits of the hash have chosen the bucket: they are the same for all keys here.
+    # The low bits of the hash have chosen the bucket, so they are the same for all keys of this bucket.
     return (zlib.crc32(key) >> 8) % pages

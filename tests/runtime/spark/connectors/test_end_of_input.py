@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="the source is one of Spark's")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, left
+from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, offsets_left
 from fluvial.runtime.spark.connectors.kafka_format import offsets_text
 from fluvial.runtime.spark.lowering.packaging import ShippedPlan
 from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
@@ -92,6 +92,6 @@ def test_where_one_batch_takes_all_it_is_told_the_end(query: Query) -> None:
 
 
 def test_what_is_left_counts_no_partition_that_is_ahead(query: Query) -> None:
-    assert left(query.checkpoint, STARTS, ENDS) == 7
+    assert offsets_left(query.checkpoint, STARTS, ENDS) == 7
     query.planned([4, 9], [0])
-    assert left(query.checkpoint, STARTS, ENDS) == 3
+    assert offsets_left(query.checkpoint, STARTS, ENDS) == 3

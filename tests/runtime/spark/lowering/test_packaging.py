@@ -26,7 +26,7 @@ def shipped(folder: Path) -> ShippedPlan:
     return write_shipped_plan(pack(PlanBundle(made, levels(made, list(made.stages), 1), 1, Size(1, 1))), folder)
 
 
-def test_a_plan_is_read_from_where_it_was_laid_down(tmp_path: Path) -> None:
+def test_a_plan_is_read_from_the_file_it_was_written_to(tmp_path: Path) -> None:
     sent = shipped(tmp_path)
     assert sent.data == b""
     assert unpack(sent)[0].plan.name == "copy"
