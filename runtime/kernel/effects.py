@@ -1,4 +1,4 @@
-"""What a message does to state and emits by it: all of it, or, if it fails, nothing."""
+"""The effects of a message on state, and what they emit: all of them are applied, or, if one fails, none."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ class MessageEffects:
     """The effects of one message at a time. `late` counts late messages by operator; `takes_back` says whether any
     effect may have to be taken back.
 
-    What operators emit as they take a message in is held back until all that the message does to state is done.
+    What an operator emits when a message is added is held back until all effects of the message are applied.
     """
 
     def __init__(
@@ -22,10 +22,11 @@ class MessageEffects:
         self._late = late
         self._takes_back = takes_back
         self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] | None = None
-        """What was emitted by the message under way; None while none is."""
+        """What the message at hand has emitted; None if there is none."""
 
     def emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """A function that hands on what a stateful operator emits, or its failure, once that may be."""
+        """A function that hands on what a stateful operator emits, or its failure, once the message cannot fail any
+        more."""
         if not self._takes_back:
             return emit
 
@@ -38,7 +39,8 @@ class MessageEffects:
         return hand_on
 
     def undo(self, operator: str, message: tuple[Any, ...]) -> Callable[[], None]:
-        """Begin an effect on a stateful operator; returns what takes it back, should one after it fail."""
+        """Begin an effect on a stateful operator; returns a function that takes it back, to be called if a later one
+        fails."""
         restore = self._stateful[operator].undo(message[0], message[2])
         if self._held is None:
             self._held = []
@@ -56,7 +58,7 @@ class MessageEffects:
         return take_back
 
     def emit_fired(self) -> None:
-        """The message has done to state all that it was to do: hand on what it has let operators emit."""
+        """All effects of the message are applied: hand on what operators have emitted."""
         held, self._held = self._held, None
         for emit, emitted in held or ():
             emit(*emitted)

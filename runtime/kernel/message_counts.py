@@ -1,7 +1,7 @@
 """How many messages each operator of a stage was given.
 
-Few places count: what is fed, and what leaves the operators that pass on fewer or more than they are given. An operator
-that makes one of one was given as many as the one behind it, and those that it failed on.
+Only two things are counted while messages are processed: what is fed, and the outputs of operators that pass on fewer
+or more messages than they are given. All other counts follow from these and from the failures.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which message has failed, or landed: what compiled code and calls tell of the messages that are being fed."""
+"""Which message has failed or landed, as compiled code and asynchronous calls report it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from .time.stage_input import StageInput
 
 @dataclass(slots=True)
 class FedBatch:
-    """What is being fed: `records[start:]` of a partition and a mark for each of them, 1 once it has landed."""
+    """The batch that is being fed: `records[start:]` of a partition, and a mark for each record, 1 once it has
+    landed."""
 
     stream: str
     partition: int
@@ -30,8 +31,8 @@ NO_BATCH = FedBatch("", 0, (), (), 0, bytearray())
 class MessageFailures:
     """Failures of a task's messages and firings. `batch` is what is being fed; `counts` are failures by operator.
 
-    Under `on_error=fail()` a failure is raised where the messages are fed. What fails later, in a call, has no caller:
-    it is kept, and `check` raises it.
+    Under `on_error=fail()` a failure is raised where the messages are fed. An asynchronous call that fails has no
+    caller there: its error is stored, and `check` raises it.
     """
 
     def __init__(self, failures: Failures, inputs: Mapping[str, StageInput], *, asynchronous: bool) -> None:
@@ -45,12 +46,12 @@ class MessageFailures:
         self._error: BaseException | None = None
 
     def check(self) -> None:
-        """Raise what asynchronous work has failed with."""
+        """Raise the error of an asynchronous call that has failed."""
         if self._error is not None:
             raise self._error
 
     def deferred(self, act: Callable[[], None]) -> None:
-        """Do something that has no caller: what it raises is for `check`."""
+        """Call a function from asynchronous code: `check` raises its error."""
         try:
             act()
         except Exception as raised:
@@ -61,7 +62,7 @@ class MessageFailures:
         self._failures.message(self._where(self.batch, index), error, operator)
 
     def in_flight(self, message: InFlightMessage, error: BaseException, operator: str | None = None) -> None:
-        """A message or firing that was under way failed."""
+        """A message or firing that was in flight failed."""
         message.failed = True
         if len(message.where) == 4:
             self.deferred(partial(self._failures.firing, *message.where, error))
@@ -76,7 +77,7 @@ class MessageFailures:
             self._failures.firing(operator, key, value, timestamp, error)
 
     def passed(self, index: int) -> None:
-        """A message that opened no cell, since it is a control message or could not be decoded, has landed."""
+        """A message has landed that was never in flight: a control message, or one that could not be decoded."""
         self.landed((self.batch, index))
 
     def landed(self, where: tuple[Any, ...]) -> None:
@@ -95,7 +96,7 @@ class MessageFailures:
 def message_opener(
     tracker: InFlightTracker, failures: MessageFailures, stream: str
 ) -> Callable[[int, int], InFlightMessage]:
-    """A function that opens a cell for a message of a stream that is being fed, given its index and watermark."""
+    """A function that tracks a message of the batch of a stream, given its index and its watermark."""
     queue = tracker.queue(stream)
 
     def open_message(index: int, watermark: int) -> InFlightMessage:

@@ -1,12 +1,12 @@
-"""What a task has made, until somebody takes it."""
+"""The outputs of a task, until its engine drains them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 DEAD_LETTERS = "dead-letters"
-"""Stands for an operator where dead letters are taken."""
+"""Takes the place of an operator's id for dead letters."""
 HAND_OVER_COUNT = 1000
-"""Outputs that are handed over before a firing makes more."""
+"""As many outputs are handed over in the middle of a firing."""
 
 HandOver = Callable[[str, list[Any]], None]
 """Takes the outputs of an operator."""
@@ -40,7 +40,7 @@ class OutputBuffer:
                 yield operator, taken
 
     def hand_over_if_many(self) -> None:
-        """Hand over what there is, if that is much."""
+        """Hand over the outputs if there are HAND_OVER_COUNT of them."""
         if self._hand_over is not None and len(self) >= HAND_OVER_COUNT:
             for operator, outputs in self.drain():
                 self._hand_over(operator, outputs)

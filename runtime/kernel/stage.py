@@ -1,4 +1,4 @@
-"""A stage at work: compiled code bound to the state, the outputs and the timeline of one task."""
+"""One task of a stage: compiled code bound to the task's state, outputs and watermarks."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,14 +33,14 @@ def _every(_: object) -> bool:
 
 
 class StageTask:
-    """One task of a stage. Not for use by two threads; asynchronous stages need a running event loop.
+    """One task of a stage. It must be used by one thread only. An asynchronous stage needs a running event loop.
 
-    `empty` says that nothing is kept in `backend`, which saves reading there.
+    `feed` processes messages, and `drain_outputs` returns what came of them. A commit must keep `state.changes()` and
+    `position()`. `progress` has the watermarks, `calls` the asynchronous calls, `counts` the counts.
 
-    `run` names the run, if one that is begun again goes on to the same end of input. `hand_over` takes outputs in the
-    middle of a firing: see `OutputBuffer`.
-
-    Feed it with `feed`, take what it made with `drain_outputs`; `changes` and `position()` are what a commit must keep.
+    `empty` says that the `backend` holds nothing, so that it need not be read. `run` names the run, if a run that was
+    interrupted is to reach the same end of input when it is started again. `hand_over` takes outputs in the middle of a
+    firing: see `OutputBuffer`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class StageTask:
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
 
     def _follow(self) -> None:
-        """Let time follow a message that has landed."""
+        """Advance the watermarks after a message has landed."""
         self.failures.deferred(self.watermarks.follow)
 
     # Messages.
@@ -117,7 +117,8 @@ class StageTask:
     ) -> None:
         """Process `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`.
 
-        In an asynchronous stage a byte of `marks`, one for each of them, becomes 1 once the message has landed.
+        `marks` has a byte for each of these records. In an asynchronous stage the byte becomes 1 once the message has
+        landed.
         """
         marks = marks or bytearray(len(records) - start)
         self.failures.batch = FedBatch(stream, partition, offsets, records, start, marks)
@@ -131,45 +132,45 @@ class StageTask:
         self.check()
 
     def set_clock(self, now: int, active: Collection[str] | None = None) -> None:
-        """It is now this time, in ms since epoch; what is due by it fires. `active` are the sources that have messages
-        still to be processed, None where that is not known."""
+        """Set the processing time, in ms since epoch, and fire what is due by it. `active` are the sources with
+        messages that are still to be processed; None if that is not known."""
         self.watermarks.set_clock(now)
         if active is not None:
             self.inputs.mark_idle(active)
         self.check()
 
     def rebuild(self, most: int) -> bool:
-        """Make about so many rows of joined tables anew that are not made of what their tables have; whether more are
-        left. To be called before `resume`, until none are."""
+        """Rebuild about so many rows of joined tables that are out of date; returns whether more are left. To be called
+        before `resume`, until none are left."""
         left = bool(self.joined.stale) and self.joined.rebuild(most)
         self.check()
         return left
 
     def resume(self) -> None:
-        """Let fire what fell due for an operator while the stage was without it. To be called before the first message,
-        where what fires can be handed on."""
+        """Fire what fell due for an operator while the stage ran without it. To be called before the first message,
+        once outputs can be handed on."""
         self.watermarks.resume()
         self.check()
 
     def check(self) -> None:
-        """Raise what asynchronous work has failed with."""
+        """Raise the error of an asynchronous call that has failed."""
         self.failures.check()
 
     @property
     def input_counts(self) -> dict[str, int]:
-        """How many messages each operator was given, since the task was made."""
+        """How many messages each operator was given since the task was created."""
         return input_counts(
             self.program.graph, self.counts.fed, self.inputs.controls, self.counts.made, self.failures.counts
         )
 
-    # What was made, and what must be kept.
+    # Outputs, and what a commit keeps.
 
     def drain_outputs(self) -> Iterator[tuple[str, list[Any]]]:
-        """The outputs made since the last call, by operator: see `OutputBuffer`."""
+        """The outputs since the last call, by operator: see `OutputBuffer`."""
         return self.outputs.drain()
 
     def position(self) -> Position:
-        """How far time had come for the messages that have landed."""
+        """The position of the messages that have landed, to be committed with their offsets."""
         position = self.inputs.position(self.tracker.floor, self.tracker.landed)
         environment, clock = self._environment, self.watermarks.clock
         environment.lateness.add_to(position, self.watermarks.now, self.program.graph.node_out)

@@ -1,4 +1,4 @@
-"""What a task's stateful operators have in common: windows and joins."""
+"""What the stateful operators of a task have in common: windows, joins, tables and processors."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -7,20 +7,20 @@ from .state_cache import Change, WriteBackCache
 
 
 class StatefulOperator(Protocol):
-    """An operator that keeps messages and emits later, at work in one task."""
+    """A stateful operator in one task: it keeps messages, and may emit later."""
 
     @property
     def add(self) -> Callable[..., None]:
-        """Takes a message in: key bytes, value, timestamp in ms, headers, the watermark by which it may be late; and,
-        where there are two inputs, which one it came by, 0 or 1."""
+        """Adds a message: key bytes, value, timestamp in ms, headers, and the watermark by which it may be late. An
+        operator with two inputs is also given the input, 0 or 1."""
         ...
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
-        """What takes back the `add` of a message with this key and timestamp, to be asked for before."""
+        """A function that takes back the `add` of a message with this key and timestamp. To be called before `add`."""
         ...
 
     def advance(self, watermark: int) -> None:
-        """Emit what is due, earliest first, and forget what is over."""
+        """Emit what is due, earliest first, and delete what has expired."""
         ...
 
     def next_due(self) -> int:
@@ -29,20 +29,20 @@ class StatefulOperator(Protocol):
 
     @property
     def changed(self) -> int:
-        """How many values have changed since the last `mark_committed`, about."""
+        """About how many values have changed since the last `mark_committed`."""
         ...
 
     def changes(self) -> Iterator[Change]: ...
 
     def mark_committed(self) -> None:
-        """The changes are written."""
+        """The changes are committed."""
         ...
 
     def caches(self) -> Iterable[WriteBackCache]:
-        """What it holds in memory."""
+        """The caches that hold its state in memory."""
         ...
 
 
 def keyless() -> TypeError:
-    """The error of a message that nobody's state could take."""
+    """The error of a message without key at an operator that keeps state by key."""
     return TypeError("a message without key cannot be kept by key")

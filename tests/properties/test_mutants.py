@@ -371,7 +371,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "time does not wait for the oldest message under way",
             InFlightTracker,
             "floor",
-            "found[0].watermark",
+            "queue[0].watermark",
             "found[-1].watermark",
         ),
         # A lost dead letter.

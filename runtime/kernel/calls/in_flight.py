@@ -1,20 +1,19 @@
-"""Cells: what one message gives rise to in a stage with asynchronous operators, held back until all of it is there.
+"""Messages in flight: the effects of a message in a stage with asynchronous operators, held back until all are known.
 
-A message enters the stage and gets a cell. Its outputs and changes of state gather there, while calls are under way;
-when the last has come back they are released together, or dropped together if one of them failed.
-"""
+The outputs and the changes of state of a message are gathered while its calls are in flight. When its last call has
+ended they are released together, or dropped together if one of the calls failed."""
 
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 Effect = tuple[str, Callable[..., None], tuple[Any, ...]]
-"""What a message does once it is released: the operator, a function, its arguments."""
+"""What happens when a message is released: the operator, a function, its arguments."""
 
 
 class InFlightMessage:
-    """One message under way. `watermark` is the one it met when it came; `where` tells which message or pane it is,
-    `queue` has those of its stream or window."""
+    """A message in flight, or a firing. `watermark` is the watermark when it came. `where` identifies the message or
+    the firing. `queue` is that of its input or operator."""
 
     __slots__ = ("done", "effects", "failed", "pending", "queue", "watermark", "where")
 
@@ -29,16 +28,16 @@ class InFlightMessage:
 
 
 class InFlightQueue(deque[InFlightMessage]):
-    """The messages under way of one stream or window, in the order they came. `opened` is how many came so far."""
+    """The messages in flight of one input or operator, in the order they came. `opened` counts all that came so far."""
 
     opened = 0
 
 
 class Effects(Protocol):
-    """What must be known of effects on windows, for all of a cell's to be had or none."""
+    """Applies all effects of a message to state, or none of them."""
 
     def undo(self, window: str, message: tuple[Any, ...], /) -> Callable[[], None]:
-        """What takes back an effect that is about to be had."""
+        """A function that takes back the effect that follows."""
         ...
 
     def emit_fired(self) -> None: ...
@@ -47,10 +46,10 @@ class Effects(Protocol):
 
 
 class InFlightTracker:
-    """The messages of a task that are under way; those of one stream or window in the order they came.
+    """The messages of a task that are in flight, in a queue for each input and each stateful operator.
 
-    `landed(where)` is called for each message that has landed, `fail(cell, error, operator)` if an effect raises, and
-    `moved()` when the oldest one of a stream or window is another.
+    `landed(where)` is called for each message that has landed, and `fail(message, error, operator)` if an effect
+    raises. `moved()` is called when a queue has another oldest message.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class InFlightTracker:
         moved: Callable[[], None],
         effects: Effects,
     ) -> None:
-        self._tell_landed = landed
+        self._report_landed = landed
         self._fail = fail
         self._moved = moved
         self._effects = effects
@@ -70,11 +69,11 @@ class InFlightTracker:
         return sum(map(len, self._queues.values()))
 
     def queue(self, start: str) -> InFlightQueue:
-        """The lane of a stream or window."""
+        """The queue of an input or operator."""
         return self._queues.setdefault(start, InFlightQueue())
 
     def open(self, watermark: int, start: str, where: tuple[Any, ...]) -> InFlightMessage:
-        """A cell for a message from a stream or window."""
+        """Track a message of an input or operator."""
         queue = self.queue(start)
         message = InFlightMessage(watermark, where, queue)
         queue.append(message)
@@ -82,29 +81,29 @@ class InFlightTracker:
         return message
 
     def opened(self, start: str) -> int:
-        """How many messages of a stream or window came so far."""
+        """How many messages of an input or operator came so far."""
         return self.queue(start).opened
 
     def landed(self, start: str) -> int:
-        """How many of them, counted from the first, have landed without a gap."""
+        """How many messages of an input or operator have landed, counted from the first up to the first gap."""
         queue = self.queue(start)
         return queue.opened - len(queue)
 
     def floor(self, start: str) -> int | None:
-        """The watermark that the oldest message under way from a stream or window met; None if there is none.
+        """The watermark of the oldest message in flight of an input or operator; None if there is none.
 
-        Each has its own floor, for it is only their own watermarks that grow in the order of arrival: a pane may meet
-        an earlier time than a message before it.
+        Each queue has its own floor, since watermarks grow in the order of arrival only within a queue: a pane may have
+        an earlier watermark than a message that came before it.
         """
-        found = self._queues.get(start)
-        return found[0].watermark if found else None
+        queue = self._queues.get(start)
+        return queue[0].watermark if queue else None
 
     def close(self, message: InFlightMessage) -> None:
-        """The last branch of the message has ended: release what it gathered."""
+        """The last branch of a message has ended: release its effects."""
         if message.effects and not message.failed:
             self._release(message)
         message.done = True
-        self._tell_landed(message.where)
+        self._report_landed(message.where)
         queue = message.queue
         if queue[0] is message:
             while queue and queue[0].done:

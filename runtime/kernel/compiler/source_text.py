@@ -43,10 +43,11 @@ class Text:
 
 @dataclass(slots=True)
 class CodePath:
-    """The code of one starting point: where its messages' time is, whether they wait in cells, and what they may meet.
+    """The code of one starting point: an input, or what follows an operator. `node` is the watermark node of its
+    messages, and `watermark` the expression of their watermark. `tracked` says that they are tracked while in flight.
 
-    `risky` says that a message may have more than one effect, so that a failure must take back those before it;
-    `looped` that it is the code of a loop over a batch, which counts in local variables.
+    `risky` says that a message may have more than one effect, so that a failure must take back earlier effects.
+    `looped` says that the code is a loop over a batch, which counts in local variables.
     """
 
     start: str
@@ -59,8 +60,8 @@ class CodePath:
 
 
 def compiled(text: Text, stage: str) -> CodeType:
-    """The code of a text. From now on `operator_at` knows its lines, and tracebacks show them: they find them where the
-    standard library keeps those of interactive input."""
+    """Compile a text. From then on `operator_at` knows its lines, and tracebacks show them: the text is put where the
+    standard library keeps interactive input."""
     source = "\n".join(text.lines) + "\n"
     file = f"{FILE_PREFIX}{stage} {zlib.crc32(source.encode()):08x}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

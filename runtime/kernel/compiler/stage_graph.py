@@ -1,4 +1,4 @@
-"""The shape of a stage for its compiler: entries, who follows whom, what holds messages back, and lines of time."""
+"""The graph of a stage for its compiler: its inputs, which operator follows which, and its watermark nodes."""
 
 from dataclasses import dataclass, field, replace
 
@@ -14,9 +14,10 @@ from ..time.watermarks import NodeKind, WatermarkNode
 class StageGraph:
     """A stage as its compiler sees it.
 
-    `node_in[op]` is the line by which an operator's input is judged, `node_out[id]` the line of an entry or behind a
-    stateful operator. `tracked` holds those of them whose messages wait in cells: all or none. `side_of` tells which
-    processor a side output is of; it does not follow it.
+    `node_in[operator]` is the watermark node by which an operator judges its input. `node_out[id]` is the node of an
+    input, or the node behind a stateful operator. `tracked` holds the inputs and stateful operators whose messages are
+    tracked while they are in flight: all of them, or none. `side_of` maps a side output to its processor. A side output
+    is not among the followers of its processor.
     """
 
     plan: Plan
@@ -31,40 +32,39 @@ class StageGraph:
 
     @property
     def exact(self) -> bool:
-        """Whether every step of the watermark must be followed at once, not only those that some state waits for. Where
-        there is no state and no border, nobody waits for any."""
+        """Whether the nodes must advance with each message, not only when state is due. A stage without state and
+        borders never needs that."""
         if not any(op.role == "both" or op.is_border for op in self.operators.values()):
             return False
         behind_state = any(self.nodes[i].kind == "stateful" for node in self.nodes for i in node.follows)
-        # What comes late, or joins, is emitted at once, and must meet the time that it has come to.
+        # What an operator emits at once, such as late panes and joined rows, must meet the watermark of that moment.
         at_once = any(KERNEL_KINDS[op].emits_at_once(self, op) for op in self.operators.values())
         return behind_state or at_once or any(node.kind == "in-flight" or len(node.follows) > 1 for node in self.nodes)
 
     def silent(self, id: str) -> bool:
-        """Whether this is a table whose changes nobody follows, so that no time is needed there."""
+        """Whether this is a table whose changes nothing follows: no watermark is needed there."""
         return self.operators[id].is_table and all(map(self.silent, self.followers[id]))
 
     def meets_time(self, operator: str) -> bool:
-        """Whether what an operator emits comes to a border, to state or to asynchronous work."""
+        """Whether what an operator emits reaches a border, state or an asynchronous call."""
         starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
         return any(ends_part(self.operators[id]) for start in starts for id in self.parts(start))
 
     def parts(self, start: str) -> list[str]:
-        """The operators that a message from `start` may pass before it meets state or asynchronous work, those
-        included."""
-        found: dict[str, None] = {}
+        """The operators that a message from `start` may reach, up to and including the first that `ends_part`."""
+        reached: dict[str, None] = {}
         rest = list(self.inputs[start].readers if start in self.inputs else self.followers[start])
         while rest:
             id = rest.pop()
-            if id not in found:
-                found[id] = None
+            if id not in reached:
+                reached[id] = None
                 if not ends_part(self.operators[id]):
                     rest.extend(self.followers[id])
-        return list(found)
+        return list(reached)
 
 
 def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) -> StageGraph:
-    """Look at a stage of a plan; `clocks` says how each of its inputs tells time."""
+    """The graph of a stage of a plan. `clocks` says where the time of each input comes from."""
     stage = plan.stage(stage_id)
     pipeline = plan.pipeline
     operators = {id: pipeline.operator(id) for id in stage.operators}
@@ -81,21 +81,22 @@ def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) 
             (source for source in pipeline.sources if source.id in operators and source.stream == stream), None
         )
         writer = origin.id if origin else stream[len(pipeline.name) + 1 :]
-        found = followers[origin.id] if origin else readers[writer]
-        inputs[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(found))
-    made = StageGraph(plan, operators, inputs, {id: tuple(found) for id, found in followers.items()}, frozenset())
+        reading = followers[origin.id] if origin else readers[writer]
+        inputs[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(reading))
+    graph = StageGraph(plan, operators, inputs, {id: tuple(behind) for id, behind in followers.items()}, frozenset())
     if any(operator.is_async for operator in operators.values()):
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
-        made.tracked = frozenset([*inputs, *starts])
-    made.side_of = side_of
+        graph.tracked = frozenset([*inputs, *starts])
+    graph.side_of = side_of
     for stream, entry in inputs.items():
-        inputs[stream] = replace(entry, silent=all(map(made.silent, entry.readers)))
-    _add_nodes(made)
-    return made
+        inputs[stream] = replace(entry, silent=all(map(graph.silent, entry.readers)))
+    _add_nodes(graph)
+    return graph
 
 
 def ends_part(operator: ops.Operator) -> bool:
-    """Whether messages do not come out of an operator as they go in: what follows it starts anew."""
+    """Whether the messages behind an operator are not handled in the same call as those in front of it. The code of a
+    starting point ends here; what follows has code of its own."""
     return operator.role == "both" or operator.is_async or operator.is_border
 
 
@@ -114,12 +115,13 @@ def _add_nodes(graph: StageGraph) -> None:
     by_writer = {entry.writer: held[stream] for stream, entry in graph.inputs.items()}
     behind: dict[str, int] = dict(by_writer)
     for id, operator in graph.operators.items():
-        # In the order they were written, so that inputs come first; a partition_by of this very stage is an entry.
+        # Operators are in the order of the pipeline, so that inputs come first. A partition_by of this stage is an
+        # input.
         nodes = sorted({behind[source] if source in behind else by_writer[source] for source in operator.fed_by})
         if not nodes:
             continue
         silent = graph.silent(id)
-        # What has fired stays fired: in front of state time does not go back.
+        # What has fired is not taken back: in front of state the watermark does not go back.
         by_clock = operator.time_domain == "processing"
         stays = operator.role == "both" and not silent and not by_clock
         meets = len(nodes) > 1 or (stays and graph.nodes[nodes[0]].returns)
@@ -140,7 +142,7 @@ def _add_nodes(graph: StageGraph) -> None:
 
 
 def _returns(graph: StageGraph, stream: str) -> bool:
-    """Whether an input's time may go back: it may be idle, or what was idle may reach it."""
+    """Whether the watermark of an input may go back: its source may be idle, or a source of the stage before."""
     source = graph.inputs[stream].source
     sources = [source] if source else graph.plan.pipeline.sources
     return any(one.idle_after is not None for one in sources)

@@ -1,4 +1,4 @@
-"""Stateful operators that go by processing time: the same ones, with the clock in place of the messages' times."""
+"""Stateful operators in processing time: the clock takes the place of the timestamps of messages."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,9 +10,9 @@ from ..time.bounds import END
 
 
 class ProcessingTimeOperator:
-    """A stateful operator to which a message has the time at which it comes; `clock` tells it, in ms since epoch.
+    """A stateful operator in processing time: the timestamp of a message is the time of the `clock`, in ms since epoch.
 
-    Nothing is late for it, since its watermark is the clock too.
+    No message is late, since the watermark is the time of the clock too.
     """
 
     def __init__(self, inner: StatefulOperator, clock: Callable[[], int]) -> None:
@@ -23,11 +23,11 @@ class ProcessingTimeOperator:
         self.changes: Callable[[], Iterator[Change]] = inner.changes
         self.mark_committed, self.caches = inner.mark_committed, inner.caches
         self.due = inner.next_due
-        """The time of the clock at which there is next something to do."""
+        """The next time of the clock at which the operator is due."""
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:
         del timestamp, watermark
-        # Asked for now: a message may have waited for others since it came here.
+        # The clock is read here: the message may have waited for others since it entered the stage.
         now = self._clock()
         self._add(key, value, now, headers, now, *side)
 
@@ -36,7 +36,7 @@ class ProcessingTimeOperator:
         return self._inner.undo(key, self._clock())
 
     def next_due(self) -> int:
-        """No watermark wakes it: the clock comes by anyway."""
+        """It is due at no watermark: the clock fires it."""
         return END
 
     @property

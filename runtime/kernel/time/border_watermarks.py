@@ -1,10 +1,9 @@
-"""What travels beside the data in an intermediate stream: watermarks of the producers, and control messages.
+"""What an intermediate stream carries besides messages: the watermarks of its producers, and control messages.
 
-A producer is a task of the stage that writes the stream; it is known by its number. Each record it writes carries a
-stamp, the watermark it had then: behind the bytes of its value, or, where it has none, as its last header. (A header on
-each would take as long as all else that is done for a record.) ControlMessage messages go to every partition and fill
-the idle time.
-"""
+A producer is a task of the stage that writes the stream. It is known by its number. Each record that it writes has a
+trailer with the number and the watermark of that moment: behind the bytes of the value, or, in a record without value,
+as the last header. (A header on each record would take as long as all other work on a record.) Control messages go to
+every partition. They report progress when there are no records."""
 
 from struct import Struct as Layout
 
@@ -16,7 +15,7 @@ TRAILER_HEADER = "fluvial-stamp"
 _LAYOUT = Layout(">Iq")
 TRAILER_SIZE = _LAYOUT.size
 _PRODUCERS = 1 << 24
-"""More than a stage ever has. Text that somebody else has written into the stream would be a larger number."""
+"""More than a stage ever has. Text that another program wrote into the stream would decode as a larger number."""
 
 pack_trailer = _LAYOUT.pack
 """(producer, watermark in ms) as bytes."""
@@ -31,7 +30,7 @@ def unpack_trailer(trailer: bytes) -> tuple[int, int]:
 
 
 def with_trailer(record: Record, trailer: bytes) -> Record:
-    """A record as it crosses a border."""
+    """A record with a trailer."""
     key, value, timestamp, headers = record
     if value is None:
         return key, None, timestamp, (*headers, (TRAILER_HEADER, trailer))
@@ -39,7 +38,7 @@ def with_trailer(record: Record, trailer: bytes) -> Record:
 
 
 def without_trailer(record: Record) -> Record:
-    """A record as it was before it crossed a border."""
+    """A record without its trailer."""
     key, value, timestamp, headers = record
     if value is None:
         return key, None, timestamp, headers[:-1]
@@ -47,10 +46,10 @@ def without_trailer(record: Record) -> Record:
 
 
 class ControlMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A control message: this producer's watermark, whether its input has ended, and whether nothing comes for now.
+    """A control message: the watermark of a producer, whether its input has ended, and whether it is idle.
 
-    `run` and `generation` name the run and the assignment that wrote it, `producers` how many there are: a message of
-    another run or assignment ends nothing.
+    `run` and `generation` identify the run and the assignment that wrote it, and `producers` is the number of
+    producers. A control message of another run or assignment ends no input.
     """
 
     run: str
@@ -72,7 +71,8 @@ def control_record(control: ControlMessage, timestamp: int) -> tuple[None, None,
 
 
 def read_control(trailer: bytes) -> ControlMessage | None:
-    """The control message in a stamp; None if it is a record's. Raises ValueError for bytes that no stage wrote."""
+    """The control message in these bytes; None if they are a trailer. Raises ValueError for bytes that no stage
+    wrote."""
     if len(trailer) == TRAILER_SIZE:
         return None
     try:
@@ -82,5 +82,5 @@ def read_control(trailer: bytes) -> ControlMessage | None:
 
 
 def _foreign(trailer: bytes) -> ValueError:
-    """The error of a message that somebody else has written into a stream between stages."""
+    """The error of a message that another program has written into an intermediate stream."""
     return ValueError(f"no stage of this pipeline wrote the message: it ends with {trailer!r}, which is no watermark")

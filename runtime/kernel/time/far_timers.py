@@ -1,4 +1,4 @@
-"""FarTimers: timers whose times may lie near or far, in slots that fit how far."""
+"""Timers whose times may be near or far, in slots of three sizes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -11,14 +11,15 @@ SIZES = (1_000, 60_000, 3_600_000)
 """Sizes of slots, in ms."""
 
 SLOTS = 16
-"""Slots that must lie between now and a time for its slot to be of a size."""
+"""A timer is set in slots of a size if at least so many of them lie between now and its time."""
 
 
 class FarTimers:
-    """Keys that ring at times. State: three sets of timers, in slots of a second, a minute and an hour.
+    """Timers by key. State: three sets of timers, in slots of a second, a minute and an hour.
 
-    An alarm costs a walk through those of its slot if that has come, so it has a slot that is still to come, where
-    there is one: the largest that is small beside the time from now. That makes few slots, too.
+    To set a timer in a slot that has begun, all timers of that slot are read. Therefore a timer is set in a slot that
+    begins later, if there is one. Of the three sizes it takes the largest that is small beside the time until the timer
+    is due, which also keeps the number of slots small.
     """
 
     def __init__(
@@ -30,16 +31,16 @@ class FarTimers:
         ]
 
     def set(self, time: int, now: int, key: bytes) -> None:
-        """Let a key ring at a time after `now`, which is not before the last watermark."""
+        """Set a timer of a key at a time after `now`. `now` is not before the last watermark."""
         far = time - now
         tier = 2 if far >= SLOTS * SIZES[2] else 1 if far >= SLOTS * SIZES[1] else 0
         self._tiers[tier].set(time, key)
 
     def fire(self, watermark: int) -> Iterator[tuple[int, list[bytes]]]:
-        """The times up to the watermark at which keys ring, each with its keys, both in their order. What is set
-        meanwhile rings too; but at END all that ring are to be taken before any is set."""
+        """Yield the times up to the watermark at which timers are due, in order, each with its keys in order. Timers
+        that are set during the iteration fire too. At END the caller must exhaust the iterator before it sets any."""
         while (time := self.next_due()) <= watermark and time < END:
-            # Where a slot begins, nothing may be due.
+            # A slot may begin before its first timer is due.
             if due := {key for tier in self._tiers for _, key in tier.fire(time)}:
                 yield time, sorted(due)
         for tier in self._tiers:
@@ -47,7 +48,7 @@ class FarTimers:
                 pass
 
     def next_due(self) -> int:
-        """The watermark from which `fire` has something to do; END if there are no alarms."""
+        """The least watermark at which `fire` has something to do; END if there are no timers."""
         one, two, three = self._tiers
         return min(one.next_due(), two.next_due(), three.next_due())
 

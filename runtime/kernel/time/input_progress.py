@@ -1,5 +1,5 @@
-"""How far the inputs of a task have come: from timestamps, from the stamps of producers, from control messages, and
-where nothing comes from the clock."""
+"""How far the inputs of a task have come: by timestamps, by the trailers and control messages of producers, and, for an
+input that is idle, by the clock."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -11,22 +11,22 @@ from .stage_input import StageInput
 from .watermarks import WatermarkGraph, slowest
 
 Accepts = Callable[[ControlMessage], bool]
-"""Whether a control message is of this run and assignment: others end nothing."""
+"""Whether a control message is of this run and assignment. Any other ends no input."""
 Report = tuple[str, int, int, bool]
-"""What a producer tells: the stream, its number, its watermark, and whether it is idle."""
+"""The stream, the number of the producer, its watermark, and whether it is idle."""
 Counts = Callable[[str], int]
 """A number of messages of a stream."""
 _ANY = 1 << 32
 """More than the number of any producer."""
 _MANY = 256
-"""Stamps that are remembered: a few of each producer."""
+"""Trailers that are remembered: a few of each producer."""
 
 
 class InputProgress:
-    """The inputs of one task, and the timeline that they move. `producers` is how many write each intermediate
-    stream; `controls` counts the control messages that came in each. `opened` tells how many messages of a stream came
-    so far that may still be under way, where any may. `seen` holds stamps that tell nothing new as long as no
-    producer becomes idle: producers take turns, and repeat theirs."""
+    """The progress of a task's inputs, which advances its watermarks. `producers` is how many tasks write each
+    intermediate stream. `controls` counts the control messages of each input. `opened` returns how many messages of an
+    input came so far, where messages may be in flight. `seen` holds trailers that were read before: as long as no
+    producer becomes idle, they change nothing. Producers repeat their trailers."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class InputProgress:
         opened: Counts = lambda _: 0,
     ) -> None:
         self.inputs = inputs
-        # What is known of an input that the stage no longer has is carried along, for it may come back.
+        # The position of an input that the stage no longer has is kept, for the input may come back.
         self._gone = Position(
             highs={stream: high for stream, high in position.highs.items() if stream not in inputs},
             out_of_order={stream: lag for stream, lag in position.out_of_order.items() if stream not in inputs},
@@ -53,7 +53,7 @@ class InputProgress:
         self.seen: dict[str, set[bytes]] = {stream: set() for stream in inputs}
         self._watermarks = watermarks
         self._expected = producers
-        # Producers that are gone, since there are fewer sources now, would hold time back for ever.
+        # Producers that no longer exist, since there are fewer tasks now, would hold time back for ever.
         self._numbers = {
             stream: producers.get(stream, _ANY) if entry.clock == "trailer" else _ANY
             for stream, entry in inputs.items()
@@ -61,7 +61,7 @@ class InputProgress:
         self._producers = {stream: self._present(stream, told) for stream, told in position.producers.items()}
         self._accepts = accepts
         self._opened = opened
-        # By producer, how many messages came before it told the end.
+        # By producer, how many messages came before its end of input.
         self._ended = {stream: dict.fromkeys(ended, 0) for stream, ended in position.ended.items()}
         self._waits = _patience(inputs)
         self._idle = self._idle_at(position)
@@ -70,14 +70,14 @@ class InputProgress:
 
     @staticmethod
     def _shift(entry: StageInput, before: Mapping[str, int]) -> int:
-        """By how much `out_of_order` of a source has changed. Its watermark stays where it was until messages move it
-        on: time does not go back, nor past windows that have not fired."""
+        """By how much `out_of_order` of a source has changed. The watermark of the source stays as it was until
+        messages advance it. So time neither goes back nor passes windows that have not fired."""
         now = 0 if entry.source is None else entry.source.out_of_order
         return now - before.get(entry.stream, now)
 
     def _idle_at(self, position: Position) -> dict[str, dict[int, int]]:
-        """By stream the producers that were idle, 0 for a source, and how far the time of each had gone on. An older
-        version kept that as if a message had told it. A source that is not to be left out any more is not idle."""
+        """By stream, the watermark of each producer that was idle; a source is producer 0. An older version kept these
+        watermarks as if messages had reported them. A source that no longer has `idle_after` is not idle."""
         known = {stream for stream, entry in self.inputs.items() if entry.clock != "source" or stream in self._waits}
         found = {stream: self._present(stream, rested) for stream, rested in position.rested.items() if stream in known}
         for stream, producers in position.idle.items():
@@ -87,7 +87,7 @@ class InputProgress:
         return found
 
     def _present(self, stream: str, told: Mapping[int, int]) -> dict[int, int]:
-        """What is known of the producers that a stream still has."""
+        """The watermarks of the producers that a stream still has."""
         number = self._numbers.get(stream, _ANY)
         return {producer: mark for producer, mark in told.items() if producer < number}
 
@@ -128,12 +128,12 @@ class InputProgress:
         return self._producers.get(stream, {}).get(producer, START)
 
     def advance(self, stream: str, watermark: int) -> int:
-        """A stream has come this far; returns how far it is then."""
+        """Advance the watermark of a stream; returns the watermark that it has then."""
         self._watermarks.set_stream(stream, watermark)
         return self._watermarks.stream(stream)
 
     def observe(self, stream: str, trailer: bytes) -> int:
-        """Take in a record's stamp or a control message; returns how far the stream is then."""
+        """Read the trailer of a record, or a control message; returns the watermark of the stream."""
         control = read_control(trailer)
         if control is None:
             producer, watermark = unpack_trailer(trailer)
@@ -151,8 +151,8 @@ class InputProgress:
         seen.add(trailer)
 
     def report(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
-        """One producer of an intermediate stream has come this far, and is idle or not. What it tells while it is idle
-        counts until it is idle no longer."""
+        """Report the watermark of one producer of an intermediate stream, and whether it is idle. A watermark that it
+        reports while it is idle counts until it is no longer idle."""
         told = self._producers.setdefault(stream, {})
         if idle or self._idle.get(stream):
             self._report_among_idle(stream, producer, watermark, idle=idle)
@@ -165,7 +165,7 @@ class InputProgress:
                 self._watermarks.set_stream(stream, self._least(stream)[0], idle=False)
 
     def report_all(self, reports: Iterable[Report]) -> None:
-        """Several producers have come this far, and are idle or not, all at one time: their order means nothing."""
+        """Report the watermarks of several producers at once. Their order means nothing."""
         streams: dict[str, None] = {}
         for stream, producer, watermark, idle in reports:
             streams[stream] = None
@@ -178,16 +178,16 @@ class InputProgress:
         self._watermarks.set_stream(stream, watermark, idle=rests)
 
     def _record(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
-        """Note how far a producer has come, and whether it is idle."""
+        """Record the watermark of a producer, and whether it is idle."""
         told = self._producers.setdefault(stream, {})
         if (idle or self._idle.get(stream)) and self._set_idle(stream, producer, watermark if idle else None):
-            # The same stamp, read again, would tell that it no longer is.
+            # The same trailer, when it is read again, means that the producer is no longer idle.
             self.seen[stream].clear()
         told[producer] = max(told.get(producer, START), START if idle else watermark)
 
     def _set_idle(self, stream: str, producer: int, watermark: int | None) -> bool:
-        """Note how far the time of an idle producer has gone on, None if it is not idle; whether that is news of it
-        being idle or not."""
+        """Record the watermark of an idle producer; None for one that is not idle. Returns whether the producer has
+        become idle, or has ceased to be."""
         resting = self._idle.setdefault(stream, {})
         was = producer in resting
         if watermark is None:
@@ -197,15 +197,15 @@ class InputProgress:
         return was != (producer in resting)
 
     def arrived(self, stream: str) -> None:
-        """Messages have come in a source. One that was idle has the watermark again that its messages give it."""
+        """Messages of a source have come. A source that was idle has the watermark of its messages again."""
         if stream in self._waits:
             self._quiet_since[stream] = self._watermarks.clock
             if self._set_idle(stream, 0, None):
                 self._watermarks.set_stream(stream, self._reached(stream, 0), idle=False)
 
     def mark_idle(self, active: Collection[str]) -> None:
-        """It is later than it was: sources to which nothing has come for long enough are idle, and their time goes on
-        with the clock. What waits to be processed is `active`."""
+        """Mark the sources as idle to which no message has come for their `idle_after`, and advance their watermarks
+        with the clock. Sources with messages that wait to be processed are `active`."""
         waits = {stream: patience for stream, patience in self._waits.items() if not self.ended(stream)}
         for stream, passed in newly_idle(self._quiet_since, waits, active, self._watermarks.clock):
             watermark = self.idle_watermark(stream, 0, passed)
@@ -213,13 +213,14 @@ class InputProgress:
             self._watermarks.set_stream(stream, watermark, idle=True)
 
     def next_idle(self) -> int:
-        """The time of the clock at which a source is next idle for long enough; END if there is none."""
+        """The next time of the clock at which a source becomes idle, or its watermark advances; END if there is
+        none."""
         waits = self._waits.items()
         dues = (self._quiet_since[stream] + wait for stream, wait in waits if stream in self._quiet_since)
         return min(dues, default=END)
 
     def idle_watermark(self, stream: str, producer: int, duration: int) -> int:
-        """The watermark of a source or producer that nothing has come to for a while longer."""
+        """The watermark of an idle source or producer after `duration` more."""
         reached = self._reached(stream, producer)
         return START if reached == START else min(reached + duration, LATEST)
 
@@ -234,24 +235,25 @@ class InputProgress:
                 self.end(stream)
 
     def end_again(self) -> None:
-        """End what had ended at the commit that this goes on from: producers in other processes tell it once."""
+        """End the inputs that had ended at the last commit, since producers in other processes report their end
+        once."""
         for stream, ended in self._ended.items():
             if len(ended) >= self._expected.get(stream, 1):
                 self.end(stream)
 
     def end(self, stream: str) -> None:
-        """Nothing more comes in this stream: time runs to its end there, and what waits for time fires."""
+        """A stream has ended: its watermark is END, so that all that waits for time fires."""
         self._watermarks.set_stream(stream, END)
 
     def ended(self, stream: str) -> bool:
         return self._watermarks.stream(stream) == END
 
     def position(self, floor: Callable[[str], int | None], landed: Counts = lambda _: 0) -> Position:
-        """What must be remembered to go on from the messages that have landed.
+        """The position after the messages that have landed.
 
-        `floor(stream)` is the watermark that the oldest message under way met. It will be read again after a crash,
-        and then must not meet a later time: it would be late for those behind it. `landed(stream)` tells how many of
-        `opened(stream)` have landed without a gap: an end that came behind one under way will be read again too.
+        `floor(stream)` is the watermark of the oldest message in flight. After a crash that message is read again, and
+        must meet no later watermark, or it might be late. `landed(stream)` is how many of `opened(stream)` have landed
+        without a gap: the end of a producer that came behind a message in flight is read again too.
         """
         gone, reached = self._gone, self._watermarks.reached()
         highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
@@ -280,19 +282,19 @@ class InputProgress:
         return {stream: self._watermarks.stream(stream) for stream in self.inputs}
 
     def watermark(self) -> int:
-        """The least watermark of all inputs whose time is somebody's, if there are any."""
+        """The least watermark of the inputs that are not `silent`; of all inputs if all are."""
         heard = [stream for stream, entry in self.inputs.items() if not entry.silent]
         return min(self._watermarks.stream(stream) for stream in heard or self.inputs)
 
 
 def _patience(inputs: Mapping[str, StageInput]) -> dict[str, int]:
-    """The sources that tell their own time and may be idle, and after how many ms they are."""
+    """The sources that may be idle, and after how many ms without messages they are."""
     sources = {stream: entry.source for stream, entry in inputs.items() if entry.clock == "source"}
     return {stream: op.idle_after for stream, op in sources.items() if op is not None and op.idle_after is not None}
 
 
 def _before(ended: Mapping[int, int], landed: int) -> list[int]:
-    """The producers before whose end all has landed."""
+    """The producers before whose end all messages have landed."""
     return sorted(producer for producer, came in ended.items() if came <= landed)
 
 

@@ -6,15 +6,15 @@ from typing import Literal
 from ....dsl import operators as ops
 
 TimeSource = Literal["source", "trailer", "given"]
-"""How a stage learns the time of an input: from the messages' own timestamps, from stamps in their headers, or from the
-engine alone."""
+"""Where the time of an input comes from: from the timestamps of its messages, from the trailers of its records, or from
+the engine ("given")."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageInput:
-    """An input of a stage: its stream, how it tells time, and the operators that read it. `source` is None for an
-    intermediate stream, whose types are those of the operator `writer`. `silent`: it fills tables alone, so that its
-    time is nobody's."""
+    """An input of a stage: its stream, where its time comes from, and the operators that read it. `source` is None for
+    an intermediate stream, whose types are those of the operator `writer`. A `silent` input fills tables and nothing
+    else: nothing waits for its watermark."""
 
     stream: str
     clock: TimeSource

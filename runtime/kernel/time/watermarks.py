@@ -1,16 +1,19 @@
-"""How far event time has come at each place of a stage.
+"""How far event time has come at each place of a stage: a graph of watermarks.
 
-Each place has a line: the watermark up to which everything has passed it. A stream's line is told by its messages;
-behind a window it has come as far as the window has fired; behind asynchronous work, as far as the oldest message under
-way; where several meet, as far as the slowest of those that are not idle. What goes by processing time has a line that
-the clock tells.
+Each node has a watermark: everything up to that time has passed the node. The kind of a node says what sets it:
 
-The time of an idle stream goes on with the clock. When messages come again, the line has the watermark that they give
-it: it goes back. So do the lines that follow it, but not those in front of state: what has fired stays fired.
+- stream: the messages of an input, or its control messages;
+- stateful: the time up to which an operator that keeps state has fired;
+- in-flight: the oldest message that is in flight behind asynchronous calls;
+- merge: the slowest of several nodes that are not idle;
+- clock: the processing time.
 
-An operator that keeps state has a watermark of its own, which is kept with the state. It is restored whatever the
-inputs' watermarks are: these differ from it after a run without the operator, or with fewer inputs before it.
-"""
+The watermark of an idle stream advances with the clock. When messages come again, the stream has the watermark of those
+messages, which may be an earlier one. The nodes behind it go back too, except in front of an operator that keeps state:
+what has fired is not taken back.
+
+An operator that keeps state has a watermark of its own, which is committed with the state. It is restored whatever the
+watermarks of the inputs are. The two differ after a run without the operator, or with fewer inputs before it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +26,8 @@ NodeKind = Literal["stream", "clock", "in-flight", "stateful", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class WatermarkNode:
-    """One line of a stage's plan: what kind, the lines it follows, the operator or stream it belongs to, and how far it
-    stays behind, in ms. `returns` says that it goes back when something before it is idle no longer."""
+    """One node: its kind, the nodes it `follows`, and the operator or stream that owns it. Its watermark is `behind` ms
+    less than that of its input. `returns` says that it goes back when an input is no longer idle."""
 
     kind: NodeKind
     follows: tuple[int, ...]
@@ -34,7 +37,7 @@ class WatermarkNode:
 
 
 class Advances(Protocol):
-    """What a stateful operator is to the timeline."""
+    """A stateful operator, as the graph uses it."""
 
     def advance(self, watermark: int) -> None: ...
 
@@ -42,8 +45,8 @@ class Advances(Protocol):
 
 
 def slowest(reported: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
-    """Where several meet, given the watermark of each and whether it is idle: the watermark there, and whether that is
-    idle. Idle ones hold nobody back; where there are no others, time is where the furthest of them is.
+    """The watermark behind several inputs, and whether it is idle, given the watermark and the idleness of each input.
+    It is the least of the inputs that are not idle. If all are idle, it is the greatest of them, and idle.
 
     >>> slowest([(5, False), (3, True)]), slowest([(5, True), (3, True)])
     ((5, False), (5, True))
@@ -58,13 +61,14 @@ def slowest(reported: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
 
 
 class WatermarkGraph:
-    """The lines of one task. `now[i]` is the watermark of line i; `next_fire[0]` the one at which a window is next due.
+    """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
+    `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time.
 
-    `reported[i]` is the same without ends of input: what a later run, with more input, goes on from. `idle[i]` says
-    that nothing comes there for now, `clock` is the processing time.
+    `reported[i]` is the watermark of node i that messages have given it: the end of input does not count. A later run
+    that has more input starts from there.
 
-    `exact` lines follow at once. For others it is enough that they do when a window has work, or else before somebody
-    looks: `catch_up`.
+    An `exact` graph advances its nodes with each message. Any other advances them when an operator is due, and before
+    they are read: see `catch_up`.
     """
 
     def __init__(
@@ -84,7 +88,7 @@ class WatermarkGraph:
         self._restored: dict[str, int] = {}
         self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
         self._operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
-        self._rings: list[Callable[[int], None]] = []
+        self._clock_callbacks: list[Callable[[int], None]] = []
         self._dues: list[Callable[[], int]] = []
         self.clocked = any(node.kind == "clock" for node in nodes)
         self.returns = any(node.returns for node in nodes)
@@ -101,18 +105,19 @@ class WatermarkGraph:
         self.schedule(operator.next_due())
 
     def attach_clock(self, due: Callable[[], int], fire: Callable[[int], None] | None = None) -> None:
-        """Call `fire` with the time whenever the clock moves; `due` tells at which time there is something to do."""
+        """Call `fire` with the time whenever the clock moves. `due` returns the next time of the clock that it waits
+        for."""
         self.clocked = True
         self._dues.append(due)
         if fire is not None:
-            self._rings.append(fire)
+            self._clock_callbacks.append(fire)
 
     def next_clock_due(self) -> int:
-        """The time of the clock at which there is next something to do, if no message comes; END if there is none."""
+        """The next time of the clock at which something is due if no message comes; END if there is none."""
         return min((due() for due in self._dues), default=END)
 
     def schedule(self, time: int) -> None:
-        """A window will have work at this watermark."""
+        """An operator is due at this watermark."""
         self.next_fire[0] = min(self.next_fire[0], time)
 
     def stream(self, name: str) -> int:
@@ -120,15 +125,15 @@ class WatermarkGraph:
         return self.now[self._streams[name]]
 
     def set_stream(self, name: str, watermark: int, *, idle: bool | None = None) -> None:
-        """A stream's watermark is this, and it is idle or no longer so; let everything behind it follow. It goes back
-        only where something is idle no longer."""
+        """Set the watermark of a stream, and whether it is idle; None leaves that as it is. Advance all nodes behind
+        it. The watermark goes back only where an input is no longer idle."""
         index = self._streams[name]
         before, changed = self.now[index], idle is not None and idle != self.idle[index]
         back = watermark < before and before != END and self.nodes[index].returns
         if idle is not None:
             self.idle[index] = idle
         if watermark > before or changed or back:
-            if watermark == END or back:  # what was told before is to be known
+            if watermark == END or back:  # the watermarks before it must be known
                 self.catch_up()
             self._move(index, watermark)
             if changed or back or watermark >= self.next_fire[0]:
@@ -137,8 +142,8 @@ class WatermarkGraph:
                 self.follow()
 
     def set_streams(self, reported: Mapping[str, tuple[int, bool]]) -> None:
-        """The same of several streams at once, given as watermark and whether it is idle. Time follows once all are
-        known: one that is idle no longer holds it back before another lets it leap."""
+        """Set the watermark and the idleness of several streams, and advance the nodes once all of them are set. So a
+        stream that is no longer idle holds time back before another stream advances it."""
         self.catch_up()
         for name, (watermark, idle) in reported.items():
             index = self._streams[name]
@@ -149,25 +154,25 @@ class WatermarkGraph:
         self._follow()
 
     def is_idle(self, name: str) -> bool:
-        """Whether nothing comes in a stream for now."""
+        """Whether a stream is idle."""
         return self.idle[self._streams[name]]
 
     def time_at(self, index: int) -> int:
-        """The processing time at a line that the clock tells: it may not have followed yet, where a window before it
-        fires; END once it has ended."""
+        """The processing time at a clock node; END once its input has ended. The node itself may be behind the clock
+        while an operator before it fires."""
         return END if self.now[index] == END else self.clock
 
     def set_clock(self, now: int) -> None:
-        """It is now this time, in ms since epoch; what goes by the clock follows."""
+        """Set the processing time, in ms since epoch, and advance the nodes that follow it."""
         if now > self.clock:
             self.clock = now
             if self.clocked:
                 self._follow()
-            for fire in self._rings:
+            for fire in self._clock_callbacks:
                 fire(now)
 
     def _last(self, index: int) -> int:
-        """The watermark of a line, or if it has ended the one before."""
+        """The watermark of a node; of one that has ended, the watermark before the end."""
         return self.now[index] if self.now[index] != END else self._reported[index]
 
     @property
@@ -182,41 +187,41 @@ class WatermarkGraph:
             self.now[index] = watermark
 
     def _move(self, index: int, watermark: int) -> None:
-        """Set a line's watermark, which may be an earlier one if the line goes back; ends stay."""
+        """Set the watermark of a node. An earlier one is set only if the node `returns`, and never after the end."""
         if self.nodes[index].returns and END not in (watermark, self.now[index]):
             self.now[index] = watermark
         else:
             self.set_now(index, watermark)
 
     def firing(self, index: int, time: int) -> None:
-        """A window is about to fire what was due at `time`: everything before has passed it. At the end of input time
-        stands still, for later messages are not late by windows that the end alone has closed."""
+        """An operator is about to fire what is due at `time`: everything before that time has passed it. At the end of
+        input its watermark stays, for a window that only the end has closed makes no later message late."""
         if self.now[self.nodes[index].follows[0]] != END:
             self.set_now(index, time - 1)
 
     def follow(self) -> None:
-        """Let every line come as far as those before it allow, firing windows on the way; where nobody waits for that,
-        once somebody looks."""
+        """Advance the watermark of every node as far as its inputs allow, and fire what is due. If the graph is not
+        `exact`, nodes are advanced when they are next read."""
         if self._exact:
             self._follow()
         else:
             self._behind = True
 
     def catch_up(self) -> None:
-        """Let lines follow that have waited for somebody to look."""
+        """Advance the nodes that `follow` has left behind."""
         if self._behind:
             self._follow()
 
     def resume(self) -> None:
-        """Let every line follow what was restored, and fire what is due by that, and by the clock."""
+        """Advance every node from what was restored, and fire what is due by watermark and by clock."""
         self._follow()
-        for fire in self._rings:
+        for fire in self._clock_callbacks:
             fire(self.clock)
 
     def _follow(self) -> None:
         self._behind = False
         self._again = True
-        if self._following:  # what a firing set off will be followed once the firing is over
+        if self._following:  # a firing has moved time: the loop below runs once more after the firing
             return
         self._following = True
         try:
@@ -257,23 +262,23 @@ class WatermarkGraph:
         return slowest((self.now[other], self.idle[other]) for other in node.follows)
 
     def reached(self) -> dict[str, int]:
-        """The watermark of each operator that keeps state: what was due by then has fired. Where its input has ended, a
-        later run that has more goes on from what messages had told."""
+        """The watermark of each operator that keeps state: what was due by then has fired. For an input that has ended
+        it is the reported watermark, from which a later run with more input goes on."""
         self.catch_up()
-        return {id: self._kept_of(id, index) for id, index in self._operators.items()}
+        return {id: self._committed_of(id, index) for id, index in self._operators.items()}
 
     def reached_by(self, operator: str) -> int:
         """The watermark of one operator, START if it keeps no state."""
         index = self._operators.get(operator)
         return START if index is None else self._passed_by(index)
 
-    def _kept_of(self, operator: str, index: int) -> int:
+    def _committed_of(self, operator: str, index: int) -> int:
         if self.now[index] != END or self.returns:
             return self._passed_by(index)
         return max(self._restored.get(operator, START), self._reported_at(self.nodes[index].follows[0]))
 
     def _reported_at(self, index: int) -> int:
-        """How far a line would have come if no input had ended before another."""
+        """The watermark that a node would have if no input had ended before another."""
         node = self.nodes[index]
         if node.kind == "stream":
             return self._last(index)
@@ -292,10 +297,12 @@ class WatermarkGraph:
         met: Mapping[str, int] | None = None,
         reached: Mapping[str, int] | None = None,
     ) -> None:
-        """Set the streams' watermarks of the last commit, which were `idle`, the clock, and the watermark of each
-        operator that keeps state. An operator that has none begins with the one in front of it. What lies between the
-        two is due: the next move of time lets it fire. `met` is from a version that kept how far time was where lines
-        meet instead: it counts in front of state alone, for all other operators are numbered anew in each pipeline."""
+        """Restore a commit: the watermarks of the streams, which of them were `idle`, the clock, and `reached`, the
+        watermark of each operator that keeps state. An operator without one starts from the node in front of it. What
+        is due between the two fires when time next moves.
+
+        `met` is from an earlier version, which kept the watermarks of merges instead. Only those in front of state are
+        used, since the ids of all other operators depend on the pipeline."""
         own = {owner: time for owner, time in (met or {}).items() if self._meets_before(owner)} | dict(reached or {})
         self._restored = own
         self.clock = clock
@@ -314,7 +321,7 @@ class WatermarkGraph:
                 self.now[index] = _back(watermark, node.behind)
 
     def _meets_before(self, operator: str) -> bool:
-        """Whether several lines meet in front of an operator that keeps state."""
+        """Whether the node in front of an operator that keeps state is a merge."""
         index = self._operators.get(operator)
         return index is not None and self.nodes[self.nodes[index].follows[0]].kind == "merge"
 
