@@ -53,7 +53,7 @@ class Deadlines:
     One that has not ended some time later is given up: `give_up(call, worker)`. Time in which the loop stood still does
     not count.
 
-    One alarm serves all: calls have the same timeout, so the oldest one expires first. `asyncio.timeout` would set one
+    One timer serves all: calls have the same timeout, so the oldest one expires first. `asyncio.timeout` would set one
     for each call, which takes longer than all else that is done for it.
     """
 
@@ -88,7 +88,7 @@ class Deadlines:
             worker.uncancel()
             return True
         del running[call]
-        # On another loop the alarm stays for the calls to come: to set one for each takes longer than a short call.
+        # On another loop the timer stays for the calls to come: to set one for each takes longer than a short call.
         if not running and self._timer is not None and self._clock is not None and self._clock.virtual:
             self._timer.cancel()
             self._timer = None
@@ -319,4 +319,5 @@ def _queue_of_key(call: Call) -> bytes | None:
 
 
 _QUEUE_KEYS: dict[str, Callable[[Call], Any] | None] = {"none": None, "input": _one_queue, "key": _queue_of_key}
-"""Calls of one lane are handed on in the order they were submitted; None: as they end."""
+"""By order: the queue of a call. Calls of one queue are handed on in the order they were submitted; None: as they
+end."""

@@ -53,7 +53,7 @@ class LoopTimer:
 
 
 class LoopTime:
-    """The time of a loop, in seconds, without that in which it stood still while there were alarms.
+    """The time of a loop, in seconds, without that in which it stood still while there were timers.
 
     Virtual loops say by an attribute `pulse` of infinity that nothing ever keeps them.
     """
@@ -94,7 +94,7 @@ class LoopTime:
         return self.call_at(self.time() + seconds, call)
 
     def _beat(self) -> None:
-        """Feel the pulse as long as there are alarms."""
+        """Feel the pulse as long as there are timers."""
         now = self.loop.time()
         if (late := now - self._next) > COUNTED_SECONDS:
             self._stood += late - COUNTED_SECONDS

@@ -100,7 +100,7 @@ class JoinOperator:
         return near
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
-        # A timer that was set stays: it rings for nothing.
+        # A timer that was set stays: it fires without effect.
         own = timestamp - timestamp % self._size
         near = [slot for slot in (own - self._size, own + self._size) if slot in self._rows.at]
         restores = [self._rows.undo(slot, key or b"") for slot in (own, *near)]

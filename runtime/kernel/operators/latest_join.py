@@ -45,7 +45,7 @@ class LatestJoinOperator:
             context.join_from(side, key, row, other)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
-        # A timer that was set stays: it rings for nothing.
+        # A timer that was set stays: it fires without effect.
         return self._keys.cache.undo(key or b"")
 
     def advance(self, watermark: int) -> None:

@@ -1,4 +1,4 @@
-"""Processors at work: the user's code over states and timers by key."""
+"""Processors in one task: the user's code, with states and timers by key."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,7 +49,7 @@ class ProcessContext:
 
 
 class CallContext:
-    """Where the processor is: what it is given as its context."""
+    """The context that a processor's methods are given: key, timestamp, watermark, timers."""
 
     __slots__ = ("key", "timers", "timestamp", "watermark")
 
@@ -60,11 +60,11 @@ class CallContext:
 
 
 class BoundTimers:
-    """The timers of a processor. State: key and name -> when it is due, and the time that it is set to; and alarms: for
-    each there is one that rings no later than it is due.
+    """The timers of a processor. State: key and name -> when the timer is due, and the time that it is set to; and a
+    far timer for each, which fires no later than the timer is due.
 
-    Due it is at its time, or when time next moves on if that has passed. So a timer that is put off, again and again,
-    costs an entry each time and an alarm now and then.
+    A timer is due at its time, or, if that time has passed, when time next moves. A timer that is set anew again and
+    again writes an entry each time, and a far timer only now and then.
     """
 
     def __init__(self, namespace: StateNamespace, marks: str) -> None:
@@ -73,7 +73,7 @@ class BoundTimers:
         self.far_timers = namespace.far_timers(marks[1])
         self._changes: dict[str, int | None] = {}
         self.now = self.reached = namespace.watermark
-        """What has passed for the call at hand, and how far time has come meanwhile."""
+        """The watermark that the call at hand sees, and how far time has come since."""
 
     def set(self, name: str, time: int) -> None:
         if time.__class__ is not int:
@@ -140,7 +140,7 @@ class ProcessOperator:
         self._timers = BoundTimers(namespace, "wa")
         self._clock_timers: BoundTimers | None = None
         self.fire_clock_timers: Callable[[int], None] | None = None
-        """To be called when the clock moves, if there are timers that go by it."""
+        """To be called when the clock moves; None without timers in processing time."""
         if (name := clock_of(self._processor)) is not None:
             clock = self._clock_timers = BoundTimers(namespace.for_processing_time(context.rung), "cb")
             self.fire_clock_timers = partial(self._fire_clock_timers, clock)
@@ -233,7 +233,7 @@ class ProcessOperator:
                 emit_aside(key, one.value, timestamp, headers)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
-        # An alarm that was set stays: it rings for nothing.
+        # A timer that was set stays: it fires without effect.
         journal: list[Callable[[], None]] = []
         self._scope.journal = journal
 
@@ -264,7 +264,7 @@ class ProcessOperator:
         return END if self._clock_timers is None or self._ended else self._clock_timers.far_timers.next_due()
 
     def _fire_clock_timers(self, clock: BoundTimers, now: int) -> None:
-        """The clock is here; at the end of input it rings no more."""
+        """Fire the timers in processing time that are due; none after the end of input."""
         if not self._ended:
             clock.now = clock.reached = now
             self._fire_up_to(clock, now)
@@ -279,7 +279,7 @@ class ProcessOperator:
                     timers.far_timers.set(due, now, entry)
 
     def _set_to(self, timers: BoundTimers, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
-        """The timers behind alarms with the times that they are set to, in order."""
+        """The timers of these entries that are still set, in the order of the times that they are set to."""
         times = timers.times
         return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
 

@@ -1,7 +1,6 @@
-"""A processor's states at work: what it reads and changes while a message or timer of one key is handled.
+"""A processor's states, bound to their entries: what user code reads and changes while it handles one key.
 
-Changes gather here, and go to the entries when the call has ended well.
-"""
+Changes are gathered here. They go to the entries when the call has ended without an error."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -25,7 +24,7 @@ class BoundState(Protocol):
     expiring: ExpiringEntries | None
 
     def flush(self) -> None:
-        """Write down what has changed for the key at hand."""
+        """Write what has changed for the key at hand to the entries."""
         ...
 
     def close(self) -> None:
@@ -33,7 +32,7 @@ class BoundState(Protocol):
         ...
 
     def drop(self, entry: bytes) -> None:
-        """The time of an entry is over: delete it."""
+        """Delete an entry that has expired."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Remote tables at work in a process: cache, batches, retries and a rate over the user's functions.
+"""Remote tables of a process: cache, batches, retries and a rate over the user's functions.
 
 From the outside in: cache, batch, retry, rate, function. So each repeat is counted by the rate, and what is repeated is
 a batch. (The order of Apache Samza's remote tables.)

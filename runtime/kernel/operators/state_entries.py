@@ -1,4 +1,4 @@
-"""Entries of a processor's states: in which form values are kept, for how long, and how changes are taken back."""
+"""Entries of a processor's states: how values are encoded, how long they live, and how changes are taken back."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -21,9 +21,10 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 
 
 class KeyScope:
-    """What is at hand: a key, None between two calls, and the time of reads and writes.
+    """The key of the call at hand, None between two calls, and the time of its reads and writes.
 
-    `touched` are the states in use, `journal` takes what takes changes back, where that may be needed.
+    `touched` are the states that the call uses. `journal` collects functions that take changes back, where a change may
+    have to be.
     """
 
     __slots__ = ("journal", "key", "time", "touched")
@@ -37,17 +38,17 @@ class KeyScope:
 
 @dataclass(frozen=True, slots=True)
 class ValueCodec:
-    """How values of a state are kept: as they are, if nobody can change them, else as bytes.
+    """How values of a state are stored: as they are, if they cannot be changed in place, otherwise as bytes.
 
-    `keep` makes of a value what is kept, and refuses one of another type; `give` makes a value of it again, None if
-    that is the same.
+    `keep` makes the stored form of a value, and raises for a value of another type. `give` makes the value again; it is
+    None where the stored form is the value.
     """
 
     codec: Codec
     keep: Callable[[Any], Any]
     give: Callable[[Any], Any] | None
     pieces: Codec
-    """How pieces of a list of what is kept become bytes."""
+    """Encodes pieces of a list of stored values."""
 
 
 def _same(data: bytes) -> bytes:
@@ -58,7 +59,7 @@ AS_BYTES = Codec(_same, _same)
 
 
 def value_codec(kind: Any, operator: str, state: str) -> ValueCodec:
-    """The form for values of a type or Serde, which a state of an operator keeps."""
+    """The codec for values of a type or Serde in a state of an operator."""
     if kind in (int, str, float, bool, bytes):
         return ValueCodec(
             MsgpackCodec(kind), _KEEP.get(kind, _exactly)(kind, state), None, _pieces(kind, MsgpackCodec(kind).decode)
@@ -81,8 +82,8 @@ def value_codec(kind: Any, operator: str, state: str) -> ValueCodec:
 
 
 def _pieces(kind: type, turned: Callable[[Any], Any]) -> Codec:
-    """Pieces of a list whose items are kept as a type. Items that an earlier type has kept in the other form, encoded
-    or as they are, are `turned` into this one."""
+    """The codec for pieces of a list whose items are stored as a type. Items that an earlier version of the state
+    stored in the other form, as bytes or as values, are `turned` into this one."""
     codec = MsgpackCodec(tuple[kind, ...])  # type: ignore[valid-type]
 
     def decode(data: bytes) -> Any:
@@ -146,18 +147,18 @@ def _wrong(kind: type, state: str, value: Any) -> TypeError:
 
 
 def under(key: bytes, name: bytes) -> bytes:
-    """The name of an entry of which a key has several."""
+    """The key of an entry, where a key of the state has several entries."""
     return _SIZE.pack(len(key)) + key + name
 
 
 def parts(entry: bytes) -> tuple[bytes, bytes]:
-    """The key and the name that `under` was given."""
+    """The key and the name of an entry: the opposite of `under`."""
     end = _SIZE.size + _SIZE.unpack_from(entry)[0]
     return entry[_SIZE.size : end], entry[end:]
 
 
 class Entries:
-    """Entries that stay until they are deleted."""
+    """Entries that stay until they are deleted. Values are never changed in place."""
 
     def __init__(self, scope: KeyScope, cache: WriteBackCache) -> None:
         self._scope, self._layer, self._fresh = scope, cache, cache.fresh
@@ -175,7 +176,7 @@ class Entries:
         self._layer.delete(key)
 
     def _note(self, key: bytes) -> None:
-        """An entry is about to change, which may have to be taken back."""
+        """Put a function into the journal that restores an entry as it is now."""
         assert self._scope.journal is not None
         self._scope.journal.append(self._layer.undo(key, _as_it_is))
 
@@ -188,8 +189,8 @@ class Entries:
 
 
 class ExpiringEntries:
-    """Entries that are over `ttl` ms after they were last written. State: (time of the last write, what is kept), and
-    an alarm for each, which lets it go for good."""
+    """Entries that expire `ttl` ms after they were last written. State: (time of the last write, stored value), and a
+    far timer for each entry, which deletes it."""
 
     def __init__(self, permanent: Entries, scope: KeyScope, ttl: int, far_timers: FarTimers) -> None:
         self._entries, self._scope, self._ttl = permanent, scope, ttl
@@ -206,15 +207,15 @@ class ExpiringEntries:
     def put(self, key: bytes, kept: Any) -> None:
         entry, now = self._entries.get(key), self._scope.time
         self._entries.put(key, (now, kept))
-        if entry is None or now < entry[0]:  # else there is an alarm, not after the time that it is over
+        if entry is None or now < entry[0]:  # otherwise there is a timer that is not later
             self._far_timers.set(now + self._ttl, now, key)
 
     def delete(self, key: bytes) -> None:
-        # An alarm that was set stays: it rings for nothing.
+        # A timer that was set stays: it fires without effect.
         self._entries.delete(key)
 
     def over(self, watermark: int) -> Iterator[bytes]:
-        """The entries whose time is over by then, which are to be deleted."""
+        """The entries that have expired by then. The caller deletes them."""
         for time, keys in self._far_timers.fire(watermark):
             for key in keys:
                 entry = self._entries.get(key)
@@ -227,7 +228,7 @@ class ExpiringEntries:
                     yield key
 
     def next_due(self) -> int:
-        """The watermark from which some may be over."""
+        """The least watermark at which an entry may expire."""
         return self._far_timers.next_due()
 
     @property
@@ -257,22 +258,22 @@ class StateNamespace:
     scope: KeyScope
 
     def permanent(self, mark: str, state: str, codec: Codec) -> Entries:
-        """Entries under a prefix of their own: a mark, a letter, tells one kind of a state's entries from others."""
+        """Entries under a prefix of their own. `mark`, a letter, distinguishes the kinds of entries of one state."""
         prefix = f"{self.operator}\0{mark}{state}\0".encode()
         return Entries(self.scope, WriteBackCache(prefix, self.backend, codec, _nothing, self.empty))
 
     def entries(self, mark: str, state: str, codec: Codec, ttl: int | None) -> Entries | ExpiringEntries:
-        """Entries that are over after `ttl` ms, if it is not None."""
+        """Entries that expire after `ttl` ms, if it is not None."""
         if ttl is None:
             return self.permanent(mark, state, codec)
         return ExpiringEntries(self.permanent(mark, state, _dated(codec)), self.scope, ttl, self.far_timers("x", state))
 
     def far_timers(self, mark: str, state: str = "") -> FarTimers:
-        """FarTimers under prefixes of their own."""
+        """Far timers under prefixes of their own."""
         return FarTimers(f"{self.operator}\0{mark}{state}", self.backend, self.empty, self.schedule, self.watermark)
 
     def for_processing_time(self, now: int) -> "StateNamespace":
-        """The same, for what the clock rouses: it comes by anyway."""
+        """The same namespace for timers in processing time, which need no watermark to be scheduled."""
         return replace(self, schedule=lambda _: None, watermark=now)
 
 

@@ -1,4 +1,4 @@
-"""Timers by key: kept with the state in slots of time, and in memory in their order once their slot has come."""
+"""Timers by key: kept with the state in slots of time, and in memory in their order once their slot has begun."""
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
@@ -8,12 +8,12 @@ from .bounds import END
 
 
 class Timers:
-    """Which keys ring at which times, in ms. A key has one timer in each slot of `slot` ms: the earliest that was set.
+    """Timers of keys, at times in ms. A key has one timer in each slot of `slot` ms: the earliest that was set.
 
-    Slots are few, though times may all differ. A slot that the watermark has come to is open: its timers are in a list
-    too, in their order. A timer that has rung goes with its slot; until then its time, which is not after the last
-    watermark, `rung`, tells it from others. `on_new(time)` is called when a timer is set, and for the slots that were
-    kept. `mark`, a byte, tells them from other state of an operator.
+    There are few slots, though all times may differ. A slot that the watermark has reached is open: its timers are also
+    in a list, in order. A timer that has fired stays stored until its slot is removed; it is known by its time, which
+    is not after the last time that fired. `on_new(time)` is called when a timer is set, and for the stored slots.
+    `mark`, a byte, distinguishes the timers from other state of an operator.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class Timers:
         self._closed = sorted(self._state.at)
 
     def set(self, time: int, key: bytes) -> None:
-        """Let a key ring at a time after the last watermark, if it would ring later or not at all in that slot. While
-        timers ring, the key must be the one that does: another's may be about to, at the same time."""
+        """Set a timer of a key at a time after the last watermark, unless the key has an earlier one in that slot.
+        While timers fire, a timer may be set only for the key that fires: another key may be due at the same time."""
         slot = time - time % self._size
         cache = self._state.at.get(slot)
         if cache is None:
@@ -60,29 +60,29 @@ class Timers:
             self._open_reached()
 
     def fire(self, watermark: int) -> Iterator[tuple[int, bytes]]:
-        """The timers up to the watermark as (time, key), in their order. They do not ring again; timers that are set
-        meanwhile ring too."""
+        """Yield the timers up to the watermark as (time, key), in order. Each fires once. Timers that are set during
+        the iteration fire too."""
         due, at, size = self._due, self._state.at, self._size
         last: tuple[int, bytes] | None = None
-        # The first condition is what the function says most of the time.
+        # The first condition spares the call in nearly all cases.
         while (self._next < len(due) and due[self._next][0] <= watermark) or self._has_due(watermark):
             timer = due[self._next]
             time, key = timer
             self._next += 1
-            # Else an earlier one took its place, or it has rung.
+            # Otherwise an earlier timer has replaced it, or it has fired.
             if at[time - time % size].fresh[key] == time and timer != last:
                 last, self._rung = timer, time
                 yield timer
         if watermark < END:
             self._rung = max(self._rung, watermark)
-        if self._next > len(due) // 2:  # what has rung goes, in pieces that are worth it
+        if self._next > len(due) // 2:  # timers that have fired are removed many at a time
             del due[: self._next]
             self._next = 0
         while self._open and self._open[0] + self._size <= watermark:
             self._state.drop(self._open.pop(0))
 
     def _has_due(self, watermark: int) -> bool:
-        """Whether there is a timer up to the watermark. Slots are opened one by one: all may be too many at once."""
+        """Whether there is a timer up to the watermark. Slots are opened one by one, for all may not fit in memory."""
         while self._next == len(self._due) and self._closed and self._closed[0] <= watermark:
             self._reached = max(self._reached, self._closed[0])
             self._due.clear()
@@ -104,8 +104,8 @@ class Timers:
                 self._due.extend(timers)
 
     def next_due(self) -> int:
-        """The watermark from which `fire` has something to do, be it to forget a slot that is over; END if there is
-        nothing."""
+        """The least watermark at which `fire` has something to do: a timer, or the removal of a slot that is over; END
+        if there is nothing."""
         over = self._open[0] + self._size if self._open else END
         if self._next < len(self._due):  # slots that are not open yet come later
             return min(over, self._due[self._next][0])

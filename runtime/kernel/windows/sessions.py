@@ -137,7 +137,7 @@ class SessionOperator:
         self._came(key, span, max(timestamp, watermark), timed=timed)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
-        # A timer that was set stays: it rings for nothing.
+        # A timer that was set stays: it fires without effect.
         return self._keys.cache.undo(key or b"")
 
     def _union(self, joined: list[SessionState[Any]], value: Any, timestamp: int, last: int) -> SessionState[Any]:

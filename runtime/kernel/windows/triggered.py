@@ -109,11 +109,11 @@ class TriggeredWindowOperator:
             has_fired(trigger, held)
             self._show(end, key, held, "late" if over else "early")
         elif due(held) < limit:
-            # At the end of input timers ring for nothing, and time may have passed them when more comes.
+            # At the end of input timers fire without effect, and time may have passed them when more messages come.
             self._timers.set(max(due(held), self._fired + 1), _NAME.pack(end + _BIAS) + key)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
-        # A timer that was set stays: it rings for nothing.
+        # A timer that was set stays: it fires without effect.
         restores = [self._state.undo(end, key or b"") for end in self._ends(timestamp)]
 
         def take_back() -> None:
