@@ -40,16 +40,16 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     if isinstance(error, NoAnswer):
         return Hint("True or False, or what is as good as one of them", _to_answer(error.answer))
     if isinstance(error, Unencodable):
-        told = _of_value(error.value, error.serde, error.stream)
-        return _of_number(told.wrong) if isinstance(error.__cause__, NotFinite) else told
+        refused = _of_value(error.value, error.serde, error.stream)
+        return _of_number(refused.wrong) if isinstance(error.__cause__, NotFinite) else refused
     if operator.is_async and isinstance(error, TimeoutError):
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if operator.reads is not None and isinstance(error, WrongKey):
         return Hint(f"a key of type {shown(flows(pipeline)[operator.id].key)}", "mend the key or key=")
-    found = _coding(error)
+    coded = _coding(error)
     if isinstance(error, NotFinite):
-        return _of_number(_of_output(pipeline, operator, found[1]).wrong if found is not None else "")
-    decodes = found is not None and found[0] == "decode"
+        return _of_number(_of_output(pipeline, operator, coded[1]).wrong if coded is not None else "")
+    decodes = coded is not None and coded[0] == "decode"
     if operator.reads is not None and (decodes or (isinstance(error, ValueError) and not users)):
         remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
         return Hint(f"a value of type {shown(flows(pipeline)[operator.id].value)}", remedy)
@@ -57,10 +57,10 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
         return _of_type(pipeline, operator)
     if isinstance(error, msgspec.ValidationError) and not users:
         return _of_kept(pipeline, operator)
-    if found is not None and found[0] == "key":
+    if coded is not None and coded[0] == "key":
         return Hint("a key of the type that is declared", "mend the function of the key, or key_type=", "its key: ")
-    if found is not None:
-        return _of_output(pipeline, operator, found[1])
+    if coded is not None:
+        return _of_output(pipeline, operator, coded[1])
     if isinstance(error, TypeError) and not users:
         return _of_result(operator, str(error))
     return Hint()
@@ -77,9 +77,9 @@ def _to_answer(answer: Any) -> str:
 
 
 def _of_output(pipeline: Pipeline, operator: ops.Operator, value: Any) -> Hint:
-    told: Any = getattr(operator, "value", None)
-    kind = flows(pipeline)[operator.id].value if told is None else told
-    by = [] if kind is UNKNOWN or told is not None else _declarers(pipeline, [operator])
+    declared: Any = getattr(operator, "value", None)
+    kind = flows(pipeline)[operator.id].value if declared is None else declared
+    by = [] if kind is UNKNOWN or declared is not None else _declarers(pipeline, [operator])
     serde: Serde[Any] = untyped_serde() if kind is UNKNOWN else value_serde(kind)
     return _of_value(value, serde.name, _destination(pipeline, operator), by)
 
@@ -137,8 +137,8 @@ def _kept_by(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
 
 def _declarers(pipeline: Pipeline, writers: list[ops.Operator]) -> list[ops.Operator]:
     """Who may have declared another type than it gives; what is read from a stream has been compared with its type."""
-    found = {one.id: one for writer in writers for one in typed_by(pipeline, writer)}
-    return [one for one in found.values() if one.kind not in ("stream", "table")]
+    declarers = {one.id: one for writer in writers for one in typed_by(pipeline, writer)}
+    return [one for one in declarers.values() if one.kind not in ("stream", "table")]
 
 
 def _declared(by: Sequence[ops.Operator]) -> str:

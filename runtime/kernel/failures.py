@@ -93,38 +93,38 @@ class Failures:
     def _error(self, error: BaseException, operator: Operator, what: str) -> MessageError:
         frame = _user_frame(error.__traceback__)
         raised = f", raised at {frame}" if frame else ""
-        told = hint(self.pipeline, operator, error, users=frame is not None)
-        wrong = f"{operator.label} failed on {what}: {told.wrong}{_named(error)}{raised}"
-        remedy = f"{told.remedy}, or set Pipeline(on_error=skip()) or dead_letter()"
-        return MessageError(explain(wrong, told.expected, remedy, told.at or operator.origin))
+        advice = hint(self.pipeline, operator, error, users=frame is not None)
+        wrong = f"{operator.label} failed on {what}: {advice.wrong}{_named(error)}{raised}"
+        remedy = f"{advice.remedy}, or set Pipeline(on_error=skip()) or dead_letter()"
+        return MessageError(explain(wrong, advice.expected, remedy, advice.at or operator.origin))
 
     def _headers(self, error: BaseException, operator: Operator, at: dict[str, Any]) -> Headers:
-        told = {
+        details = {
             "error": _named(error),
             "operator": operator.id,
             "written-at": operator.origin,
             **at,
         }
-        return tuple((f"fluvial-{name}", str(value).encode()) for name, value in told.items())
+        return tuple((f"fluvial-{name}", str(value).encode()) for name, value in details.items())
 
 
 def operator_of(error: BaseException) -> str | None:
     """The operator in whose line of a stage's compiled code an error was raised; None if in none."""
-    found = None
+    operator = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_filename.startswith(FILE_PREFIX):
-            found = operator_at(frame.f_code.co_filename, line) or found
-    return found
+            operator = operator_at(frame.f_code.co_filename, line) or operator
+    return operator
 
 
 def _user_frame(trace: TracebackType | None) -> str | None:
     """The deepest line of a traceback that lies in neither Fluvial nor compiled code."""
-    found = None
+    origin = None
     for frame, line in traceback.walk_tb(trace):
         file = frame.f_code.co_filename
         if not file.startswith(FILE_PREFIX) and not frame.f_globals.get("__name__", "").startswith("fluvial."):
-            found = Origin(file, line)
-    return str(found) if found else None
+            origin = Origin(file, line)
+    return str(origin) if origin else None
 
 
 def _named(error: BaseException) -> str:

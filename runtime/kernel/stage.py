@@ -1,7 +1,7 @@
 """One task of a stage: compiled code bound to the task's state, outputs and watermarks."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,8 +77,23 @@ class StageTask:
         self.calls = TaskCalls(self.pools)
         self.progress = TaskProgress(self.watermarks, graph.node_in, self.tracker, asynchronous=program.asynchronous)
         self.state = TaskState(graph.operators, self.stateful, reads)
-        self._environment = StageEnvironment(
-            program=program,
+        make_pool = partial(Pool, sleep=sleep, gate=gate)
+        self._environment = self._environment_of(position, effects, reads, make_pool, empty, producer, run)
+        self._reads = bind(self._environment)
+        self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
+
+    def _environment_of(
+        self,
+        position: Position,
+        effects: MessageEffects,
+        reads: CountedReads,
+        make_pool: Callable[..., Pool],
+        empty: bool,
+        producer: int,
+        run: str,
+    ) -> StageEnvironment:
+        return StageEnvironment(
+            program=self.program,
             watermarks=self.watermarks,
             inputs=self.inputs,
             tracker=self.tracker,
@@ -92,12 +107,10 @@ class StageTask:
             producer=producer,
             backend=reads,
             empty=empty,
-            make_pool=partial(Pool, sleep=sleep, gate=gate),
+            make_pool=make_pool,
             stateful=self.stateful,
             pools=self.pools,
         )
-        self._reads = bind(self._environment)
-        self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
 
     def _follow(self) -> None:
         """Advance the watermarks after a message has landed."""

@@ -227,7 +227,7 @@ def keeping_one_letter(message: Callable[..., None], self: Failures, *arguments:
 
 
 def leaving_always(leave: Callable[..., None], self: JoinContext, side: int, key: bytes, row: Any) -> None:
-    row.told = False
+    row.reported = False
     leave(self, side, key, row)
 
 

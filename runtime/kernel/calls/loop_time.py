@@ -111,7 +111,7 @@ _OF_LOOPS: "WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTime]" = WeakKeyDic
 
 def loop_time(loop: asyncio.AbstractEventLoop) -> LoopTime:
     """The time of a loop."""
-    found = _OF_LOOPS.get(loop)
-    if found is None:
-        found = _OF_LOOPS[loop] = LoopTime(loop)
-    return found
+    clock = _OF_LOOPS.get(loop)
+    if clock is None:
+        clock = _OF_LOOPS[loop] = LoopTime(loop)
+    return clock

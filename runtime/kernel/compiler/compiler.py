@@ -100,7 +100,7 @@ class Compiler:
     def _counted(self, entry: StageInput) -> list[str]:
         """The operators in an input's loop that pass on fewer or more messages than they are given: their outputs are
         counted, in local variables, and from that all counts follow."""
-        found: dict[str, None] = {}
+        counted: dict[str, None] = {}
         rest = list(entry.readers)
         while rest:
             id = rest.pop()
@@ -108,10 +108,10 @@ class Compiler:
             if ends_part(operator):
                 continue
             if operator.emits in ("some", "many"):
-                found[id] = None
+                counted[id] = None
             if KERNEL_KINDS[operator].define is None:  # else what follows is counted in that function
                 rest.extend(self.graph.followers[id])
-        return list(found)
+        return list(counted)
 
     def _pass(self, part: CodePath, depth: int) -> None:
         """Leave a message out; where messages land one by one, it has landed."""

@@ -52,13 +52,13 @@ def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: C
     flow = environment.program.flows[operator.inputs[0]]
     node = environment.program.graph.node_out[operator.id]
     watermark, lateness = environment.watermarks.now[node], operator.lateness
-    by_clock = operator.time_domain == "processing"
+    in_processing_time = operator.time_domain == "processing"
     context = WindowContext(
         id=operator.id,
         backend=environment.backend,
         empty=environment.empty,
         watermark=watermark,
-        forgotten=START if by_clock else environment.lateness.forgotten(operator.id, lateness, watermark),
+        forgotten=START if in_processing_time else environment.lateness.forgotten(operator.id, lateness, watermark),
         aggregate=operator.aggregate,
         state_type=operator.aggregate.state(plain(flow.value)),
         decode_key=key_serde(flow.key).decode,
@@ -71,13 +71,13 @@ def make_window(environment: "StageEnvironment", operator: ops.WindowBy, emit: C
         firing=partial(environment.firing, node),
         hand_over_if_many=environment.outputs.hand_over_if_many,
     )
-    made: StatefulOperator
+    window: StatefulOperator
     if operator.trigger is None and operator.late_trigger is None:
-        made = _WINDOWS[type(operator.assigner)](context, operator.assigner)
+        window = _WINDOWS[type(operator.assigner)](context, operator.assigner)
     else:
         triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
-        made = _TRIGGERED[type(operator.assigner)](context, operator.assigner, *triggers)
-    return made
+        window = _TRIGGERED[type(operator.assigner)](context, operator.assigner, *triggers)
+    return window
 
 
 def attach_calls(
@@ -181,11 +181,11 @@ def make_process(environment: "StageEnvironment", operator: ops.Process, emit: C
         rung=environment.rung.get(operator.id, environment.watermarks.clock),
         run=environment.run,
     )
-    made = ProcessOperator(context)
-    if made.fire_clock_timers is not None:
+    processor = ProcessOperator(context)
+    if processor.fire_clock_timers is not None:
         environment.clock_users.append(operator.id)
-        environment.watermarks.attach_clock(made.due, made.fire_clock_timers)
-    return made
+        environment.watermarks.attach_clock(processor.due, processor.fire_clock_timers)
+    return processor
 
 
 def make_table(
@@ -224,7 +224,7 @@ def attach_table_join(environment: "StageEnvironment", operator: ops.JoinTable, 
 
 
 def attach_put(environment: "StageEnvironment", operator: ops.PutTo, _: Any) -> dict[str, Any]:
-    """The table that it fills, made before."""
+    """The table that it fills, which was bound before."""
     encode = value_serde(environment.program.flows[operator.table].value).encode
     return {
         "add": _table(environment, operator.table).add,

@@ -122,11 +122,11 @@ def _add_nodes(graph: StageGraph) -> None:
             continue
         silent = graph.silent(id)
         # What has fired is not taken back: in front of state the watermark does not go back.
-        by_clock = operator.time_domain == "processing"
-        stays = operator.role == "both" and not silent and not by_clock
+        in_processing_time = operator.time_domain == "processing"
+        stays = operator.role == "both" and not silent and not in_processing_time
         meets = len(nodes) > 1 or (stays and graph.nodes[nodes[0]].returns)
         node = nodes[0] if silent or not meets else add("merge", tuple(nodes), id, returns=False if stays else None)
-        if by_clock:
+        if in_processing_time:
             node = add("clock", (node,), id, returns=False)
         graph.node_in[id] = node
         if silent:

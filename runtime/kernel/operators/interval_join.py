@@ -42,7 +42,7 @@ class JoinOperator:
         # A closure over locals: this runs for each message.
         context, at, use, timers = self._context, self._rows.at, self._rows.fresh, self._timers
         within, size, encode, near = self._within, self._size, context.encode, self._near
-        told = tuple(not alone for alone in context.alone)
+        reported = tuple(not alone for alone in context.alone)
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
             if key is None:
@@ -50,24 +50,24 @@ class JoinOperator:
             if timestamp < watermark or timestamp < self._passed:
                 context.late()
                 return
-            row = JoinRow(timestamp, None if value is None else encode[side](value), headers, told[side])
+            row = JoinRow(timestamp, None if value is None else encode[side](value), headers, reported[side])
             own = timestamp - timestamp % size
             mine: list[list[JoinRow]] | None = None
-            found: list[JoinRow] = []
+            matches: list[JoinRow] = []
             for slot in (own - size, own, own + size):
                 cache = at.get(slot)
                 if cache is None:
                     continue
                 # As `layer.fresh[key]`, which is a call where there is nothing yet: most often, that is.
-                kept = cache.fresh.get(key)
-                if kept is None and (key in cache.clean or not cache.complete):
-                    kept = cache.fetch(key)
-                if kept is None:
+                sides = cache.fresh.get(key)
+                if sides is None and (key in cache.clean or not cache.complete):
+                    sides = cache.fetch(key)
+                if sides is None:
                     continue
                 if slot == own:
-                    mine = kept
-                if kept[1 - side]:
-                    found += near(cache, key, kept, row, 1 - side)
+                    mine = sides
+                if sides[1 - side]:
+                    matches += near(cache, key, sides, row, 1 - side)
             if mine is None:
                 mine = [[], []]
             rows = mine[side]
@@ -76,27 +76,27 @@ class JoinOperator:
             else:
                 rows.append(row)
             use(own)[key] = mine
-            if not row.told:
+            if not row.reported:
                 timers.set(timestamp + within + 1, key)
-            for other in found:
+            for other in matches:
                 context.join_from(side, key, row, other)
 
         return add
 
     def _near(
-        self, cache: WriteBackCache, key: bytes, kept: list[list[JoinRow]], row: JoinRow, side: int
+        self, cache: WriteBackCache, key: bytes, sides: list[list[JoinRow]], row: JoinRow, side: int
     ) -> list[JoinRow]:
         """The rows of that side, of those kept under a key, that join a row, earliest first."""
-        rows, within = kept[side], self._within
+        rows, within = sides[side], self._within
         first = bisect_left(rows, row.time - within, key=_time) if rows[0].time < row.time - within else 0
         last = len(rows) if rows[-1].time <= row.time + within else bisect_right(rows, row.time + within, key=_time)
         near = rows[first:last]
         if near:
-            row.told = True
-            if not all(other.told for other in near):
+            row.reported = True
+            if not all(other.reported for other in near):
                 for other in near:
-                    other.told = True
-                cache.fresh[key] = kept
+                    other.reported = True
+                cache.fresh[key] = sides
         return near
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
@@ -128,19 +128,19 @@ class JoinOperator:
         slot = last - last % self._size
         # The one timer of a slot of timers may stand for rows of two slots of rows.
         for cache in (self._rows.at.get(slot), self._rows.at.get(slot + self._size)):
-            kept: list[list[JoinRow]] | None = cache.fresh[key] if cache is not None else None
-            if cache is None or kept is None:
+            sides: list[list[JoinRow]] | None = cache.fresh[key] if cache is not None else None
+            if cache is None or sides is None:
                 continue
             gone: list[tuple[int, int, JoinRow]] = []
-            for side, rows in enumerate(kept):
+            for side, rows in enumerate(sides):
                 over = bisect_right(rows, last, key=_time)
                 gone += [(row.time, side, row) for row in rows[:over]]
                 del rows[:over]
                 self._set_next(key, rows, time)
-            if gone and not any(kept):
+            if gone and not any(sides):
                 cache.delete(key)
             elif gone:
-                cache.fresh[key] = kept
+                cache.fresh[key] = sides
             for at, side, row in sorted(gone, key=_first):
                 self._context.firing(at + 1)
                 self._context.leave(side, key, row)
@@ -152,7 +152,7 @@ class JoinOperator:
             due = row.time + self._within + 1
             if due >= end:
                 return
-            if not row.told:
+            if not row.reported:
                 self._timers.set(due, key)
                 return
 

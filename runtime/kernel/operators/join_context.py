@@ -17,12 +17,12 @@ SLOTS = 16
 
 
 class JoinRow(Struct, array_like=True, gc=False):
-    """A row that is kept; `told` says that nothing is to be emitted of it alone, now or ever."""
+    """A row that is kept. A row that is `reported` is not emitted alone, since it has joined or never may be."""
 
     time: int
     value: bytes | None
     headers: Headers
-    told: bool
+    reported: bool
 
 
 @dataclass(slots=True)
@@ -59,12 +59,12 @@ class JoinContext:
             return
         timestamp = max(left.time, right.time) if left and right else one.time
         try:
-            found = self.fn(self._value(left, LEFT), self._value(right, RIGHT))
+            value = self.fn(self._value(left, LEFT), self._value(right, RIGHT))
         except Exception as error:
             # It is the failure of this pair: the rows are kept.
             self.fail(key, None, timestamp, error)
         else:
-            self.emit(key, found, timestamp, one.headers)
+            self.emit(key, value, timestamp, one.headers)
 
     def _value(self, row: JoinRow | None, side: int) -> Any:
         return None if row is None or row.value is None else self.decode[side](row.value)
@@ -74,7 +74,7 @@ class JoinContext:
         self.join(key, *((row, other) if side == LEFT else (other, row)))
 
     def leave(self, side: int, key: bytes, row: JoinRow) -> None:
-        """A row is kept no longer: emit it alone, if it is to be told."""
-        if not row.told:
-            row.told = True
+        """A row is kept no longer: emit it alone, unless it is `reported`."""
+        if not row.reported:
+            row.reported = True
             self.join(key, *((row, None) if side == LEFT else (None, row)))

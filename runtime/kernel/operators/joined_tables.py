@@ -46,13 +46,13 @@ class JoinedTables:
 
     def _rows(self) -> Iterator[None]:
         for id in [*self.stale]:
-            made = self._tables[id]
-            for key in made.each_key():
+            table = self._tables[id]
+            for key in table.each_key():
                 self._make(id, key)
                 yield
             for other in self._inputs[id]:
                 for key in self._tables[other].each_key():
-                    if not made.has(key):
+                    if not table.has(key):
                         self._make(id, key)
                     yield
             self.stale.remove(id)

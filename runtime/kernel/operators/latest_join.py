@@ -33,15 +33,15 @@ class LatestJoinOperator:
             return
         row = context.row(side, value, timestamp, headers)
         fresh = self._keys.cache.fresh
-        kept: list[JoinRow | None] = fresh[key]
-        before, other = kept[side], kept[1 - side]
-        kept[side] = row
-        fresh[key] = kept
+        sides: list[JoinRow | None] = fresh[key]
+        before, other = sides[side], sides[1 - side]
+        sides[side] = row
+        fresh[key] = sides
         self._timers.set(timestamp + self._within, key)
         if before is not None:
             context.leave(side, key, before)
         if other is not None and -self._within < other.time - timestamp < self._within:
-            row.told = other.told = True
+            row.reported = other.reported = True
             context.join_from(side, key, row, other)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
@@ -56,22 +56,22 @@ class LatestJoinOperator:
 
     def _leave(self, key: bytes, time: int) -> None:
         """Rows of a key are joined no more, if that is their time."""
-        kept: list[JoinRow | None] = self._keys.cache.fresh[key]
-        before = kept.copy()
-        for side, row in sorted(enumerate(kept), key=_time_of_side):
+        sides: list[JoinRow | None] = self._keys.cache.fresh[key]
+        before = sides.copy()
+        for side, row in sorted(enumerate(sides), key=_time_of_side):
             if row is None:
                 continue
             over = row.time + self._within
             if over <= time:
-                kept[side] = None
+                sides[side] = None
                 self._context.firing(row.time + 1)
                 self._context.leave(side, key, row)
             else:
                 self._timers.set(over, key)
-        if kept == [None, None]:
+        if sides == [None, None]:
             self._keys.delete(key)
-        elif kept != before:
-            self._keys.cache.fresh[key] = kept
+        elif sides != before:
+            self._keys.cache.fresh[key] = sides
 
     def next_due(self) -> int:
         return self._timers.next_due()

@@ -37,7 +37,7 @@ class BoundState(Protocol):
 
 
 def bound_state(state: State, namespace: StateNamespace) -> BoundState:
-    """A declared state, put to work on a shelf."""
+    """Bind a declared state to entries in a namespace."""
     codec = value_codec(state.kind, namespace.operator, state.name)
     return _BOUND[type(state)](state, codec, namespace)
 
