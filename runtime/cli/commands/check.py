@@ -294,12 +294,12 @@ def _functions(pipeline: Pipeline) -> Iterator[Finding]:
     if not has_pyspark():
         return
     # By name, for only the Spark engine may depend on pyspark; this asks its pickler and starts nothing.
-    shipping = import_module("fluvial.runtime.spark.lowering.packaging")
+    packaging = import_module("fluvial.runtime.spark.lowering.packaging")
     failed = 0
-    with shipping.by_value(pipeline):
+    with packaging.by_value(pipeline):
         for operator in pipeline.operators:
             try:
-                shipping.structs.dumps(operator)
+                packaging.pickling.dumps(operator)
             except Exception as error:  # pickling runs the users' own methods
                 failed += 1
                 remedy = f"at {operator.origin}: make what cannot be pickled inside the function, or in a sink's open()"

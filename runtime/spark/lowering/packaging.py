@@ -21,7 +21,7 @@ from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
 from ...user_modules import installed_folders, is_hidden, own_paths
 from ..query.atomic_file import write
-from . import pickling as structs
+from . import pickling
 from .levels import Levels
 
 
@@ -63,7 +63,7 @@ def pack(bundle: PlanBundle) -> ShippedPlan:
     pipeline = bundle.plan.pipeline
     try:
         with by_value(pipeline):
-            data = structs.dumps(bundle)
+            data = pickling.dumps(bundle)
     except Exception as error:
         wrong = f"pipeline {pipeline.name!r} cannot be sent to Spark's workers: {error}"
         remedy = "make what your functions use (clients, locks, files) inside the functions"
@@ -74,7 +74,7 @@ def pack(bundle: PlanBundle) -> ShippedPlan:
 def write_shipped_plan(shipped: ShippedPlan, folder: Path) -> ShippedPlan:
     """The same plan, with its bytes in a file that workers read. Spark would send large bytes as a broadcast, which not
     all of its Python processes can load."""
-    file = folder / "shipment"
+    file = folder / "shipment"  # as older versions name it: a new name would leave their file behind
     write(file, shipped.data)
     return replace(shipped, data=b"", file=str(file.absolute()))
 
@@ -150,7 +150,7 @@ def _own_modules(pipeline: Pipeline) -> Iterator[ModuleType]:
     names |= {name for name, module in sys.modules.items() if is_hidden(name, module)}
     for name in sorted(names):
         module = sys.modules.get(name)
-        if module is not None and not _installed(module) and not structs.is_generated(module):
+        if module is not None and not _installed(module) and not pickling.is_generated(module):
             yield module
 
 

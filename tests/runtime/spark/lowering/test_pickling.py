@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
 
-from fluvial.runtime.spark.lowering import pickling as structs
+from fluvial.runtime.spark.lowering import pickling
 
 USERS = """
 from dataclasses import dataclass, field
@@ -66,13 +66,13 @@ def test_structs_and_coders_of_a_module_that_workers_lack(tmp_path: Path, monkey
     import struct_users  # type: ignore[import-not-found] # noqa: PLC0415 - written above
 
     line = b'{"type":"point","x":"1","n":["b"]}'
-    structs._cloudpickle.register_pickle_by_value(struct_users)
+    pickling._cloudpickle.register_pickle_by_value(struct_users)
     try:
-        data = structs.dumps(struct_users.use)
+        data = pickling.dumps(struct_users.use)
     finally:
-        structs._cloudpickle.unregister_pickle_by_value(struct_users)
+        pickling._cloudpickle.unregister_pickle_by_value(struct_users)
     (tmp_path / "sent").write_bytes(data)
     code = f"import pickle; print(pickle.load(open({str(tmp_path / 'sent')!r}, 'rb'))({line!r}))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert found.stdout.strip() == repr(struct_users.use(line))
-    assert pickle.loads(structs.dumps([1])) == [1]
+    assert pickle.loads(pickling.dumps([1])) == [1]
