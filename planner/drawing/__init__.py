@@ -1,4 +1,7 @@
-"""Drawings of a plan: as text, Mermaid, DOT, SVG, a page for the browser, or JSON; made here, without any binary."""
+"""Draws a plan as text, Mermaid, DOT, SVG, a page for the browser, or JSON, without any binary.
+
+Comes in: a `Plan`. Goes out: the text of the drawing. `views` makes a `scene` of the plan, `layout` gives its nodes
+places, and a module for each format writes it down. Read `scene` first."""
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module

@@ -1,4 +1,7 @@
-"""Files into records and back: lines, JSON lines, CSV and access logs, plain or gzipped."""
+"""Reads files as records and writes values as lines, for the command line.
+
+Comes in: a path, or `-` for standard input, of lines, JSON lines, CSV or an access log, plain or gzipped. Goes out:
+batches of records with keys and timestamps, and lines of JSON. Read `records` first, then `formats`."""
 
 from .access_log import Request, parse_access_log
 from .formats import FORMATS, FormatName, MalformedLine

@@ -1,4 +1,4 @@
-"""What a line of a file is: plain text, JSON, a row of CSV, a request of an access log."""
+"""The formats of a file, line by line: plain text, JSON, CSV, access log."""
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,22 +24,22 @@ class MalformedLine:
 
 
 ParsedValue = tuple[bytes, Any]
-"""A value as bytes, and what fields are looked up in: a dict or a Struct, None where there are none."""
+"""A value as bytes, and its fields: a dict or a Struct; None for a format without fields."""
 
 Parsed = ParsedValue | MalformedLine | None
-"""What a line gives; None for nothing."""
+"""The result of a line; None for a line without a value, such as a blank one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """What a file of CSV does not say: what lies between its columns, and their names where no first line has them."""
+    """How to read CSV: the delimiter, and the names of the columns if the file has no header."""
 
     delimiter: str = ","
     names: tuple[str, ...] | None = None
 
 
 FileFormat = Callable[[LineReader, CsvOptions], Iterator[Parsed]]
-"""Turns lines into entries."""
+"""Parses the lines of a file."""
 
 
 def _text(lines: LineReader, _: CsvOptions) -> Iterator[Parsed]:

@@ -1,4 +1,4 @@
-"""From files to records: batches with keys and timestamps, in constant memory."""
+"""Reads files as batches of records with keys and timestamps, in constant memory."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -65,11 +65,10 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How what a file holds becomes the bytes of a stream whose types are known.
+    """How to encode keys and values for a stream of known types.
 
-    `value` makes a value's bytes of its fields, None where those are the line's own; `key` does so of the field with
-    the key. Both raise ValueError or TypeError for what they cannot encode. With `skips_blank` no line without
-    anything in it is a value."""
+    `value` encodes the fields of a value; None if the bytes of the line are the value. `key` encodes the field with the
+    key. Both raise ValueError or TypeError for what they cannot encode. With `skips_blank` blank lines are skipped."""
 
     value: Callable[[Any], bytes] | None = None
     key: Callable[[Any], bytes | None] = encode_key
@@ -137,7 +136,7 @@ def open_records(
 
 
 def _recorder(reading: ReadOptions, encoding: Encoding) -> Callable[[ParsedValue, int], Record]:
-    """What makes a record of an entry; it raises ValueError or TypeError where a field is not fit for it."""
+    """The function that makes a record of a parsed value. It raises ValueError or TypeError for an unfit field."""
     key_field, timestamp_field = reading.key_field, reading.timestamp_field
     value_of, key_of = encoding.value, encoding.key
 

@@ -19,24 +19,24 @@ _FAMILIES: Mapping[Kind, type[Family]] = {
 
 
 class ProgressCollector(Collector):
-    """The metrics of a run, made at each scrape from its latest progress: the run itself does nothing for them."""
+    """Makes the metrics of a run from its latest progress, at each scrape. The run itself does no work for them."""
 
     def __init__(self, latest: Callable[[], Progress | None]) -> None:
         self._latest = latest
 
     def collect(self) -> Iterator[Family]:
-        """The families of all that is measured now."""
+        """The metric families of the latest progress."""
         progress = self._latest()
         if progress is not None:
             yield from families(progress)
 
     def describe(self) -> Iterable[Family]:
-        """None: what there will be is not known before a run."""
+        """Empty: the families are not known before a run."""
         return ()
 
 
 def families(progress: Progress) -> Iterator[Family]:
-    """The metric families of a progress. Raises KeyError for a sample of an unknown metric."""
+    """The metric families of one progress. Raises KeyError for a sample of an unknown metric."""
     families_by_name: dict[str, Family] = {}
     common = [progress.pipeline, progress.container]
     for sample in progress.facts:

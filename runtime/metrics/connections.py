@@ -1,4 +1,4 @@
-"""The HTTP server of the metrics: how many connections it holds, for how long, and whose requests it answers."""
+"""The HTTP server of the metrics: it bounds the number and the time of connections, and checks the host of requests."""
 
 import errno
 import ipaddress
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 TEXT = "text/plain; charset=utf-8"
 
 Body = bytes | Generator[bytes, None, None]
-"""All of a body at once, or its pieces as they are made; what is begun and cannot be finished is cut off."""
+"""A whole body, or its pieces as they are made. If a later piece fails, the connection is cut off."""
 
 Answer = tuple[int, str, Body]
 """A status, a content type, and the body."""
@@ -31,15 +31,15 @@ NOT_THIS_HOST = (
 )
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 REST_SECONDS = 0.05
-"""Time between two looks at the deadlines, and after a connection that could not be taken in."""
+"""Pause between two checks of the deadlines, and after a connection that could not be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may use. `connections` bounds those that are open, half of them for requests that are still coming
-    and half for answers, so that neither keeps the other out. Where there are more, the oldest of its half is ended.
-    There are fewer where the process may open few files (`share_of_files`). A whole request is received within
-    `request_seconds`, and answered within `answer_seconds`, however slowly the client reads."""
+    """The limits of clients. `connections` is the most that are open: half for requests that are being received, half
+    for answers that are being sent, so that neither blocks the other. One more ends the oldest of its half. A process
+    that may open few files allows fewer (`share_of_files`). A request must be received within `request_seconds`, and
+    the client must read the answer within `answer_seconds`."""
 
     connections: int = 64
     request_seconds: float = 10.0
@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Connection:
-    """An open connection: when it is hung up on, and whether its request is still coming."""
+    """An open connection: when it is closed at the latest, and whether its request is still being received."""
 
     deadline: float
     receiving: bool = True
@@ -76,14 +76,16 @@ class BoundedServer(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        """As that of a web server, but ask no name server what this machine is called, which may take long."""
+        """Bind as a web server does, without the DNS lookup of the name of this machine, which may take long."""
         TCPServer.server_bind(self)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         try:
             return super().get_request()
         except OSError as error:
-            if error.errno in OUT_OF_FILES:  # the connection goes on to wait: without a rest this would be a busy loop
+            if (
+                error.errno in OUT_OF_FILES
+            ):  # the connection stays in the queue: without a pause this would be a busy loop
                 time.sleep(REST_SECONDS)
             raise
 
@@ -94,7 +96,7 @@ class BoundedServer(ThreadingHTTPServer):
             self.close_request(request)
 
     def received(self, connection: socket.socket) -> None:
-        """The whole request has come: from now on the connection counts as an answer, with the deadline of one."""
+        """The request is complete: from now on the connection has the deadline of an answer."""
         with self._lock:
             held = self._open.get(connection)
             if held is not None and not held.over:
@@ -102,7 +104,7 @@ class BoundedServer(ThreadingHTTPServer):
                 held.receiving, held.deadline = False, self._clock() + self._limits.answer_seconds
 
     def service_actions(self) -> None:
-        """Hang up on those whose time is over."""
+        """Close the connections whose deadline has passed."""
         now = self._clock()
         with self._lock:
             for connection, held in self._open.items():
@@ -115,10 +117,10 @@ class BoundedServer(ThreadingHTTPServer):
             super().close_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up is no concern of the run's."""
+        """Ignore a client that closes its connection early."""
 
     def _admit(self, connection: socket.socket) -> bool:
-        """Take a connection in, unless too many wait for their threads to notice that they were ended."""
+        """Accept a connection, unless the threads of too many closed ones have not ended yet."""
         with self._lock:
             self._most = min(self._limits.connections, share_of_files(connection.fileno(), len(self._open)))
             if len(self._open) >= 2 * self._most:
@@ -128,16 +130,16 @@ class BoundedServer(ThreadingHTTPServer):
             return True
 
     def _make_room(self, *, receiving: bool) -> None:
-        """End the oldest requests, or the oldest answers, until one more has its place."""
+        """Close the oldest requests, or the oldest answers, until there is room for one more."""
         those = [one for one in self._open.items() if one[1].receiving is receiving and not one[1].over]
         for connection, held in those[: max(0, len(those) + 1 - self._most // 2)]:
             _hang_up(connection, held)
 
 
 def share_of_files(newest: int, connections: int) -> int:
-    """How many connections may be open, so that the process can still open the files that it needs: a quarter of what
-    it may open beside `connections`, and two at least. `newest` is the descriptor that was opened last: it is the
-    lowest that was free, so its number tells how many there are.
+    """How many connections may be open, so that the process can still open the files that it needs: a quarter of the
+    descriptors that other files leave, and at least two. `newest` is the latest descriptor. It was the lowest free
+    number, so it says about how many are open.
     """
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
@@ -147,9 +149,9 @@ def share_of_files(newest: int, connections: int) -> int:
 
 
 def _hang_up(connection: socket.socket, held: _Connection) -> None:
-    """End a connection that another thread reads or writes; that thread closes it."""
+    """Shut down a connection that another thread reads or writes. That thread then closes it."""
     held.over = True
-    with suppress(OSError):  # the client was faster
+    with suppress(OSError):  # the client has closed it already
         connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -160,10 +162,10 @@ def serve_at(
     limits: Limits,
     clock: Callable[[], float] = time.monotonic,
 ) -> BoundedServer:
-    """A server at an address, that is not started yet.
+    """Bind a server to an address, without starting it.
 
-    `answer` is given a request's path and what it accepts. A request for a host that is not `is_own_name` is refused.
-    Raises OSError or OverflowError for an address that cannot be had.
+    `answer` is called with the path of a request and its `Accept` header. A request is refused where `is_own_name` is
+    False for its host. Raises OSError or OverflowError where the address cannot be bound.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -198,7 +200,7 @@ def serve_at(
             return 421, TEXT, NOT_THIS_HOST
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing is said of requests."""
+            """Log no requests."""
 
     server = BoundedServer(address, Handler, limits, clock)
     return server
@@ -207,8 +209,8 @@ def serve_at(
 def is_own_name(host: str, names: frozenset[str]) -> bool:
     """Whether a request's `Host` can mean this server: an address, a name without a dot, or one of `names`.
 
-    A page of a stranger's may let a name of its own lead here, and read with the user's browser what is answered. Such
-    a name has a dot.
+    This stops DNS rebinding: a web site can point a name of its own at this machine, and read answers through the
+    browser of a user. Such a name has a dot.
 
     >>> [is_own_name(host, frozenset(["metrics.example.org"])) for host in ("127.0.0.1:9100", "[::1]", "localhost:80")]
     [True, True, True]

@@ -1,4 +1,4 @@
-"""What is measured, as a table: names, kinds, labels and meanings. Engines give the values as facts of these names."""
+"""The table of metrics: names, kinds, labels and meanings. Engines report samples of these names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ COMMON = ("pipeline", "container")
 """Labels that every metric has before its own."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Bounds of what a commit or a batch takes."""
+"""Bounds of the buckets for the time of a commit or a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """One row. `name` has no prefix, and of a counter no `_total`; its end is the base unit if it has one. `engines`
-    are those that give it, `bounds` those of a histogram."""
+    """One metric. `name` has no prefix, and no `_total` for a counter; it ends with the base unit if there is one.
+    `engines` report the metric. `bounds` are the bucket bounds of a histogram."""
 
     name: str
     kind: Kind

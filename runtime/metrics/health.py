@@ -1,17 +1,17 @@
-"""Whether a run moves, told from what it says of itself and from how long it has said nothing."""
+"""Whether a run makes progress, by its samples and by the time since its last report."""
 
 from ..report import Histogram, Progress
 
 MOVES = frozenset(("messages_read", "messages_processed", "messages_written", "commits", "restored_records"))
-"""Metrics of which one grows when a run moves."""
+"""Metrics of which at least one grows while a run makes progress."""
 WAITS = frozenset(
     ("lag_messages", "messages_queued", "messages_in_flight", "calls_in_flight", "restore_remaining_records")
 )
-"""Metrics of which one is above 0 when there is something to do."""
+"""Metrics of which at least one is above 0 while there is work to do."""
 
 
 class Health:
-    """Watches a run through what it tells. Times are in seconds of one clock."""
+    """Whether a run is ready, and for how long it has stalled. Times are seconds of one clock."""
 
     def __init__(self) -> None:
         self._moved_at: float | None = None
@@ -19,11 +19,11 @@ class Health:
         self.ready = False
 
     def begin(self, now: float) -> None:
-        """A run begins."""
+        """Begin a run."""
         self._moved_at = now
 
     def look(self, progress: Progress, now: float) -> None:
-        """Take in what a run has told at this moment."""
+        """Update with the progress that a run reports at this moment."""
         self.ready = progress.phase == "running"
         moves = _sum(progress, MOVES)
         if moves != self._moves or not _sum(progress, WAITS) or progress.phase == "done":
@@ -31,14 +31,14 @@ class Health:
         self._moves = moves
 
     def end(self) -> None:
-        """The run has ended: nothing is waited for any more."""
+        """End the run: from now on it cannot stall."""
         self._moved_at, self.ready = None, False
 
     def stalled(self, now: float) -> float:
-        """Seconds for which nothing has moved while there was something to do, or for which nothing was told."""
+        """Seconds without progress while there was work to do, or without a report."""
         return 0.0 if self._moved_at is None else now - self._moved_at
 
 
 def _sum(progress: Progress, names: frozenset[str]) -> float:
-    found = (sample.value for sample in progress.facts if sample.metric in names)
-    return sum(value for value in found if not isinstance(value, Histogram))
+    values = (sample.value for sample in progress.facts if sample.metric in names)
+    return sum(value for value in values if not isinstance(value, Histogram))

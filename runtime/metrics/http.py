@@ -1,4 +1,4 @@
-"""The metrics of a run over HTTP."""
+"""Serves the metrics, the health, the plan and the tables of a run over HTTP."""
 
 import os
 import socket
@@ -29,11 +29,11 @@ LOOPBACK = "127.0.0.1"
 MEMORY = "process_resident_memory_bytes"
 JSON = "application/json"
 CLOSE_SECONDS = 0.05
-"""Most time that closing waits."""
+"""The longest time that closing takes."""
 
 
 class Address(NamedTuple):
-    """Where metrics are served: at a host and a port, 0 for any that is free; requests may name it by `aliases` too."""
+    """The address of a metrics server: a host and a port, 0 for any free one. `aliases` are other names of the host."""
 
     host: str
     port: int
@@ -41,24 +41,24 @@ class Address(NamedTuple):
 
 
 STATE = "/state/"
-"""Where tables are looked into."""
+"""The path of the tables."""
 
 ROWS = 100
-"""Rows of a table, if nothing else is asked for."""
+"""The number of rows without `limit`."""
 MOST_ROWS = 10_000
-"""Most rows that one request gets."""
+"""The largest `limit` of a request."""
 LOOKS = 2
-"""Most requests that look into tables at once: each opens the stores anew."""
+"""The most requests that read tables at once: each opens the stores again."""
 MOST_LOOKING = 8
-"""Most requests that look into tables or wait for their turn; others are told so at once."""
+"""The most requests that read tables or wait for that. Further ones get 503 at once."""
 LOOK_SECONDS = 5.0
-"""How long one waits for its turn."""
+"""The longest wait of a request for tables."""
 PIECE_BYTES = 1 << 16
 """Rows are sent in pieces of about this size."""
 
 
 class Tables(Protocol):
-    """The tables of a run; rows are what JSON can hold. Both raise a FluvialError for what is not there."""
+    """The tables of a run, with rows that JSON can hold. The methods raise FluvialError for an unknown table or key."""
 
     def row(self, table: str, key: str) -> object:
         """The row of a key."""
@@ -141,13 +141,13 @@ class Metrics:
     def following(
         self, plan: Plan, settings: Settings, progress: OnProgress | None, tables: Tables | None = None
     ) -> Iterator[OnProgress]:
-        """Follow a run: gives what it is to call with its progress, which is handed on to `progress`; `tables` are
-        its tables."""
+        """Follow a run. Yields the function that the run calls with its progress, which passes it on to `progress`.
+        `tables` are the tables of the run."""
 
-        def listen(told: Progress) -> None:
-            self.look(told)
+        def listen(latest: Progress) -> None:
+            self.look(latest)
             if progress is not None:
-                progress(told)
+                progress(latest)
 
         self._plan, self._tables = plan, tables
         self._health.begin(self._clock())
@@ -159,7 +159,7 @@ class Metrics:
             self._health.end()
 
     def look(self, progress: Progress) -> None:
-        """Take in the progress of a run."""
+        """Update with the progress of a run."""
         self._latest = msgspec.structs.replace(progress, memory=_resident(self._process), process=os.getpid())
         self._health.look(progress, self._clock())
 
@@ -217,7 +217,7 @@ class Metrics:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Look into tables, as one of few. Raises TimeoutError where others do all the time, or too many wait."""
+        """Hold one of the permits to read tables. Raises TimeoutError where none is free in time, or too many wait."""
         with _acquired(self._looking_or_waiting, 0.0), _acquired(self._looks, LOOK_SECONDS):
             yield
 
@@ -255,28 +255,28 @@ def serving(address: Address | None, say: Callable[[str], None]) -> Iterator[Met
 
 
 @contextmanager
-def _acquired(places: threading.Semaphore, seconds: float) -> Iterator[None]:
-    """Take a place meanwhile. Raises TimeoutError where none is free within that time."""
-    if not places.acquire(timeout=seconds):
+def _acquired(permits: threading.Semaphore, seconds: float) -> Iterator[None]:
+    """Hold a permit of a semaphore. Raises TimeoutError where none is free within `seconds`."""
+    if not permits.acquire(timeout=seconds):
         raise TimeoutError
     try:
         yield
     finally:
-        places.release()
+        permits.release()
 
 
 _EARLY: Answer = (503, TEXT, b"the run has not begun\n")
 
 
 def _resident(process: ProcessCollector) -> int | None:
-    """Bytes of memory that this process holds, None where the system does not tell."""
-    found = (sample.value for family in process.collect() for sample in family.samples if sample.name == MEMORY)
-    held = next(found, None)
-    return None if held is None else int(held)
+    """Resident memory of this process in bytes; None where the operating system does not report it."""
+    values = (sample.value for family in process.collect() for sample in family.samples if sample.name == MEMORY)
+    resident = next(values, None)
+    return None if resident is None else int(resident)
 
 
 def _limit(query: str) -> int | None:
-    """How many rows a request is for; None where that is no number, or too many."""
+    """The `limit` of a request; None where it is no number, or too large."""
     given = parse_qs(query, keep_blank_values=True).get("limit", [str(ROWS)])[0]
     limit = int(given) if given.isdecimal() and len(given) <= len(str(MOST_ROWS)) else 0
     return limit if 1 <= limit <= MOST_ROWS else None
@@ -288,8 +288,8 @@ def _continued(first: bytes, rest: Generator[bytes, None, None]) -> Generator[by
 
 
 def json_pieces(rows: Iterable[object]) -> Iterator[bytes]:
-    """Rows as one array of JSON, in pieces. The first comes with the first row, for what fails before it is told
-    otherwise than what fails in the middle.
+    """Rows as one array of JSON, in pieces. The first piece has the first row: an error before it still becomes a
+    status, a later one cuts the body off.
 
     >>> b"".join(json_pieces([1, 2])), b"".join(json_pieces([]))
     (b'[1,2]', b'[]')

@@ -1,4 +1,4 @@
-"""Facts that both engines tell in the same way."""
+"""Samples that both engines report in the same way."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,8 +18,8 @@ def operator_samples(
     failed: Mapping[str, int],
     keyless: Mapping[str, int],
 ) -> Iterator[Sample]:
-    """What became of messages, by operator: how many each was given, how many came late, failed, or had no key for a
-    table. `task` is (stage, task), None where counts are those of all tasks."""
+    """Counts of messages by operator: how many it was given, and how many of these were late, failed, or had no key for
+    a table. `task` is (stage, task); None where the counts cover all tasks."""
     action = plan.pipeline.on_error.action
     for id in dict.fromkeys([*given, *late, *failed, *keyless]):
         labels = (*(task or (plan.operator(id).stage, "")), id)
@@ -41,6 +41,6 @@ def operator_samples(
 
 
 def watermark_samples(watermark: int | None, place: Place) -> Iterator[Sample]:
-    """How far event time has come, if that is known: neither before the first message nor at the end of input."""
+    """The watermark in seconds. There is none before the first message and after the end of input."""
     if watermark is not None and watermark not in (START, END):
         yield Sample("watermark_timestamp_seconds", watermark / 1000, place)

@@ -1,4 +1,4 @@
-"""How long something takes, counted as a histogram."""
+"""A histogram of durations."""
 
 from bisect import bisect_left
 
@@ -20,11 +20,11 @@ class Timing:
         self._total = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one more."""
+        """Count one duration."""
         self._counts[bisect_left(SECONDS, seconds)] += 1
         self._total += seconds
 
     @property
     def histogram(self) -> Histogram:
-        """What was counted so far."""
+        """The durations counted so far."""
         return Histogram(tuple(self._counts), self._total)

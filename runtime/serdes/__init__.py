@@ -1,4 +1,7 @@
-"""Serdes that other tools write and read, too: Avro and Protobuf, alone or with a schema registry."""
+"""Serdes for the formats of other tools: Avro and Protobuf, each alone or with a schema registry.
+
+Comes in: a Python type, or a class that Protobuf generated. Goes out: a `Serde`, which encodes and decodes values.
+Read `avro_values` first, then `registry_serdes` for messages that name a schema of a registry."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,7 @@
-"""Where streams live: Kafka, the embedded log and the memory, behind one contract."""
+"""The systems that store streams, behind one contract: Kafka, the embedded log, and memory.
+
+Comes in: records, by stream and partition. Goes out: batches of records from an offset on, and checkpoints. Engines
+use the protocols of `contract` alone. Read `contract` first, then `memory`, the smallest system."""
 
 from ...dsl.errors import UsageError
 from ...dsl.validation import explain, require

@@ -1,4 +1,4 @@
-"""What a system owes the engines: streams that can be made and measured, read by offset, and written in transactions.
+"""The contract between systems and engines: streams are created and measured, read by offset, written in transactions.
 
 A system holds named streams; a stream has partitions; a partition is a sequence of records with growing offsets.
 Engines know systems by these contracts alone; the clients behind them are imported nowhere else.
@@ -17,16 +17,16 @@ StreamPartition = tuple[str, int]
 """A partition of a stream: (stream, partition number from 0)."""
 
 StreamUse = Literal["messages", "intermediate", "changelog", "checkpoints"]
-"""What a stream is made for. Readers of `messages` are not known; what an `intermediate` stream holds goes once its
-only reader has passed it; of a `changelog` and of `checkpoints` the last record of each key is kept."""
+"""What a stream is for. `messages` have unknown readers. Records of an `intermediate` stream are removed once its only
+reader has passed them. A `changelog` and `checkpoints` keep the last record of each key."""
 
 
 @dataclass(slots=True)
 class RecordBatch:
     """Records of one partition in offset order; `offsets` has one entry a record (a `range` if there are no gaps).
 
-    `passed` is where to go on if the offsets behind the last record are known to hold none; a batch without records
-    has it.
+    `passed` is the offset to continue from where the offsets after the last record are known to hold no records. A
+    batch without records always has it.
     """
 
     stream: str
@@ -41,7 +41,7 @@ class RecordBatch:
         return self.offsets[-1] + 1 if self.passed is None else self.passed
 
     def before(self, end: int) -> "RecordBatch":
-        """The part of it that lies before an offset."""
+        """The part of this batch before an offset."""
         if self.next_offset <= end:
             return self
         count = bisect_left(self.offsets, end)
@@ -49,14 +49,14 @@ class RecordBatch:
 
 
 class Admin(Protocol):
-    """Makes and measures streams."""
+    """Creates streams, and returns their partition counts and offsets."""
 
     def streams(self) -> dict[str, int]:
         """Every stream's partition count."""
         ...
 
     def partitions(self, stream: str) -> int | None:
-        """The partition count of a stream, None where there is no such stream."""
+        """The partition count of a stream; None where the stream does not exist."""
         ...
 
     def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
@@ -67,7 +67,7 @@ class Admin(Protocol):
         ...
 
     def starts(self, stream: str) -> list[int]:
-        """The first offset that can be read, by partition; raises `SystemProblem` where there is no such stream."""
+        """The first offset that can be read, by partition. Raises `SystemProblem` where the stream does not exist."""
         ...
 
     def ends(self, stream: str) -> list[int]:
@@ -96,10 +96,10 @@ class Consumer(Protocol):
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
         """Return what can be read, at most one batch a partition; wait up to `timeout` seconds if there is nothing.
 
-        A batch may end early; one without records tells that offsets were `passed` that hold none. Raises
-        `SystemProblem` where what should be there cannot be read.
+        A batch may end early. A batch without records says that the offsets before `passed` hold none. Raises
+        `SystemProblem` where records that should exist cannot be read.
 
-        `wanted` leaves out the other assigned partitions this time: that is how a reader pushes back.
+        Where `wanted` is given, only these partitions are read this time: that is the backpressure of a reader.
         """
         ...
 
@@ -109,8 +109,8 @@ class Consumer(Protocol):
 class Transaction(Protocol):
     """Records that become visible together.
 
-    `append` any number of times, then `commit`. One that is dropped leaves nothing to read. After `commit` it is over:
-    `append` and `commit` raise `UsageError`.
+    Call `append` any number of times, then `commit`. A transaction that is dropped leaves nothing to read. After
+    `commit`, `append` and `commit` raise `UsageError`.
     """
 
     @property
@@ -129,40 +129,40 @@ class Transaction(Protocol):
 
 
 class DurableTransaction(Transaction, Protocol):
-    """A transaction that can also be prepared: `prepare`, keep the token where it survives a crash, and hand it to
-    `Publisher.publish`, as often as need be: a token takes effect once. After `prepare` the transaction is over."""
+    """A transaction that supports two-phase commit. `prepare` returns a token: keep it where it survives a crash, and
+    pass it to `Publisher.publish`, as often as needed. A token takes effect once. `prepare` ends the transaction."""
 
     def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
-        """Make what is staged durable, not yet visible; the token names it and the checkpoints that go with it."""
+        """Make the staged records durable, but not visible. The token names the records and their checkpoints."""
         ...
 
 
 class Producer(Protocol):
-    """Writes to streams. Not for use by two threads at once."""
+    """Writes to streams in transactions. Not for use by two threads at once."""
 
     def begin(self) -> Transaction:
         """A new transaction; several may be open at once."""
         ...
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Nobody reads these partitions before these offsets any more: what lies there may be removed.
+        """Allow the system to remove the records before these offsets: nobody reads them any more.
 
-        Only for streams that no other producer alive writes to, and for which no transaction of one that is gone waits
-        to be published.
+        Only for streams that no other live producer writes to, and for which no prepared transaction of an earlier
+        producer waits to be published.
         """
         ...
 
     def close(self) -> None:
-        """Drop what was staged and not prepared."""
+        """Drop the records that were staged and not prepared."""
         ...
 
 
 OtherWriters = Callable[[], Collection[str] | None]
-"""Names of producers; None where they are not known at the moment."""
+"""Returns names of producers; None where they are not known at the moment."""
 
 
 def no_others() -> Collection[str]:
-    """No other producer is alive, and none that is gone has left a transaction that is still to be published."""
+    """There are no other producers, neither live ones nor earlier ones with transactions still to be published."""
     return ()
 
 
@@ -171,26 +171,26 @@ class Publisher(Producer, Protocol):
 
     @property
     def identity(self) -> str:
-        """A name that no other system ever had, nor one in this place that was removed and made anew."""
+        """A unique name of this system. A system that was removed and created again in its place has another name."""
         ...
 
     @property
     def durable(self) -> bool:
-        """Whether what is published survives a power cut. A token must be as safe before it is published."""
+        """Whether published records survive a power cut. If so, keep tokens as safe until they are published."""
         ...
 
     def begin(self) -> DurableTransaction: ...
 
     def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
-        """Nobody reads these partitions before these offsets any more: what lies there may be removed.
+        """Allow the system to remove the records before these offsets: nobody reads them any more.
 
-        `others` returns the names of the other producers that may still publish to these partitions, alive or not, or
-        None if that is not known at the moment. Unpublished records of all the rest are removed, too.
+        `others` returns the names of the other producers, live or not, that may still publish to these partitions, or
+        None where they are not known at the moment. Unpublished records of all other producers are removed, too.
         """
         ...
 
     def publish(self, token: bytes) -> None:
-        """Make a prepared transaction visible, also one of another producer; nothing happens if it is visible already.
+        """Make a prepared transaction visible, whichever producer prepared it. Nothing happens if it is visible.
 
         Raises `SystemProblem` for bytes that are no token of this system, and for a transaction that is gone.
         """
@@ -198,41 +198,41 @@ class Publisher(Producer, Protocol):
 
 
 class RecordProducer(Protocol):
-    """Writes records as they come, without waiting: those of one partition arrive in their order, each once, also where
-    the connection is lost in between. Not for use by two threads at once.
+    """Writes records as they come, without waiting. Records of one partition arrive in order, each once, even if the
+    connection is lost in between. Not for use by two threads at once.
 
-    With a transactional id, all that is sent between `begin` and `commit` becomes visible together, or not at all; to
-    make one with an id takes the right to write from all senders with that id before it, and drops what they had not
-    committed. Every method raises `SystemProblem` where the brokers stay out of reach, where they refused something
-    that was sent before, and where another sender has taken the id.
+    With a transactional id, the records sent between `begin` and `commit` become visible together, or not at all. A new
+    producer fences all earlier producers with its id: they can no longer write, and their open transactions are
+    aborted. Every method raises `SystemProblem` where the brokers stay out of reach, where they refused a record that
+    was sent before, and where another producer has taken the id.
     """
 
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
-        """Hand over records; may wait for room."""
+        """Send records; waits while the send buffer is full."""
         ...
 
     def flush(self) -> None:
-        """Return once all that was sent is safe."""
+        """Return once all records sent so far are acknowledged."""
         ...
 
     def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
-        """The offset that the next record will have, after all that was flushed, committed or not."""
+        """The offset that the next record will have, after all flushed records, committed or not."""
         ...
 
     def begin(self) -> None:
-        """Start a transaction; with an id, nothing can be sent outside of one."""
+        """Start a transaction. A producer with an id sends within transactions only."""
         ...
 
     def commit(self) -> None:
-        """Flush, and make visible what was sent since `begin`."""
+        """Flush, and make the records sent since `begin` visible."""
         ...
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Nobody reads these partitions before these offsets any more: what lies there may be removed."""
+        """Allow the system to remove the records before these offsets: nobody reads them any more."""
         ...
 
     def close(self) -> None:
-        """Drop what was sent in a transaction that is not committed, and what is not flushed."""
+        """Drop the records of an open transaction, and those that are not flushed."""
         ...
 
 
@@ -241,7 +241,7 @@ class System(Protocol):
 
     @property
     def url(self) -> str:
-        """How users name it: `log:DIR`, `memory:` or `kafka://HOST:PORT`; it never holds a secret."""
+        """How users name the system: `log:DIR`, `memory:` or `kafka://HOST:PORT`. A URL never holds a secret."""
         ...
 
     def admin(self) -> Admin: ...
@@ -255,23 +255,23 @@ class System(Protocol):
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         """Hold the right to run a container of a pipeline here.
 
-        Raises `SystemProblem` at once where another run has it. It is given back at the end of the context, and with
-        the process however that ends.
+        Raises `SystemProblem` at once where another run holds it. The right is released at the end of the context, and
+        when the process ends, however it ends.
         """
         ...
 
 
 class PublishingSystem(System, Protocol):
-    """A system that keeps prepared transactions: what a task commits becomes visible at one stroke with its state."""
+    """A system that keeps prepared transactions. Outputs of a task become visible together with its checkpoint."""
 
     def producer(self, name: str = "") -> Publisher:
-        """`name` is one that no other producer ever had; the system chooses one where it is empty."""
+        """`name` must be unique among all producers, past ones too. If it is empty, the system chooses one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StreamWarning:
-    """What somebody may not expect, and what to do; nothing where there is nothing to do."""
+    """What a setting of a stream does that a user may not expect. `remedy` is empty where nothing is to be done."""
 
     text: str
     remedy: str = ""
@@ -279,56 +279,55 @@ class StreamWarning:
 
 @dataclass(frozen=True, slots=True)
 class StreamDescription:
-    """What a stream is: an `id` that no other stream ever had, nor one of this name that was deleted and made anew,
-    empty where the system tells none; and how many partitions it has, which may become more."""
+    """The identity and the size of a stream. `id` is unique, so a stream that was deleted and created again under the
+    same name has another; it is empty where the system has no ids. `partitions` may grow."""
 
     id: str
     partitions: int
 
 
 class SendingAdmin(Admin, Protocol):
-    """The admin of a system to which records are sent."""
+    """The admin of a `SendingSystem`."""
 
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
-        """What those of these streams are that exist."""
+        """Describe these streams; those that do not exist are left out."""
         ...
 
     def identity(self, stream: str) -> str:
-        """A name that no other stream ever had, nor one of this name that was deleted and made anew."""
+        """A unique name of a stream. A stream that was deleted and created again has another."""
         ...
 
     def remove(self, stream: str) -> None:
-        """Remove a stream and all that it holds, which nobody uses; nothing happens where there is none."""
+        """Remove a stream that nobody uses, with its records. Nothing happens where it does not exist."""
         ...
 
     def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        """Tell those who watch lag how far a group has come: for information only, without waiting."""
+        """Publish the offsets of a consumer group, for tools that watch lag. Returns without waiting for the answer."""
         ...
 
     def check(self, stream: str, use: StreamUse) -> None:
-        """Raise `SystemProblem` where a stream that exists is not kept as its use needs."""
+        """Raise `SystemProblem` where the settings of an existing stream do not fit its use."""
         ...
 
     def warnings(self, stream: str) -> list[StreamWarning]:
-        """What the settings of a stream that exists do to messages, where readers of an output may not expect it."""
+        """Warnings about settings of an existing stream that change messages in ways that readers may not expect."""
         ...
 
 
 @runtime_checkable
 class SendingSystem(System, Protocol):
-    """A system to which records are sent as they come: state has changelogs there, and checkpoints are records. All
-    others are a `PublishingSystem`."""
+    """A system to which records are sent as they come. State is kept in changelogs there, and checkpoints are records.
+    Every other system is a `PublishingSystem`."""
 
     def admin(self) -> SendingAdmin: ...
 
     def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> Consumer:
-        """With `committed` it gives no record of a transaction that was not committed, whatever the user's settings
-        say."""
+        """With `committed` the consumer reads committed records only, whatever the user's settings say."""
         ...
 
     def record_producer(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
     ) -> RecordProducer:
-        """`longest` is how long a transaction of it may take before it is committed. Without `once` it is ready sooner,
-        and what it sends may come twice, and in another order, after trouble."""
+        """`longest` bounds the time from `begin` to `commit`. Without `once` the producer is ready sooner, but after an
+        error its records may arrive twice, and in another order."""
         ...

@@ -1,4 +1,4 @@
-"""Streams in memory, with the guarantees of the others, for tests."""
+"""The system `memory`: streams in this process, with the guarantees of the other systems, for tests."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ class _Staged:
 
 
 class _Memory:
-    """What all parts of one system share; everything is read and changed under `changed`."""
+    """The streams, checkpoints and claims of one system. Every access holds the lock of `changed`."""
 
     def __init__(self) -> None:
         self.streams: dict[str, list[list[Record]]] = {}
@@ -36,10 +36,10 @@ class _Memory:
         self.changed = Condition()
 
     def partitions(self, stream: str) -> list[list[Record]]:
-        found = self.streams.get(stream)
-        if found is None:
+        partitions = self.streams.get(stream)
+        if partitions is None:
             raise unknown_stream(stream, self.streams, _WHERE)
-        return found
+        return partitions
 
     def partition(self, stream: str, partition: int) -> list[Record]:
         partitions = self.partitions(stream)
@@ -80,9 +80,9 @@ class MemoryAdmin:
         del use
         check_stream(stream, partitions)
         with self._memory.changed:
-            found = len(self._memory.streams.setdefault(stream, [[] for _ in range(partitions)]))
-            if found != partitions:
-                raise other_count(stream, found, partitions, _WHERE)
+            existing = len(self._memory.streams.setdefault(stream, [[] for _ in range(partitions)]))
+            if existing != partitions:
+                raise other_count(stream, existing, partitions, _WHERE)
 
     def starts(self, stream: str) -> list[int]:
         return [0] * len(self._memory.partitions(stream))
@@ -192,10 +192,10 @@ class MemoryProducer:
         self._memory.publish_prepared(token)
 
     def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
-        """Nothing is removed: memory is for tests, which look at what there was."""
+        """Remove nothing: tests look at all records of a run."""
 
     def close(self) -> None:
-        """Nothing to close: what was staged is gone with its transaction."""
+        """Do nothing: staged records belong to their transaction."""
 
 
 class MemorySystem:

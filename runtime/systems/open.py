@@ -1,4 +1,4 @@
-"""A system as data, for another process to open the same."""
+"""A system as data, with which another process opens the same system."""
 
 from datetime import timedelta
 
@@ -13,8 +13,8 @@ from .log import LogSystem
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """What `opened` makes a system of: its URL, and the settings that are not in it, which may be secrets. Times are in
-    seconds."""
+    """The URL of a system, and the settings that the URL does not have. They may be secrets, so `repr` shows the URL
+    alone. Times are in seconds."""
 
     url: str
     fsync: bool = True
@@ -28,7 +28,7 @@ class Opening(Struct, frozen=True, kw_only=True):
 
 
 def opening(system: System) -> Opening:
-    """How to open a system; raises UsageError for one that only its own process can.
+    """A system as data. Raises UsageError for a system that only this process can open.
 
     >>> opening(LogSystem(".fluvial", fsync=False))
     Opening('log:.fluvial')
@@ -50,17 +50,17 @@ def opening(system: System) -> Opening:
     raise UsageError(explain(wrong, "log:DIR, or kafka://HOST:PORT with settings that are no functions"))
 
 
-def opened(told: Opening) -> System:
-    """The system that `opening` was given, in another process."""
-    scheme, _, rest = told.url.partition(":")
+def opened(data: Opening) -> System:
+    """The system that `opening` described, in another process."""
+    scheme, _, rest = data.url.partition(":")
     if scheme == "log":
-        return LogSystem(rest, fsync=told.fsync)
+        return LogSystem(rest, fsync=data.fsync)
     if scheme == "kafka":
         return KafkaSystem(
-            told.url.removeprefix("kafka://"),
-            conf=told.conf,
-            topics=told.topics,
-            reach_within=timedelta(seconds=told.reach_within),
-            give_up_after=timedelta(seconds=told.give_up_after),
+            data.url.removeprefix("kafka://"),
+            conf=data.conf,
+            topics=data.topics,
+            reach_within=timedelta(seconds=data.reach_within),
+            give_up_after=timedelta(seconds=data.give_up_after),
         )
-    return open_system(told.url)
+    return open_system(data.url)

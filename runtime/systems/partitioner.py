@@ -1,11 +1,11 @@
-"""Which partition a key belongs to: the choice that Kafka's Java clients make."""
+"""The partition of a key: the same as that of Kafka's Java clients."""
 
 from collections.abc import Callable
 
 from confluent_kafka import murmur2
 
 partition_of: Callable[[bytes, int], int] = murmur2
-"""The partition of a key among so many."""
+"""The partition of a key, given the number of partitions."""
 
 
 def partition_for(key: bytes | None, partitions: int) -> int:

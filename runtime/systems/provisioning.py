@@ -1,4 +1,4 @@
-"""The streams of a plan, made where they are not there yet."""
+"""Creates the streams of a plan that do not exist yet."""
 
 from collections.abc import Iterable
 
@@ -12,8 +12,8 @@ from .contract import Admin, StreamPartition
 
 
 def make_streams(plan: Plan, admin: Admin, *, without: StreamKind | None = None) -> None:
-    """Make the streams that the plan writes, but for those of a kind. Raises SystemProblem where one exists with
-    another partition count."""
+    """Create the streams that the plan writes, except those of kind `without`. Raises SystemProblem where one exists
+    with another partition count."""
     for stream in plan.streams:
         if stream.kind not in ("source", without):
             admin.create(
@@ -46,17 +46,17 @@ def make_changelogs(plan: Plan, admin: Admin) -> None:
 
 
 def bootstrap_streams(plan: Plan) -> frozenset[str]:
-    """The sources that are processed before others."""
+    """The sources that are read to their ends before all others."""
     return frozenset(source.stream for source in plan.pipeline.sources if source.bootstrap)
 
 
 def table_streams(plan: Plan) -> frozenset[str]:
-    """The sources that hold the rows of tables: they are read from their start, wherever others begin."""
+    """The sources with the rows of tables. They are read from their start, whatever `offset_default` says."""
     return frozenset(tables_by_stream(plan, (op.id for op in plan.pipeline.operators)))
 
 
 def tables_by_stream(plan: Plan, operators: Iterable[str]) -> dict[str, str]:
-    """The tables among some operators that follow a stream, by that stream."""
+    """The tables among `operators` that are filled from a stream, by the name of the stream."""
     pipeline = plan.pipeline
     tables = [table for table in map(pipeline.operator, operators) if table.is_table]
     followed = {pipeline.operator(source).reads: table.id for table in tables for source in table.inputs}
@@ -64,6 +64,6 @@ def tables_by_stream(plan: Plan, operators: Iterable[str]) -> dict[str, str]:
 
 
 def frozen_ends(plan: Plan, admin: Admin) -> dict[StreamPartition, int]:
-    """Where the sources end now."""
+    """The end offsets of the sources at this moment."""
     sources = [stream.name for stream in plan.streams if stream.kind == "source"]
     return {(name, partition): end for name in sources for partition, end in enumerate(admin.ends(name))}

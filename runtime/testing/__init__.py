@@ -1,5 +1,7 @@
-"""The test kit: pipelines on virtual time, and drawings of what they did; `fluvial.runtime.testing.strategies` has
-inputs for them."""
+"""The test kit for users: runs a pipeline step by step on virtual time, records the steps, and draws them.
+
+Comes in: a pipeline and the messages of a test. Goes out: decoded outputs, recordings, and drawings as SVG.
+`fluvial.runtime.testing.strategies` generates inputs. Read `driver` first, then `recording`."""
 
 from .completion_order import Ended
 from .drawing import draw_run

@@ -1,4 +1,4 @@
-"""In which order asynchronous calls end: as they do, or as a test wants it."""
+"""The order in which asynchronous calls complete: their own, or the one that a test chooses."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,7 +27,8 @@ class Ended:
 
 
 Choose = Callable[[Sequence[Ended]], int | None]
-"""Which of the calls that have ended is next, by index, in the order they were begun; None: none of them for now."""
+"""Returns the index of the call that completes next, among those that have ended, in the order they began. None for
+none of them yet."""
 
 AsyncResults = Literal["input", "reverse"] | Choose
 
@@ -45,14 +46,14 @@ def chooser(async_results: AsyncResults) -> Choose:
 
 
 class CompletionGate:
-    """Holds the outcomes of calls back, and lets one pass at a time."""
+    """Holds the results of calls back, and releases one at a time."""
 
     def __init__(self, choose: Choose) -> None:
         self._choose = choose
         self._waiting: list[tuple[Ended, asyncio.Future[None]]] = []
 
     async def wait(self, call: Call) -> None:
-        """Return when it is this call's turn."""
+        """Return when this call is chosen."""
         held = Ended(call.key, call.value), asyncio.get_running_loop().create_future()
         self._waiting.append(held)
         try:
@@ -61,7 +62,7 @@ class CompletionGate:
             self._waiting.remove(held)
 
     def open(self, at_all: bool) -> bool:
-        """Let the chosen call pass; with `at_all`, the first one if none is chosen. Whether one passed."""
+        """Release the chosen call; with `at_all`, the first one if none is chosen. Whether a call was released."""
         waiting = [held for held in self._waiting if not held[1].done()]
         if not waiting:
             return False

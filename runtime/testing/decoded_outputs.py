@@ -1,4 +1,4 @@
-"""Records of the streams that a pipeline writes, and the rows of its tables, with values of the declared types."""
+"""Decodes the records of a pipeline's outputs and the rows of its tables to the declared types."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ _READ_RAW = "mend the annotation of the function in front of it; records() has t
 
 
 class Decoder:
-    """Decodes the outputs of a plan. Keys whose type nothing tells stay bytes."""
+    """Decodes the outputs of a plan. Keys of unknown type stay bytes."""
 
     def __init__(self, plan: Plan) -> None:
         known = flows(plan.pipeline)
@@ -43,7 +43,7 @@ class Decoder:
             raise UsageError(explain(wrong, f"one of its outputs: {known}", "read one of them"))
 
     def messages(self, stream: str, records: Iterable[Record]) -> Iterator[Message[Any]]:
-        """What was written to a stream. Raises MessageError for what cannot be decoded."""
+        """The records of a stream as messages. Raises MessageError for a record that cannot be decoded."""
         decode_key, decode_value = self._kinds[stream]
         for key, value, timestamp, headers in records:
             try:
@@ -56,7 +56,7 @@ class Decoder:
 
 
 def rows_of(plan: Plan, table: str, tasks: Iterable[LocalTask]) -> dict[Any, Any]:
-    """What the tasks hold of a table, by key."""
+    """The rows of a table in all tasks, by key."""
     known = [operator.id for operator in plan.pipeline.operators if operator.is_table]
     if table not in known:
         listed = ", ".join(map(repr, known)) or "none"

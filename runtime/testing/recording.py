@@ -1,4 +1,4 @@
-"""Recordings: what was sent to a pipeline on the driver, what came of it, and how far time had come, step by step."""
+"""Recordings of a driver's run: for each step the messages sent, their results, and the watermark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class StreamLane:
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessage:
-    """A message, and the lane it stands in; its time is that which the pipeline goes by, in ms since epoch."""
+    """A message, and the partition that it was written to (`lane`). Its timestamp is the one that the pipeline uses."""
 
     lane: StreamLane
     message: Message[Any]
@@ -36,7 +36,7 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that was done to a pipeline, and what came of it.
+    """One action on a pipeline, and its results.
 
     `clock` and `watermark` are those after it, in ms since epoch; the watermark is None before there is one. `late` and
     `failed` name the operators that found a message too late, or failed on one.
@@ -74,10 +74,10 @@ class Recording:
 
 
 class Recorder:
-    """Does to a pipeline what its driver does, and notes what comes of it: `recording` is what `draw_run` draws.
+    """Acts on a pipeline through its driver, and records the results: `draw_run` draws the `recording`.
 
-    The driver may be used as before; what comes of that is noted with the next step. Messages that a sink takes are in
-    no stream: `sinks` gives for a sink's id the list that it puts them into.
+    The driver may still be used directly; its results are recorded with the next step. Messages of a sink are in no
+    stream: `sinks` has, for the id of a sink, the list that the sink appends them to.
 
     >>> pipeline = Pipeline("busy")
     >>> clicks = pipeline.stream("clicks", key=str, value=str)
@@ -108,7 +108,7 @@ class Recorder:
 
     @property
     def recording(self) -> Recording:
-        """What was noted so far."""
+        """The steps recorded so far."""
         return Recording(self._driver.plan.name, self._lanes, self._keeps, tuple(self._steps), self._clocked)
 
     def send(
@@ -131,7 +131,7 @@ class Recorder:
         self._note("send")
 
     def advance(self, duration: timedelta, *, every: timedelta = _SECOND) -> None:
-        """Move the clock, and note when what came out: to the next `every`, for the recorder looks so often."""
+        """Move the clock in steps of `every`, and record the results of each step."""
         rest, tick = millis("advance", duration), millis("advance: every", every, least=1)
         while rest > 0:
             self._driver.advance(timedelta(milliseconds=min(rest, tick)))
@@ -170,7 +170,7 @@ class Recorder:
         return self._driver.now if self._clocked else self._driver.watermark(self._keeps)
 
     def _new(self, lane: StreamLane) -> Sequence[Message[Any]]:
-        """What has come into a lane since the last look."""
+        """The messages written to a partition since the last step."""
         start = self._taken[lane]
         if lane.kind == "sink":
             messages = self._sinks[lane.stream][start:]
@@ -182,7 +182,7 @@ class Recorder:
 
 
 def _waits(operator: ops.Operator) -> bool:
-    """Whether an operator keeps messages until time has come for them; a table keeps its rows whatever the time."""
+    """Whether an operator keeps messages until a later time. A table keeps rows, but does not wait."""
     return operator.role == "both" and not operator.is_table
 
 

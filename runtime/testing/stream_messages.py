@@ -1,4 +1,4 @@
-"""What stands in any stream of a plan: its records as messages, those of inputs and between stages too."""
+"""Reads any stream of a plan as messages: inputs, outputs, and streams between stages."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,11 +14,11 @@ from .decoded_outputs import Decoder
 
 Decode = Callable[[bytes], Any]
 Reader = Callable[[Iterable[Record]], Iterator[Message[Any]]]
-"""Turns records of a stream into messages; what is none of the user's, such as a control message, is left out."""
+"""Turns records of a stream into messages, without the control messages of Fluvial."""
 
 
 def readers(plan: Plan) -> dict[str, Reader]:
-    """A reader for each stream of a plan, in the plan's order. What no operator tells the types of stays bytes."""
+    """A reader for each stream of a plan, in the order of the plan. Values of unknown type stay bytes."""
     known = flows(plan.pipeline)
     found: dict[str, Reader] = {}
     for source in plan.pipeline.sources:
@@ -72,14 +72,14 @@ def _output(outputs: Decoder, stream: str) -> Reader:
 
 
 def _decoded(record: Record, decode_key: Decode, decode_value: Decode) -> Message[Any]:
-    """A record as a message; what cannot be decoded stays bytes."""
+    """A record as a message. A key or value that cannot be decoded stays bytes."""
     key, value, timestamp, headers = record
     known = None if key is None else _tried(decode_key, key, key)
     return Message(known, None if value is None else _tried(decode_value, value, value), timestamp, headers)
 
 
 def _tried(fn: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
-    """What a user's function makes of a value; a message that it fails on is the pipeline's to judge, not ours."""
+    """The result of a user's function, or `otherwise` where it fails: the pipeline itself reports the failure."""
     try:
         return fn(value)
     except Exception:

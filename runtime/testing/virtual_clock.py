@@ -1,4 +1,4 @@
-"""Virtual time: an event loop whose clock moves only when it is told to, and which never blocks."""
+"""Virtual time: an event loop that never blocks, and whose clock moves only with `jump`."""
 
 import asyncio
 import math
@@ -12,7 +12,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class _Idle(selectors.SelectSelector):
-    """Reports no events. Asked to wait, since nothing is ready to run, it tells so instead, and returns at once."""
+    """A selector without events. Where the loop would wait, since no callback is ready, it calls `on_idle` instead."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """
 
     pulse = math.inf
-    """Nothing takes virtual time, so that this loop never stands still."""
+    """Callbacks take no virtual time, so this loop is never blocked."""
 
     def __init__(self) -> None:
         self._micros = 0
@@ -66,7 +66,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def jump(self, until: float = math.inf) -> bool:
         """Move to the next timer, not past `until`; False if there is none by then. To be called after `quiet`."""
         due = self._due()
-        # A timer's time is the sum of floats, so it may lie a hair past the moment meant.
+        # The time of a timer is a sum of floats, so it may be slightly after the intended time.
         if due is None or due > until * 1e6 + 1:
             self._move_to(until)
             return False

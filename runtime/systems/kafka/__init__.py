@@ -1,4 +1,7 @@
-"""Kafka as a system: topics of a cluster, on confluent-kafka."""
+"""The system `kafka`: streams are topics of a cluster, and the client is confluent-kafka.
+
+Comes in: `KafkaSettings`, and records to write. Goes out: batches of records, offsets, and errors that say what to do.
+Read `system` first, then `consumer`, `record_producer`, and `requests` for all administration."""
 
 from .admin import KafkaAdmin
 from .cluster import Cluster

@@ -1,4 +1,4 @@
-"""Making and measuring topics."""
+"""Creates, describes and removes topics."""
 
 from collections.abc import Collection, Mapping
 
@@ -19,16 +19,16 @@ _BROKERS_CHOICE = "-1"
 _TO_REMOVE = 5.0
 """Seconds that brokers wait for a topic to be gone before they answer; then they go on."""
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id of a topic, 16 bytes in base64, from a broker that tells none."""
+"""The id of every topic of a broker without topic ids: 16 zero bytes in base64."""
 
 
 class KafkaAdmin:
-    """Makes and measures the topics of a cluster. Connects with its first request."""
+    """The admin of a cluster. Its first request connects."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._settings = cluster.settings
         self._cluster = cluster
-        self._noted: dict[str, GroupOffsets] = {}
+        self._group_offsets: dict[str, GroupOffsets] = {}
 
     def streams(self) -> dict[str, int]:
         """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
@@ -62,7 +62,7 @@ class KafkaAdmin:
             check_settings(stream, use, self._cluster.settings_of(stream), self._settings.url)
 
     def warnings(self, stream: str) -> list[StreamWarning]:
-        """What the settings of a topic do to the messages of an output, where readers may not expect it."""
+        """Warnings about settings of a topic that change messages of an output in ways that readers may not expect."""
         return warnings_of(stream, self._cluster.settings_of(stream))
 
     def starts(self, stream: str) -> list[int]:
@@ -70,7 +70,7 @@ class KafkaAdmin:
         return list(self._cluster.starts(self._places(stream)).values())
 
     def ends(self, stream: str) -> list[int]:
-        """The offset behind all that readers can see, by partition: they see nothing of a transaction that is open."""
+        """The offset after the last record that readers see, by partition. Records of open transactions are hidden."""
         return list(self._cluster.ends(self._places(stream)).values())
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
@@ -87,7 +87,7 @@ class KafkaAdmin:
                 for batch in consumer.poll(1.0):
                     start = batch.next_offset
                     for key, value, _, _ in batch.before(end).records:
-                        # Whatever another program has written here: its checkpoint is refused where it is read.
+                        # A key of another program may be no UTF-8; its checkpoint is refused where it is decoded.
                         task = (key or b"").decode(errors="replace")
                         found.pop(task, None)
                         if value is not None:
@@ -97,7 +97,7 @@ class KafkaAdmin:
         return found
 
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
-        """What those of these topics are that exist. Brokers that know no ids of topics tell none."""
+        """Describe these topics; those that do not exist are left out. Old brokers report no ids."""
         found = self._cluster.describe_all(streams)
         return {
             name: StreamDescription("" if topic.id == _NO_ID else topic.id, topic.partitions)
@@ -128,14 +128,14 @@ class KafkaAdmin:
         self._cluster.request(f"forget the topic {stream!r}", gone)
 
     def report_offsets(self, group: str, positions: Mapping[StreamPartition, int]) -> None:
-        """Tell a consumer group's offsets to those who watch lag: for information only, and without waiting. Nothing
-        is told while the cluster still has to answer to what was told before.
+        """Commit offsets of a consumer group, for tools that watch lag. Returns without waiting. While the last commit
+        is unanswered, nothing is sent.
 
-        What goes wrong is logged; the cluster takes none while consumers have joined the group.
+        Errors are logged. The cluster accepts no offsets while consumers have joined the group.
         """
-        if group not in self._noted:
-            self._noted[group] = GroupOffsets(self._settings, group)
-        self._noted[group].note(positions)
+        if group not in self._group_offsets:
+            self._group_offsets[group] = GroupOffsets(self._settings, group)
+        self._group_offsets[group].note(positions)
 
     def _places(self, stream: str) -> list[StreamPartition]:
         return [(stream, partition) for partition in range(self._cluster.count(stream))]
@@ -156,7 +156,7 @@ class KafkaAdmin:
 
 
 def _led(client: AdminClient, stream: str, seconds: float) -> Topic:
-    """A topic that was just made, once it is known and has leaders."""
+    """A new topic, once the brokers know it and all its partitions have leaders."""
     found = described(client, [stream], seconds).get(stream)
     if found is None or not found.led:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))

@@ -1,4 +1,4 @@
-"""What a cluster tells of its topics."""
+"""Requests about the topics of a cluster: their partitions, settings and offsets."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -31,10 +31,10 @@ Offsets = dict[StreamPartition, int]
 
 _SOON = (0.1, 0.3, 0.9, 2.7)
 _LATE = 5.0
-"""Seconds that a request for offsets may take, the first ones and those after."""
+"""Seconds that a request for offsets may take: the first four requests, and all later ones."""
 
 _CLOCKS_DIFFER = 60_000
-"""Milliseconds by which the clock of a broker may be behind the one here."""
+"""Milliseconds by which the clock of a broker may be behind the clock of this machine."""
 
 _TO_REMOVE = 60.0
 """Seconds that brokers may take to remove records."""
@@ -42,7 +42,7 @@ _TO_REMOVE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic: its id, which no other ever has; how many partitions it has, and whether all of them have a leader."""
+    """A topic: its unique id, the number of its partitions, and whether all of them have a leader (`led`)."""
 
     id: str
     partitions: int
@@ -50,7 +50,7 @@ class Topic:
 
 
 class Cluster:
-    """Requests about topics and their offsets. Connects with the first of them; can be shared by threads."""
+    """Requests about topics and their offsets. The first request connects. Threads may share it."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
@@ -59,12 +59,12 @@ class Cluster:
         self.send = self._requests.send
 
     def streams(self) -> dict[str, int]:
-        """Every topic's partition count; without those whose names begin with `__`, which are Kafka's own."""
-        found = self.request("list its topics", lambda client, seconds: client.list_topics(timeout=seconds))
-        return {name: len(topic.partitions) for name, topic in found.topics.items() if not name.startswith("__")}
+        """The partition count of each topic, without Kafka's own topics, whose names begin with `__`."""
+        metadata = self.request("list its topics", lambda client, seconds: client.list_topics(timeout=seconds))
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if not name.startswith("__")}
 
     def describe(self, stream: str) -> Topic | None:
-        """A topic, None where there is no such topic."""
+        """A topic; None where it does not exist."""
         return self.describe_all([stream]).get(stream)
 
     def describe_all(self, streams: Collection[str]) -> dict[str, Topic]:
@@ -75,14 +75,14 @@ class Cluster:
         return self.request(what, lambda client, seconds: described(client, streams, seconds))
 
     def found(self, stream: str) -> Topic:
-        """A topic; raises SystemProblem where there is none of this name."""
+        """A topic. Raises SystemProblem where it does not exist."""
         topic = self.describe(stream)
         if topic is None:
             raise unknown_stream(stream, self.streams(), self.settings.url)
         return topic
 
     def count(self, stream: str) -> int:
-        """The partition count of a topic; raises SystemProblem where there is none of this name."""
+        """The partition count of a topic. Raises SystemProblem where the topic does not exist."""
         return self.found(stream).partitions
 
     def settings_of(self, stream: str) -> dict[str, str | None]:
@@ -108,7 +108,7 @@ class Cluster:
         return self._offsets(places, OFFSET_BEGINNING, read_uncommitted_client)
 
     def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
-        """The offset behind all that readers can see: nothing of a transaction that is open, nor what lies behind."""
+        """The offset after the last record that readers see. An open transaction hides all from its start."""
         return self._offsets(places, OFFSET_END, _BY_ISOLATION[self.settings.isolation], patience)
 
     def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
@@ -116,11 +116,11 @@ class Cluster:
         return self._offsets(places, OFFSET_END, read_uncommitted_client, patience)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Have what lies before these offsets removed, without waiting; what goes wrong is logged."""
+        """Have the records before these offsets removed, without waiting. Errors are logged."""
         places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
 
         def send(client: AdminClient) -> Future[Any]:
-            # All places are one request, and their answers come together.
+            # One request covers all partitions, and their answers come together.
             asked = client.delete_records(places, request_timeout=NEVER, operation_timeout=_TO_REMOVE)
             for one in asked.values():
                 one.add_done_callback(logged)
@@ -130,7 +130,7 @@ class Cluster:
             self.send(send)
 
     def reach(self) -> None:
-        """Return once a broker has answered; raises SystemProblem where none does in time."""
+        """Return once a broker has answered. Raises SystemProblem where none does in time."""
         if not self._requests.answered:
             self.id()
 
@@ -149,35 +149,35 @@ class Cluster:
         make: Callable[[KafkaSettings, ConnectionMonitor], Consumer],
         within: float | None = None,
     ) -> Offsets:
-        # Not by list_offsets: librdkafka frees a request whose time is over while it still writes to it.
+        # Not with list_offsets: librdkafka frees a request that has timed out while it still writes to it.
         wanted = [TopicPartition(stream, partition, which) for stream, partition in places]
-        # Where a leader is not known yet, the client may miss the news and look again after 3 s only; a new request
-        # looks at once.
+        # If a partition has no known leader yet, the client may check again only after 3 s. A new request checks at
+        # once.
         patience = chain(_SOON, repeat(_LATE))
 
         def send(client: Consumer, seconds: float) -> Offsets:
             try:
-                told = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
-                for place in told:
+                offsets = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
+                for place in offsets:
                     if place.error is not None:
                         raise KafkaException(place.error)
             except KafkaException as caught:
                 if caught.args[0].code() in GONE:
                     self.check(places)
                 raise
-            found = {(place.topic, place.partition): place.offset for place in told}
-            if any(offset < 0 for offset in found.values()):
-                # The client gives -1001, and no error, for a partition that has only just got its leader.
+            offset_of = {(place.topic, place.partition): place.offset for place in offsets}
+            if any(offset < 0 for offset in offset_of.values()):
+                # For a partition whose leader was just elected, the client returns -1001 and no error.
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-            return found
+            return offset_of
 
         what = "tell the offsets of its topics"
         return self._requests.request_by(make, what, send, patience=within) if wanted else {}
 
 
 class KnownTopics:
-    """Which topics and partitions there are, and which times they take, for those who come often: asks once about a
-    topic."""
+    """A cache of the partition count of topics, and of how far ahead their timestamps may be. It sends one request for
+    each topic."""
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.time) -> None:
         self._cluster = cluster
@@ -186,7 +186,7 @@ class KnownTopics:
         self._ahead: dict[str, int | None] = {}
 
     def latest(self, stream: str) -> int | None:
-        """The latest time that a topic takes now, in ms since epoch; None where it takes any."""
+        """The latest timestamp that a topic accepts now, in ms since epoch; None where it accepts any."""
         if stream not in self._ahead:
             self._ahead[stream] = self._most_ahead(stream)
         ahead = self._ahead[stream]
@@ -195,7 +195,7 @@ class KnownTopics:
     def _most_ahead(self, stream: str) -> int | None:
         try:
             return most_ahead(self._cluster.settings_of(stream))
-        except SystemProblem as problem:  # it may be forbidden to ask
+        except SystemProblem as problem:  # the user may lack the permission
             LOG.info("which times the topic %s takes is not known: %s", stream, problem)
             return None
 
@@ -210,22 +210,22 @@ class KnownTopics:
 
 def described(client: AdminClient, streams: Collection[str], seconds: float) -> dict[str, Topic]:
     """Those of these topics that exist."""
-    asked = client.describe_topics(TopicCollection([*streams]), request_timeout=NEVER)
-    found: dict[str, Topic] = {}
-    for stream, one in asked.items():
+    futures = client.describe_topics(TopicCollection([*streams]), request_timeout=NEVER)
+    topics: dict[str, Topic] = {}
+    for stream, future in futures.items():
         try:
-            topic = answer(client, one, seconds)
+            topic = answer(client, future, seconds)
         except KafkaException as caught:
             if caught.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
         else:
             led = all(partition.leader is not None for partition in topic.partitions)
-            found[stream] = Topic(str(topic.topic_id), len(topic.partitions), led)
-    return found
+            topics[stream] = Topic(str(topic.topic_id), len(topic.partitions), led)
+    return topics
 
 
 def logged(asked: Future[Any]) -> None:
-    """Log what went wrong with a request that nobody waits for."""
+    """Log the error of a request that nobody waits for."""
     error = asked.exception()
     if error is not None:
         LOG.info("%s", error)

@@ -1,4 +1,4 @@
-"""Reading partitions from given offsets on."""
+"""The consumer: reads partitions of topics from given offsets on."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,22 +14,22 @@ from .errors import GONE, TRANSIENT, out_of_reach, refused
 from .prefetch import MAX_PREFETCHED_BYTES, PrefetchBuffer
 
 MAX_MESSAGES_AT_ONCE = 1000
-"""Messages taken from the client at a time: with more of them each costs more."""
+"""Messages taken from the client in one call. Larger calls cost more for each message."""
 
 _LOOK_AFTER = 30.0
-"""Seconds between two looks at whether the topics are still there: of one that is removed the client says nothing."""
+"""Seconds between two checks that the topics still exist: the client reports no error for a removed topic."""
 
 _SLICE = 0.2
-"""Seconds without a look at signals and at the connection."""
+"""The longest wait in the client, in seconds. Signals and the connection are checked between two waits."""
 
 _IGNORED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._MAX_POLL_EXCEEDED})
-"""Of the group that the client insists on, and which nothing is done with."""
+"""Errors of the consumer group. The client requires a group, but this consumer does not use it."""
 
 
 class KafkaConsumer:
     """Reads partitions of topics from given offsets on. For one thread at a time.
 
-    What has come of a partition that is not wanted waits here, up to a bound; then its fetching is paused.
+    Messages of a partition that is not wanted are buffered up to a bound; then the partition is paused.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class KafkaConsumer:
         self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
-        """Return what has come, at most one batch a partition; wait up to `timeout` seconds if nothing has."""
+        """Return the next batches, at most one a partition. Wait up to `timeout` seconds if there are none."""
         if self._client is None:
             return []
         batches = self._take(wanted)
@@ -81,11 +81,11 @@ class KafkaConsumer:
             messages = self._client.consume(self._count, 0)
             if not messages:
                 now = time.monotonic()
-                self._look(now)
+                self._check_cluster(now)
                 deadline = now + timeout if deadline is None else deadline
                 if now >= deadline:
                     return []
-                # To wait in `consume` would be to wait for all of them, or for the whole time.
+                # `consume` would wait for `_count` messages or the whole time; `poll` returns with the first message.
                 message = self._client.poll(min(deadline - now, _SLICE))
                 messages = [] if message is None else [message]
             if messages:
@@ -95,7 +95,7 @@ class KafkaConsumer:
 
     @property
     def paused(self) -> frozenset[StreamPartition]:
-        """The partitions that are not fetched for now, as too much of them waits."""
+        """The partitions that are not fetched, because their buffers are full."""
         return frozenset(place for place, buffer in self._buffers.items() if buffer.paused)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class KafkaConsumer:
         return batches
 
     def _sort(self, messages: list[Message], wanted: frozenset[StreamPartition] | None) -> None:
-        """Put messages into the buffers of their partitions, and hear what the client has to say among them."""
+        """Put messages into the buffers of their partitions, and handle the errors among them."""
         self._monitor.answered()
         if not any(map(Message.error, messages)):
             self._put(messages, wanted)
@@ -132,7 +132,7 @@ class KafkaConsumer:
             error = message.error()
             if error is not None:
                 self._put(messages[start:index], wanted)
-                self._hear(error, message)
+                self._handle_error(error, message)
                 start = index + 1
         self._put(messages[start:], wanted)
 
@@ -146,8 +146,8 @@ class KafkaConsumer:
                     buffer.paused = True
                     self._client.pause([buffer.place])
 
-    def _hear(self, error: KafkaError, message: Message) -> None:
-        """The end of a partition, or something wrong."""
+    def _handle_error(self, error: KafkaError, message: Message) -> None:
+        """Handle an error that came in place of a message; one of them marks the end of a partition."""
         place = (message.topic() or "", message.partition() or 0)
         code = error.code()
         buffer = self._buffers.get(place)
@@ -166,15 +166,15 @@ class KafkaConsumer:
         elif code not in _IGNORED:
             raise refused(self._settings, f"give messages of {place[0]!r}, partition {place[1]}", error)
 
-    def _look(self, now: float) -> None:
-        """Raise SystemProblem where no broker has been there for too long, or a topic is gone."""
+    def _check_cluster(self, now: float) -> None:
+        """Raise SystemProblem where no broker was connected for too long, or a topic was removed."""
         patience = self._settings.give_up_after
         away = self._monitor.seconds_down > patience
         if self._client is None or not (away or now > self._next_look):
             return
         self._next_look = now + _LOOK_AFTER
         try:
-            # A connection is also closed where there is nothing to be told; so ask before giving up.
+            # Brokers close idle connections, too; so send a request before giving up.
             known = self._client.list_topics(timeout=5.0 if away else 1.0).topics
         except KafkaException as caught:
             if away:
@@ -186,7 +186,7 @@ class KafkaConsumer:
 
 
 def _runs(messages: Sequence[Message], stream: str | None) -> Iterator[tuple[StreamPartition, Sequence[Message]]]:
-    """Messages in their order, cut where the partition changes; `stream` where all are of one."""
+    """Split messages where the partition changes, in order. `stream` is given if all messages are of one topic."""
     for partition, group in groupby(messages, Message.partition):
         run = list(group)
         if stream is not None:

@@ -1,4 +1,4 @@
-"""What can go wrong with a cluster, in words that say what to do."""
+"""The errors of a cluster: which of them are retried, and texts that say what to do."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from .settings import KafkaSettings
 TRANSIENT = frozenset(
     {
         KafkaError._TRANSPORT,
-        KafkaError._DESTROY_BROKER,  # the client has let go of a broker that is no longer among those of the cluster
+        KafkaError._DESTROY_BROKER,  # the broker is no longer part of the cluster
         KafkaError._TIMED_OUT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
@@ -37,7 +37,7 @@ TRANSIENT = frozenset(
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-"""Errors that go by themselves, when a broker comes back or a partition has a new leader."""
+"""Errors that end by themselves, when a broker returns or a partition has a new leader."""
 
 UNREACHED = frozenset(
     {
@@ -50,25 +50,25 @@ UNREACHED = frozenset(
         KafkaError._SSL,
     }
 )
-"""Those of them that no broker has told: none was reached."""
+"""The transient errors that come from the client, because no broker was reached."""
 
 GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-"""What is said of a topic that is gone; and, for a while, of topics of a broker that has just come back."""
+"""Errors for a topic that was removed. A broker that has just restarted reports them for existing topics, too."""
 
 RETRIED = TRANSIENT | GONE
-"""Errors after which the same is tried again. That a topic is gone is for `Cluster.describe` to say."""
+"""Errors after which a request is repeated. Only `Cluster.describe` decides that a topic was removed."""
 
 OUTDATED = GONE | {KafkaError._TIMED_OUT}
-"""Errors that may be told of what the client knows from before: it is to ask the brokers anew what there is."""
+"""Errors that outdated metadata may cause: the client is to fetch the metadata again."""
 
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-"""What becomes of records of which the client lets go, for a reason that lies elsewhere."""
+"""Errors of records that the client drops because of another error."""
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
 def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemProblem:
-    """No broker has answered for so long."""
+    """No broker has answered for `seconds`."""
     return SystemProblem(
         f"{settings.url} is out of reach: no broker has answered for {seconds:g} s\n"
         f"  the last error: {settings.hide(why) or 'none'}\n"
@@ -78,7 +78,7 @@ def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemPro
 
 
 def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProblem:
-    """The cluster, or its client, would not do it."""
+    """The cluster or the client has refused a request. `what` completes "would not"."""
     return SystemProblem(
         f"{settings.url} would not {what}: {settings.hide(error.str())} ({error.name()})\n"
         f"  to do: {_REMEDIES.get(error.code(), 'look into the log of the broker')}"
@@ -86,7 +86,7 @@ def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProb
 
 
 def fenced(settings: KafkaSettings, transactional_id: str) -> TakenOver:
-    """Another sender has taken the transactional id."""
+    """Another producer has taken the transactional id."""
     return TakenOver(
         f"Another run has taken over {transactional_id!r} on {settings.url}: what this one writes is refused, and "
         "what it had not committed is dropped\n"

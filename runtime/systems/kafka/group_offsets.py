@@ -1,4 +1,4 @@
-"""Offsets of a pipeline as those of a consumer group, for tools that watch lag."""
+"""Commits the offsets of a pipeline as those of a consumer group, for tools that watch lag."""
 
 from collections.abc import Mapping
 from threading import Thread
@@ -11,10 +11,10 @@ from .settings import KafkaSettings
 
 
 class GroupOffsets:
-    """Notes the offsets of a group that no consumer joins: for information only, and without waiting.
+    """Commits offsets of a group that no consumer joins, for information only, without waiting.
 
-    A consumer of its own commits them. To ask the client for administration instead would end this process now and
-    then: librdkafka aborts where such a request, which goes to the coordinator of a group, loses its connection.
+    It commits with a consumer of its own. The client for administration is no alternative: librdkafka aborts the
+    process when such a request to the coordinator of a group loses its connection.
     """
 
     def __init__(self, settings: KafkaSettings, group: str) -> None:
@@ -22,12 +22,12 @@ class GroupOffsets:
         self._commit: Thread | None = None
 
     def note(self, positions: Mapping[StreamPartition, int]) -> None:
-        """Send offsets, unless the cluster still has to answer to those before. What goes wrong is logged."""
+        """Commit offsets, unless the last commit is still unanswered. Errors are logged."""
         if not positions or (self._commit is not None and self._commit.is_alive()):
             return
         places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in positions.items()]
-        # A daemon thread keeps the client as long as the cluster owes an answer: to let go of it waits up to a minute
-        # for that answer, which the end of this process must not.
+        # A daemon thread refers to the client until the answer comes. To close the client would wait for the answer, up
+        # to a minute, and the end of this process must not wait.
         self._commit = Thread(target=_commit, args=(self._client, places), name="fluvial-offsets", daemon=True)
         self._commit.start()
 

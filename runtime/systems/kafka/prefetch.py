@@ -1,4 +1,4 @@
-"""What has come of a partition and waits for its reader."""
+"""The buffer of a partition: batches that were fetched and wait for the reader."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from ..contract import RecordBatch, StreamPartition
 from .records import records_of
 
 MAX_PREFETCHED_BYTES = 8 << 20
-"""Bytes that wait for a reader who does not want them before the partition is paused: at a pause the client throws
-away what it has fetched in advance, so that to pause at once, each time, would fetch most messages again."""
+"""Bytes that a partition may buffer while its reader does not want them; then the partition is paused. A pause makes
+the client drop what it has prefetched, so pausing at once, each time, would fetch most messages twice."""
 
 _BYTES_A_RECORD = 200
-"""What a record takes besides its key and value, about."""
+"""Approximate bytes that a record takes besides its key and value."""
 
 
 class PrefetchBuffer:
-    """The batches of one partition, in order. `position` is the offset behind them."""
+    """The batches of one partition, in order. `position` is the offset after the last of them."""
 
     __slots__ = ("_batches", "bytes", "partition", "paused", "position", "stream")
 
@@ -36,7 +36,7 @@ class PrefetchBuffer:
         return bool(self._batches)
 
     def put(self, messages: Sequence[Message], *, weigh: bool) -> None:
-        """Add messages; `weigh` where they may wait for long."""
+        """Add messages. With `weigh` their bytes are counted, since they may wait for long."""
         first, last = messages[0].offset() or 0, messages[-1].offset() or 0
         if last - first + 1 == len(messages):
             offsets: Sequence[int] = range(first, last + 1)
@@ -48,7 +48,7 @@ class PrefetchBuffer:
         self.position = last + 1
 
     def passed(self, position: int) -> None:
-        """Note that no record lies before a position that is to come."""
+        """Record that there are no more records before `position`."""
         if position > self.position:
             self.position = position
             if self._batches:

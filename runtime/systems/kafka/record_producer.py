@@ -1,4 +1,4 @@
-"""Writing to topics as records come."""
+"""The producer of runs: writes records to topics as they come, in a transaction if it has an id."""
 
 import sys
 import time
@@ -20,12 +20,12 @@ from .records import headers_for, stamped
 T = TypeVar("T")
 
 _SLICE = 0.5
-"""Seconds without a look at signals and at what has failed."""
+"""The longest wait in the client, in seconds. Signals and failures are checked between two waits."""
 
 _VAGUE = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 _SERVED_EACH = 500
-"""Records that are sent between two looks at what became of others: a look takes as long as to send a record."""
+"""Records sent between two checks for failed deliveries. A check costs as much as sending a record."""
 
 _EARLY = (
     "%s refuses times that are far ahead (message.timestamp.after.max.ms): such messages are written with the latest "
@@ -37,14 +37,14 @@ _PAUSE = 0.1
 
 
 class KafkaRecordProducer:
-    """Writes records as they come, idempotently: those of one partition arrive in their order, each once; without
-    `once` they may come twice after trouble.
+    """Writes records as they come, idempotently: records of one partition arrive in order, each once. Without `once`
+    they may arrive twice after an error.
 
-    Brokers remember what they have of a sender by the times of its records: where these are older than the brokers'
-    `producer.id.expiration.ms` (a day), what a broker had taken when it was killed may come again. Transactions are
-    remembered to their end, whatever the times.
+    Brokers expire the state of an idempotent producer by the timestamps of its records. Where these are older than
+    `producer.id.expiration.ms` of the brokers (a day), records that a broker had accepted when it was killed may arrive
+    twice. State of an open transaction does not expire.
 
-    With a transactional id it takes the right to write from all senders with that id before it.
+    A new producer with a transactional id fences all earlier producers with that id.
     """
 
     def __init__(
@@ -72,20 +72,20 @@ class KafkaRecordProducer:
             settings, self._monitor, self._not_delivered, transactional_id, longest, once=once
         )
         if transactional_id is not None:
-            # Without a connection the client would look again after half a second only.
+            # Connects first: without a connection init_transactions waits half a second before it tries again.
             with suppress(KafkaException):
                 self._client.list_topics(timeout=_SLICE)
             self._insist("take a transactional id", self._client.init_transactions)
 
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
-        """Hand over records; waits for room where 64 MB wait to be written.
+        """Send records. Waits while 64 MB are still to be written.
 
         Raises SystemProblem for a topic or partition that does not exist, where the cluster stays out of reach, and
-        where it refused something that was sent before.
+        where it refused a record that was sent before.
         """
         self._check()
         if self._id is not None and not self._in_transaction:
-            raise UsageError("A sender with a transactional id sends within a transaction only. Call begin() first.")
+            raise UsageError("A producer with a transactional id sends within a transaction only. Call begin() first.")
         self._topics.check(stream, partition)
         self._touched.add((stream, partition))
         latest = self._topics.latest(stream)
@@ -104,7 +104,7 @@ class KafkaRecordProducer:
         self._serve_at_times(len(records))
 
     def _send_early(self, stream: str, partition: int, records: Sequence[Record], latest: int) -> None:
-        """Send records of which some have a time that the topic does not take yet."""
+        """Send records of which some have timestamps that are too far ahead for the topic."""
         if stream not in self._early:
             self._early.add(stream)
             LOG.warning(_EARLY, stream)
@@ -117,21 +117,21 @@ class KafkaRecordProducer:
         self._serve_at_times(len(records))
 
     def _serve_at_times(self, sent: int) -> None:
-        """Hear now and then what became of records."""
+        """Check for failed deliveries each time that 500 records were sent."""
         self._unserved += sent
         if self._unserved >= _SERVED_EACH:
             self._unserved = 0
             self._serve(self._client.poll, 0)
 
     def flush(self) -> None:
-        """Return once all that was sent is written and acknowledged by the brokers."""
+        """Return once the brokers have acknowledged all records sent so far."""
         self._check()
         while self._serve(self._client.flush, _SLICE):
             self._check()
         self._check()
 
     def ends(self, places: Collection[StreamPartition]) -> dict[StreamPartition, int]:
-        """The offset that the next record will have, after all that was flushed, committed or not."""
+        """The offset that the next record will have, after all flushed records, committed or not."""
         self._check()
         for place in places:
             self._topics.check(*place)
@@ -141,13 +141,13 @@ class KafkaRecordProducer:
         """Start a transaction."""
         self._check()
         if self._id is None or self._in_transaction:
-            wrong = "This sender has no transactional id" if self._id is None else "A transaction is open already"
-            raise UsageError(f"{wrong}. Call begin() once for each commit(), on a sender that has an id.")
+            wrong = "This producer has no transactional id" if self._id is None else "A transaction is open already"
+            raise UsageError(f"{wrong}. Call begin() once for each commit(), on a producer that has an id.")
         self._insist("begin a transaction", lambda _: self._client.begin_transaction())
         self._in_transaction = True
 
     def commit(self) -> None:
-        """Flush, and make visible what was sent since `begin`; at once or not at all."""
+        """Flush, and make the records sent since `begin` visible, all at once or not at all."""
         self._check()
         if not self._in_transaction:
             raise UsageError("There is no transaction to commit. Call begin() first.")
@@ -158,13 +158,13 @@ class KafkaRecordProducer:
         self._in_transaction = False
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Nobody reads these partitions before these offsets any more: the brokers remove what lies there, soon."""
+        """Allow the brokers to remove the records before these offsets: nobody reads them any more."""
         self._cluster.trim(starts)
 
     def close(self) -> None:
-        """Drop what was sent in a transaction that is not committed, and what is not flushed.
+        """Drop the records of an open transaction, and those that are not flushed.
 
-        Readers see what was committed once this has returned, if no other transaction keeps them.
+        Once this has returned, readers see all committed records, unless another transaction is open before them.
         """
         if self._closed:
             return
@@ -172,18 +172,18 @@ class KafkaRecordProducer:
         self._client.purge()
         try:
             if self._in_transaction:
-                # Readers wait for its end; else that comes when another takes the id, or its time is over.
+                # Readers wait for the end of the transaction. Without this it ends when it is fenced, or times out.
                 self._serve(self._client.abort_transaction, _TO_CLOSE)
         except KafkaException:
             return
         finally:
-            del self._client  # its own close() would wait for brokers that are away
+            del self._client  # its close() would wait for brokers that are out of reach
         if self._id is not None and self._failed is None:
             self.await_readers(self._touched)
 
     def await_readers(self, places: Collection[StreamPartition]) -> None:
-        """Wait, but not for long, until the end of a transaction is marked in its partitions: brokers do that after
-        they have agreed to it, and readers see nothing of it before."""
+        """Wait, for two seconds at most, until the partitions have the commit marker of a transaction. Brokers write it
+        after they have acknowledged the commit, and readers see no record of the transaction before."""
         until = time.monotonic() + _TO_CLOSE
         with suppress(SystemProblem):
             ends = self._cluster.log_ends(places, patience=_TO_CLOSE)
@@ -195,15 +195,15 @@ class KafkaRecordProducer:
 
     def _check(self) -> None:
         if self._closed:
-            raise UsageError("This sender is closed. Make another one.")
+            raise UsageError("This producer is closed. Make another one.")
         if self._failed is not None:
             raise self._failed
 
     def _wait_to_send(
         self, place: StreamPartition, record: Record, latest: int | None, why: BufferError | KafkaException
     ) -> None:
-        """Send a record as soon as there is room, and the client knows its partition again: when a broker has just come
-        back, it may not. Raises SystemProblem where the topic is gone, and after `give_up_after`."""
+        """Send a record once the buffer has room and the client knows the partition: it may lose that when a broker
+        restarts. Raises SystemProblem where the topic was removed, and after `give_up_after`."""
         stream, partition = place
         key, value, timestamp, headers = record
         when, pairs = stamped(timestamp, headers, latest)
@@ -211,7 +211,7 @@ class KafkaRecordProducer:
         while True:
             error = why.args[0] if isinstance(why, KafkaException) else None
             if error is not None:
-                self._bear(place, error, late=time.monotonic() > deadline)
+                self._raise_unless_retriable(place, error, late=time.monotonic() > deadline)
             self._serve(self._client.poll, _PAUSE)
             self._check()
             try:
@@ -220,8 +220,8 @@ class KafkaRecordProducer:
             except (BufferError, KafkaException) as caught:
                 why = caught
 
-    def _bear(self, place: StreamPartition, error: KafkaError, *, late: bool) -> None:
-        """Raise SystemProblem for an error at sending that does not go by itself."""
+    def _raise_unless_retriable(self, place: StreamPartition, error: KafkaError, *, late: bool) -> None:
+        """Raise SystemProblem for an error at sending that a retry cannot mend."""
         try:
             if error.code() in GONE:
                 self._cluster.check([place])
@@ -231,13 +231,13 @@ class KafkaRecordProducer:
             raise self._fail(self._problem(f"take a record for {place[0]!r}", error)) from None
 
     def _serve(self, act: Callable[[float], T], seconds: float) -> T | None:
-        """Let the client do something, and tell what became of records; None where it cannot go on."""
+        """Call the client, which runs the callbacks of failed deliveries. None where the client has failed for good."""
         try:
             return act(seconds)
-        except SystemError as broken:  # it broke off in the middle of some function, for a fatal error
+        except SystemError as broken:  # a fatal error interrupted a callback
             cause = broken.__cause__
             error = cause.args[0] if isinstance(cause, KafkaException) else KafkaError(KafkaError._FATAL)
-        except:  # noqa: E722 - it raises a fatal error itself, which is no exception at all
+        except:  # noqa: E722 - the client raises a fatal KafkaError, which is not a subclass of BaseException
             raised: object = sys.exc_info()[1]
             if not isinstance(raised, KafkaError):
                 raise
@@ -246,16 +246,16 @@ class KafkaRecordProducer:
         return None
 
     def _not_delivered(self, error: KafkaError | None, message: Message) -> None:
-        """Called for each record that could not be written; the first says why."""
+        """Called for each record that could not be written. The first error is kept."""
         if error is None or self._closed:
             return
         if error.code() in PURGED and self._in_transaction:
-            self._purged = self._purged or error  # the transaction has failed before, and says why at its commit
+            self._purged = self._purged or error  # the transaction failed before; its commit raises the cause
         else:
             self._fail(self._problem(f"take a record for {message.topic()!r}", error))
 
     def _insist(self, what: str, act: Callable[[float], object]) -> None:
-        """Do something with a transaction; again while the brokers are away, up to `give_up_after`."""
+        """Call a transactional method of the client. Retries up to `give_up_after` while no broker can be reached."""
         deadline = time.monotonic() + self._settings.give_up_after
         while True:
             try:
@@ -268,19 +268,19 @@ class KafkaRecordProducer:
                 late = time.monotonic() > deadline
                 if late or not (error.retriable() or error.code() in RETRIED) or error.txn_requires_abort():
                     if error.code() == KafkaError.UNKNOWN and self._in_transaction:
-                        # All that a broker says where another takes the id at the very moment of a commit.
+                        # A broker says no more if another producer takes the id at the moment of a commit.
                         error = self._refusal(lambda: self._client.abort_transaction(_TO_CLOSE)) or error
                     raise self._fail(self._problem(what, error)) from None
             time.sleep(_PAUSE)
 
     def _reason(self, error: KafkaError) -> KafkaError:
-        """What is behind an error that tells only that something fatal has happened."""
+        """The cause of an error that says only that the client has failed for good."""
         if error.code() not in _VAGUE or self._id is None:
             return error
         return self._refusal(self._client.begin_transaction) or error
 
     def _refusal(self, act: Callable[[], object]) -> KafkaError | None:
-        """The fatal error for which the client refuses to do something, if there is one."""
+        """The fatal error with which the client refuses a call, if there is one."""
         try:
             act()
         except KafkaException as caught:
@@ -296,7 +296,7 @@ class KafkaRecordProducer:
         return problem
 
     def _problem(self, what: str, error: KafkaError) -> SystemProblem:
-        """What an error of the client means."""
+        """The SystemProblem for an error of the client."""
         error = self._reason(error)
         if error.code() in FENCED and self._id is not None:
             return fenced(self._settings, self._id)

@@ -1,4 +1,4 @@
-"""Records as Kafka's messages, and back."""
+"""Converts records to messages of Kafka, and back."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,10 @@ Pairs = list[tuple[str, str | bytes | None]]
 """Headers as the client takes them."""
 
 TIME_HEADER = "fluvial.time"
-"""The last header of a message whose time cannot be written: 0, which the client takes for "now", and what lies further
-ahead than the topic takes. The value is the time in decimal digits. Readers take the header off again. A message of a
-user's that ends with a header of this name gets another one, so that it, too, comes back as it was. A header of this
-name with any other value was written by somebody else: it is a header like all others."""
+"""The last header of a message whose timestamp cannot be written: 0, which the client takes for "now", or one that is
+further ahead than the topic accepts. The value is the timestamp in decimal digits. Readers remove the header. If the
+last header of a user's message has this name, the message gets one more, so that it is read as it was written. A header
+of this name with any other value comes from another program, and is left as it is."""
 
 _TIME = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -38,23 +38,23 @@ def record_of(
     key: bytes | None, value: bytes | None, timestamp: int, headers: Iterable[tuple[str, bytes | None]]
 ) -> Record:
     """A message with headers as a record."""
-    found = [(name, content or b"") for name, content in headers]
-    if found and found[-1][0] == TIME_HEADER:
-        told = _time_in(found[-1][1])
-        if told is not None:
-            timestamp = told
-            found.pop()
-    return key, value, timestamp, tuple(found)
+    pairs = [(name, content or b"") for name, content in headers]
+    if pairs and pairs[-1][0] == TIME_HEADER:
+        time = _time_in(pairs[-1][1])
+        if time is not None:
+            timestamp = time
+            pairs.pop()
+    return key, value, timestamp, tuple(pairs)
 
 
 def _time_in(content: bytes) -> int | None:
-    """The time that a header tells, in ms since epoch; None for a value that no writer of Fluvial has written."""
+    """The timestamp in a header, in ms since epoch; None for a value that Fluvial does not write."""
     time = int(content) if _TIME.fullmatch(content) else None
     return time if time is not None and _LEAST <= time <= _MOST else None
 
 
 def stamped(timestamp: int, headers: Headers, latest: int | None) -> tuple[int, Pairs | None]:
-    """The time and the headers to write with a message, where its topic takes no time after `latest`."""
+    """The timestamp and headers to write with a message, where its topic accepts no timestamp after `latest`."""
     if latest is None or timestamp <= latest:
         return timestamp, headers_for(timestamp, headers)
     return latest, [*headers, (TIME_HEADER, b"%d" % timestamp)]

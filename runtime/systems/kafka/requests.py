@@ -1,4 +1,4 @@
-"""Requests to a cluster: asked again while it is away, for a bounded time."""
+"""Requests to a cluster. A request is repeated for a bounded time while the cluster is out of reach."""
 
 import os
 import time
@@ -18,7 +18,7 @@ from .settings import KafkaSettings
 T = TypeVar("T")
 Client = TypeVar("Client", AdminClient, Consumer)
 Maker = Callable[[KafkaSettings, ConnectionMonitor], Client]
-"""Makes the client that is to be asked."""
+"""Makes the client that sends the request."""
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
@@ -26,13 +26,13 @@ _ONE_REQUEST = 10.0
 _TO_REFRESH = 1.0
 
 NEVER = 3600.0
-"""Seconds after which librdkafka gives up a request of administration: the longest that it takes. Where the answer
-comes at that moment, librdkafka frees what it still needs, and aborts the process. So every request has this timeout,
-and `answer` stops waiting earlier: the request goes on, and what comes of it is nobody's."""
+"""The timeout of administrative requests in librdkafka, in seconds: the longest that it accepts. If an answer arrives
+at the moment of the timeout, librdkafka frees memory that it still uses, and aborts the process. So every request has
+this timeout, and `answer` stops waiting earlier. The request then stays open, and its answer is ignored."""
 
 
 class RequestClient:
-    """One client of a kind for requests, made with the first of them; can be shared by threads."""
+    """Sends requests with one client of each kind, which the first request makes. Threads may share it."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class RequestClient:
         self.answered = False
 
     def request(self, what: str, call: Callable[[AdminClient, float], T]) -> T:
-        """What the request returns, which is given a client and the seconds that the answer may take. Raises
-        SystemProblem where the cluster stays out of reach, or refuses.
+        """Return what `call` returns. It is given a client and the seconds that the answer may take.
 
-        The first request waits for `reach_within`, those after it for `give_up_after`: a broker that was there comes
-        back. It has that time once more where it is back, and does not know its topics yet. `what` completes "the
-        cluster would not".
+        Raises SystemProblem where the cluster stays out of reach, or refuses. The first request is repeated for
+        `reach_within`, later ones for `give_up_after`, since a broker that answered before usually returns. That time
+        starts again when a broker answers after an outage: it may not know its topics yet. `what` completes the
+        sentence "the cluster would not".
         """
         return self.request_by(admin_client, what, call)
 
@@ -67,7 +67,7 @@ class RequestClient:
     def request_by(
         self, make: Maker[Client], what: str, call: Callable[[Client, float], T], *, patience: float | None = None
     ) -> T:
-        """The same, by another client than one for administration."""
+        """Like `request`, with a client that `make` makes, and for `patience` seconds if given."""
         client = self._made(make)
         if patience is None:
             patience = self._settings.give_up_after if self.answered else self._settings.reach_within
@@ -78,7 +78,7 @@ class RequestClient:
                 answer = call(client, min(max(left, 0.1), _ONE_REQUEST))
             except KafkaException as caught:
                 error = caught.args[0]
-                client.poll(0)  # else the watch hears of nothing
+                client.poll(0)  # runs the error callback, which feeds the monitor
                 if back.seen(error.code()):
                     deadline = self._clock() + patience
                 late = self._clock() + pause > deadline
@@ -95,7 +95,7 @@ class RequestClient:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _made(self, make: Maker[Client]) -> Client:
-        # A client does not survive a fork, nor can it be let go of there.
+        # A client works only in the process that made it, and cannot be closed in a child process.
         mine = os.getpid(), make
         with self._lock:
             if mine not in self._clients:
@@ -105,13 +105,13 @@ class RequestClient:
 
 
 class _Back:
-    """Whether brokers have come back after they could not be reached: seen once in a request, which must end."""
+    """Notices once in a request that brokers answer again after an outage. Only once, so that the request ends."""
 
     def __init__(self) -> None:
         self._away = self._seen = False
 
     def seen(self, code: int) -> bool:
-        """Whether an error is the first one that a broker has told after others that none has."""
+        """Whether an error comes from a broker, and is the first to do so after errors of an unreachable cluster."""
         back = self._away and code not in UNREACHED and not self._seen
         self._away = code in UNREACHED
         self._seen = self._seen or back
@@ -119,7 +119,7 @@ class _Back:
 
 
 def answer(client: AdminClient, asked: Future[T], seconds: float) -> T:
-    """The answer to a request; one that takes too long stays under way, and its answer is nobody's."""
+    """Wait for the answer to a request. A request that takes too long stays open, and its answer is ignored."""
     try:
         return asked.result(seconds)
     except TimeoutError:
@@ -129,8 +129,8 @@ def answer(client: AdminClient, asked: Future[T], seconds: float) -> T:
 
 
 def _hold(client: AdminClient, asked: Future[Any]) -> None:
-    """Keep a client until a request of it has been answered, for it must not be closed before. A daemon thread keeps
-    it, so that the end of this process neither waits for the answer nor closes the client."""
+    """Keep a reference to a client until its request is answered, for it must not be closed before. A daemon thread
+    holds the reference, so that the end of this process neither waits for the answer nor closes the client."""
 
     def hold(_: AdminClient) -> None:
         with suppress(Exception):
@@ -141,8 +141,7 @@ def _hold(client: AdminClient, asked: Future[Any]) -> None:
 
 
 def _refresh(client: AdminClient | Consumer) -> None:
-    """Have a client learn anew which brokers and partitions there are. One that was told of no controller, by a broker
-    that had just come back, waits for one, and does not ask; one that was told of fewer partitions goes by that for a
-    quarter of an hour."""
+    """Make a client fetch the metadata of the cluster again. A restarted broker may report no controller, for which the
+    client then waits without asking again, or too few partitions, which the client then keeps for 15 minutes."""
     with suppress(KafkaException):
         client.list_topics(timeout=_TO_REFRESH)

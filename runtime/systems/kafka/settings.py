@@ -1,4 +1,4 @@
-"""How a cluster is reached: its addresses, and the settings of the client, checked where they are given."""
+"""The settings of a cluster: its addresses, and the settings of clients and topics, checked where users give them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -31,12 +31,12 @@ REFUSED: Mapping[str, str] = {
     "delivery.timeout.ms": "give_up_after says it",
     "message.timeout.ms": "give_up_after says it",
 }
-"""Settings of the client that are not for users, with the reason."""
+"""Settings of the client that users may not choose, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """What is told of a cluster; shows no secret. Times in seconds."""
+    """The settings of a cluster. Texts and `repr` show no secret. Times are in seconds."""
 
     servers: str
     conf: Mapping[str, Setting]
@@ -50,7 +50,7 @@ class KafkaSettings:
 
     @property
     def isolation(self) -> str:
-        """`read_committed`, unless the user wants what is not committed, too."""
+        """`read_committed`, unless the user wants records of open transactions, too."""
         return str(self.conf.get("isolation.level", "read_committed"))
 
     def __repr__(self) -> str:

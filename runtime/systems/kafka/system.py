@@ -1,4 +1,4 @@
-"""A Kafka cluster as a system: where it is, how it is reached, and who reads and writes it."""
+"""A Kafka cluster as a system: makes the admin, consumers and producers of a cluster."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -59,10 +59,10 @@ class KafkaSystem:
             reach_within.total_seconds(),
             give_up_after.total_seconds(),
         )
-        # One for all that is made here: each of its own would connect anew, and learn anew where partitions are.
+        # One for all clients of this system: each of its own would connect and fetch metadata again.
         self._cluster = Cluster(self.settings)
         if conf:
-            admin_client(self.settings, ConnectionMonitor())  # which is refused where a setting is
+            admin_client(self.settings, ConnectionMonitor())  # raises UsageError for a setting that the client refuses
 
     @classmethod
     def named(
@@ -83,33 +83,33 @@ class KafkaSystem:
         return self.settings.url
 
     def admin(self) -> KafkaAdmin:
-        """Makes and measures topics."""
+        """Creates topics, and returns their partition counts and offsets."""
         return KafkaAdmin(self._cluster)
 
     def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> KafkaConsumer:
-        """Reads topics; `max_records` bounds a batch, in messages, as 1,000 does. With `committed` it gives no record
-        of a transaction that was not committed, also where `isolation.level` is `read_uncommitted`."""
+        """Reads topics. A batch has at most `max_records` messages, and at most 1,000. With `committed` it reads
+        committed records only, even where `isolation.level` is `read_uncommitted`."""
         return KafkaConsumer(self._cluster, max_records=max_records, committed=committed)
 
     def producer(self) -> KafkaTransactionalProducer:
-        """Writes in transactions, for tools: what is staged is held in memory."""
+        """Writes in transactions, for tools. Staged records are held in memory."""
         return KafkaTransactionalProducer(self._cluster)
 
     def record_producer(
         self, transactional_id: str | None = None, *, longest: timedelta = timedelta(0), once: bool = True
     ) -> KafkaRecordProducer:
-        """Writes records as they come, for runs; `longest` is how long a transaction of it may take. Without `once` it
-        needs half a second less to begin, and after trouble records may come twice, or in another order."""
+        """Writes records as they come, for runs. `longest` bounds the time of a transaction. Without `once` the
+        producer is ready half a second sooner, but after an error records may arrive twice, or in another order."""
         return KafkaRecordProducer(self._cluster, transactional_id, longest=longest, once=once)
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
-        """Holds nothing: a cluster has no locks. Who runs what stands in the pipeline's coordinator stream, and of two
-        containers with one transactional id the newer one fences the other."""
+        """Hold nothing: a cluster has no locks. The coordinator stream of the pipeline says which container runs which
+        task, and of two containers with one transactional id the newer one fences the other."""
         del pipeline, container
         return nullcontext()
 
 
 def _of(settings: KafkaSettings) -> KafkaSystem:
-    made = KafkaSystem.__new__(KafkaSystem)
-    made.settings, made._cluster = settings, Cluster(settings)
-    return made
+    system = KafkaSystem.__new__(KafkaSystem)
+    system.settings, system._cluster = settings, Cluster(settings)
+    return system

@@ -1,4 +1,4 @@
-"""The settings of topics, by what they are made for."""
+"""The settings of topics, by use, and checks of the settings of existing topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _ANY_TIME: Mapping[str, str] = {
     "message.timestamp.before.max.ms": _LONGEST,
     "message.timestamp.after.max.ms": _LONGEST,
 }
-# Nor begin a new segment with each leap, or let go of what is old by them.
+# Event times must neither begin a new segment at each jump, nor decide when old records are removed.
 _EVENT_TIMES: Mapping[str, str] = {**_ANY_TIME, "segment.ms": _LONGEST}
 _KEPT: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
@@ -27,7 +27,8 @@ _COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """`wanted` is set where the user says nothing else, `needed` always, and looked for in topics that exist."""
+    """Settings of a use. `wanted` are defaults that the user may change. `needed` are always set, and checked in topics
+    that exist."""
 
     wanted: Mapping[str, str] = field(default_factory=dict)
     needed: Mapping[str, str] = field(default_factory=dict)
@@ -83,10 +84,10 @@ def most_ahead(found: Mapping[str, str | None]) -> int | None:
 
 def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[StreamWarning]:
     """What the settings of a topic do to the messages of an output, where readers may not expect it."""
-    made: list[StreamWarning] = []
+    warnings: list[StreamWarning] = []
     alter = f"kafka-configs.sh --alter --topic {stream} --add-config"
     if "compact" in (policy := found.get("cleanup.policy") or ""):
-        made.append(
+        warnings.append(
             StreamWarning(
                 f"{stream} is compacted (cleanup.policy={policy}): of the messages of a key the last one stays, and a "
                 "message without key is refused",
@@ -94,7 +95,7 @@ def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[StreamWarn
             )
         )
     if found.get(_TYPE) == "LogAppendTime":
-        made.append(
+        warnings.append(
             StreamWarning(
                 f"{stream} replaces the time of each message by that of its writing ({_TYPE}=LogAppendTime)",
                 f"nothing if nobody needs event times there; else {alter} {_TYPE}=CreateTime",
@@ -103,8 +104,8 @@ def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[StreamWarn
     ahead = most_ahead(found)
     if ahead is not None:
         text = f"{stream} takes times up to {ahead} ms ahead ({_AHEAD[0]}); later ones are kept in a header"
-        made.append(StreamWarning(text))
-    return made
+        warnings.append(StreamWarning(text))
+    return warnings
 
 
 _WHAT: Mapping[StreamUse, str] = {

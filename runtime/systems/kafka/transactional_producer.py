@@ -1,4 +1,4 @@
-"""Writing in transactions, for tools and tests: each is one transaction of Kafka's."""
+"""The producer of tools and tests: stages records in memory, and writes them in one transaction of Kafka."""
 
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
@@ -26,7 +26,7 @@ class KafkaTransactionalProducer:
         return KafkaTransaction(self)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Nobody reads these partitions before these offsets any more: the brokers remove what lies there, soon."""
+        """Allow the brokers to remove the records before these offsets: nobody reads them any more."""
         self._cluster.trim(starts)
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class KafkaTransactionalProducer:
             self._producer_client.commit()
             self._producer_client.await_readers(staged)
         except BaseException:
-            self.close()  # what was sent is dropped with its sender
+            self.close()  # aborts the transaction
             raise
 
 

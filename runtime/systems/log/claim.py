@@ -18,7 +18,7 @@ _HOLDER_BYTES = 400
 def claim(directory: Path, pipeline: str, container: str, where: str = "") -> Iterator[None]:
     """Hold the claim; raises SystemProblem at once where another run has it; `where` names what is claimed.
 
-    The kernel gives it back when the process ends, however it ends: the file that stays means nothing by itself.
+    The operating system releases the claim when the process ends, however it ends. The file stays, without a meaning.
     """
     path = directory / "claims" / f"{pipeline}.{container}"
     with explained("make", path.parent):

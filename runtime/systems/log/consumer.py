@@ -1,4 +1,4 @@
-"""The reader of a log that follows its partitions as they grow."""
+"""The consumer of a log: follows partitions as they grow."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -40,9 +40,9 @@ class LogConsumer:
         self._readers = readers
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
-        """What can be read, at most one batch a partition; waits up to `timeout` seconds if there is nothing.
+        """The next batches, at most one a partition. Waits up to `timeout` seconds if there are none.
 
-        While it waits it looks for news every half to ten milliseconds, at the cost of one `stat`.
+        While it waits, it checks for new records every 0.5 to 10 ms, at the cost of one `stat`.
         """
         batches = list(self._batches(wanted))
         waited, pause = 0.0, _FIRST_PAUSE

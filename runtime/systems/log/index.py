@@ -1,8 +1,8 @@
-"""The index of a log: what its journal adds up to, which is all that anybody may see.
+"""The index of a log: the state after all entries of its journal. Readers see only what the index has.
 
-Extent       a run of bytes of one segment file, and how many records it holds
+Extent       a range of bytes of one segment file, with the number of its records
 Extents      the published extents of one partition, by the offset of their first record
-LogIndex        streams, checkpoints and published transactions
+LogIndex     streams, checkpoints and published transactions
 """
 
 from array import array
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..errors import unknown_partition, unknown_stream
 
-# Short extents are joined up to this size. It bounds the bytes that are walked to find an offset.
+# Short extents are joined up to this size. It bounds the bytes that a reader scans to find an offset.
 EXTENT_BYTES = 1 << 20
 
 
@@ -38,7 +38,7 @@ class Created(Struct, frozen=True, array_like=True, tag="created"):
 
 
 class Trimmed(Struct, frozen=True, array_like=True, tag="trimmed"):
-    """A journal entry: nobody reads this partition before an offset any more; extents that lie there are forgotten."""
+    """A journal entry: extents before this offset of the partition are dropped, for nobody reads them any more."""
 
     stream: str
     partition: int
@@ -46,9 +46,9 @@ class Trimmed(Struct, frozen=True, array_like=True, tag="trimmed"):
 
 
 class Published(Struct, frozen=True, array_like=True, tag="published"):
-    """A journal entry: extents got their offsets, in this order, and checkpoints were written, all at once.
+    """A journal entry: extents got their offsets, in this order, and checkpoints were written, atomically.
 
-    `tokens` are the prepared transactions that this was: (writer, number). `checkpoints` are by group and task.
+    `tokens` are the published prepared transactions: (writer, number). `checkpoints` are by group and task.
     """
 
     extents: list[Extent]
@@ -68,10 +68,10 @@ class ExtentColumns(Struct, frozen=True, array_like=True):
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag="snapshot"):
-    """A journal entry, always the first and nowhere else: the index that all earlier entries added up to.
+    """The first entry of a journal, and only the first: the index after all earlier entries.
 
-    `position` is the number of the last one of these; the first version of the format does not have it. `identity` is
-    a name that no other log has; it is empty as long as nobody has asked for it.
+    `position` is the number of the last of these entries; the first version of the format does not have it. `identity`
+    is the unique name of the log; it is empty until it is first read.
     """
 
     version: int
@@ -86,7 +86,7 @@ JournalEntry = Created | Published | Trimmed | Snapshot
 
 
 class ExtentPlace(NamedTuple):
-    """Where an extent lies, and the offset of its first record."""
+    """The file and the bytes of an extent, and the offset of its first record (`base`)."""
 
     base: int
     file: str
@@ -123,7 +123,7 @@ class Extents:
         self.end += extent.count
 
     def _goes_on(self, file: int, start: int) -> bool:
-        """Whether bytes lie right after those of the last extent, and it is short enough to take them in."""
+        """Whether bytes follow right after those of the last extent, which is short enough to be extended."""
         if not self._bases or self._files[-1] != file or self._stops[-1] != start:
             return False
         return start - self._starts[-1] < EXTENT_BYTES
@@ -138,11 +138,11 @@ class Extents:
         return len(self._bases) if offset >= self.end else max(0, bisect_right(self._bases, offset) - 1)
 
     def names_after(self, count: int) -> set[str]:
-        """The segment files that are left once the first extents are gone."""
+        """The segment files that are still used once the first `count` extents are dropped."""
         return {self._names[file] for file in self._files[count:]}
 
     def trim(self, before: int) -> None:
-        """Forget the extents that end at or before an offset, and the files that are not needed for others."""
+        """Drop the extents that end at or before an offset, and the files that no other extent uses."""
         count = self.whole_before(before)
         for column in (self._bases, self._files, self._starts, self._stops):
             del column[:count]
@@ -152,7 +152,7 @@ class Extents:
         self._files = array("q", [moved[file] for file in self._files])
 
     def find(self, offset: int) -> ExtentPlace:
-        """Where the extent lies that holds an offset from `start` on and below `end`."""
+        """The place of the extent with the record of an offset, which is at least `start` and below `end`."""
         at = bisect_right(self._bases, offset) - 1
         return ExtentPlace(self._bases[at], self._names[self._files[at]], self._starts[at], self._stops[at])
 
@@ -168,7 +168,7 @@ class Extents:
 
 
 class LogIndex:
-    """What a journal adds up to: apply its entries in order."""
+    """The state after the entries of a journal, applied in order."""
 
     def __init__(self) -> None:
         self.streams: dict[str, list[Extents]] = {}
@@ -177,7 +177,7 @@ class LogIndex:
         self._published: dict[str, list[tuple[int, int]]] = {}
 
     def apply(self, entry: JournalEntry) -> None:
-        """Add one entry; a snapshot takes the place of everything before."""
+        """Apply one entry. A snapshot replaces the whole state."""
         if isinstance(entry, Published):
             for extent in entry.extents:
                 self.streams[extent.stream][extent.partition].add(extent)
@@ -200,13 +200,13 @@ class LogIndex:
         return any(first <= number <= last for first, last in self._published.get(writer, ()))
 
     def snapshot(self, version: int, position: int = 1) -> Snapshot:
-        """An entry that says as much as all that were applied, up to the one with the number `position`."""
+        """A snapshot of all entries applied so far; `position` is the number of the last."""
         streams = {name: [one.columns() for one in partitions] for name, partitions in self.streams.items()}
         return Snapshot(version, streams, self.checkpoints, self._published, position, self.identity)
 
 
 def partitions_of(index: LogIndex, directory: Path, stream: str) -> list[Extents]:
-    """The partitions of a stream; raises SystemProblem where there is no such stream."""
+    """The partitions of a stream. Raises SystemProblem where the stream does not exist."""
     partitions = index.streams.get(stream)
     if partitions is None:
         raise unknown_stream(stream, index.streams, f"log:{directory}")
@@ -214,7 +214,7 @@ def partitions_of(index: LogIndex, directory: Path, stream: str) -> list[Extents
 
 
 def extents_of(index: LogIndex, directory: Path, stream: str, partition: int) -> Extents:
-    """The extents of a partition; raises SystemProblem where there is no such stream or partition."""
+    """The extents of a partition. Raises SystemProblem where the stream or partition does not exist."""
     partitions = partitions_of(index, directory, stream)
     if not 0 <= partition < len(partitions):
         raise unknown_partition(stream, partition, len(partitions), f"log:{directory}")
@@ -222,7 +222,7 @@ def extents_of(index: LogIndex, directory: Path, stream: str, partition: int) ->
 
 
 def _with_number(ranges: Iterable[tuple[int, int]], number: int) -> list[tuple[int, int]]:
-    """Ranges (first, last) with one more number; neighbours are joined, so that a writer in order needs one range.
+    """Ranges (first, last) with one more number. Adjacent ranges are joined, so that numbers in order need one range.
 
     >>> _with_number([(1, 3), (5, 6)], 4)
     [(1, 6)]

@@ -1,4 +1,4 @@
-"""The journal of a log: one file of entries, which decides what is visible and which offsets records have."""
+"""The journal of a log: one file of entries, which say which records are visible, and at which offsets."""
 
 import os
 import uuid
@@ -18,7 +18,7 @@ from .index import JournalEntry, LogIndex, Snapshot
 VERSION = 2
 # The first version has no marks. It is read, and replaced when the first entry is added.
 _MARKED = 2
-# What every process reads when it opens the log, at the least; about 10,000 commits.
+# A journal shorter than this is not compacted: every process reads it when it opens the log. About 10,000 commits.
 COMPACT_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -26,15 +26,15 @@ _decoder: msgspec.msgpack.Decoder[JournalEntry] = msgspec.msgpack.Decoder(Journa
 
 
 class Journal:
-    """One reader's and writer's view of a journal. Not for two threads at once, and not over a fork.
+    """A journal, open for reading and writing. Not for two threads at once, nor across a fork.
 
     An entry is visible as soon as it is whole in the file, and durable when `add` returns. Entries are added under the
     lock of the log, so their order is the same for everybody. A crash while adding leaves a torn tail, which readers
-    ignore and the next writer cuts. Once the file is longer than `compact_bytes` and four times what it says, it is
-    replaced by one that starts with a snapshot; readers notice by the file's identity.
+    ignore and the next writer cuts. Once the file is longer than `compact_bytes` and than four snapshots, a
+    file with a snapshot replaces it. Readers notice that by the inode of the file.
 
-    Marks outside of the journal tell a tail that a crash has torn from entries that were committed and are gone: these
-    raise SystemProblem, unless `lenient` says that what is left is wanted.
+    Marks outside of the journal distinguish a tail that a crash has torn from committed entries that are missing.
+    Missing entries raise SystemProblem, unless `lenient` accepts the loss.
 
     With `create` a missing log is made, else it raises SystemProblem.
     """
@@ -70,11 +70,11 @@ class Journal:
 
     @property
     def position(self) -> int:
-        """The number of the last entry that is known here, counted from the snapshot with which the log was made."""
+        """The number of the last entry that was read, counted from the first entry of the log."""
         return self._position
 
     def identity(self) -> str:
-        """A name that no other log ever had. Who first asks for it gives the log one."""
+        """The unique name of the log. The first call creates it."""
         if not self.refresh().identity:
             with self.exclusive() as index:
                 if not index.identity:
@@ -90,7 +90,7 @@ class Journal:
             raise
 
     def refresh(self) -> LogIndex:
-        """The index with all that is visible now; costs one `stat` where nothing is new."""
+        """The index after all entries so far. Costs one `stat` where there is no new entry."""
         if not self._follow(self._marks.number, alone=False):
             with locked(self._lock) as held:
                 self._follow(held, alone=True)
@@ -98,7 +98,7 @@ class Journal:
 
     @contextmanager
     def exclusive(self) -> Iterator[LogIndex]:
-        """Hold the lock of the log, with the index as it is until `add` is called or the lock is left."""
+        """Hold the lock of the log, with an up-to-date index. No other process adds entries meanwhile."""
         with locked(self._lock) as held:
             self._follow(held, alone=True)
             self._held = held
@@ -171,7 +171,7 @@ class Journal:
             sync_data(lock)
 
     def _upgrade(self) -> None:
-        """Replace the journal by one of this version that says as much."""
+        """Replace the journal by one of this version with the same content."""
         self.mark_anew()
         self._replace(self._index)
 
@@ -184,7 +184,7 @@ class Journal:
         self._index = LogIndex()
 
     def _survey(self) -> None:
-        """Raise SystemProblem unless the journal has all entries that the segments have marks of."""
+        """Raise SystemProblem unless the journal has every entry that a segment has a mark of."""
         try:
             least, witness = marks.newest(self.directory)
         except SystemProblem:
@@ -196,7 +196,7 @@ class Journal:
         self.refresh()
 
     def _follow(self, lock: int, *, alone: bool) -> bool:
-        """Apply what was added since; False where only a reader that holds the lock (`alone`) can tell what it is."""
+        """Apply new entries. False where the result is clear only to a reader that holds the lock (`alone`)."""
         with explained("read", self._path):
             # Marks are read before the journal: each entry that has a mark by now must be in it.
             marked = self._marked(lock)
@@ -209,7 +209,7 @@ class Journal:
                 self._note_least(self._position)
                 self._open()
                 found = os.fstat(self._file.number)
-            # Compared with what was understood, not with the last size: a torn tail may be replaced by as many bytes.
+            # Compare with the bytes that were applied, not with the last size: new bytes may replace a torn tail.
             if found.st_size == self._good and marked is not None and self._least <= marked <= self._position:
                 return True
             data = read_all(self._file.number, max(0, found.st_size - self._good), self._good)
@@ -227,7 +227,7 @@ class Journal:
         return not missing
 
     def _marked(self, lock: int) -> int | None:
-        """The position in the mark of the lock, None where it has none that can be read."""
+        """The position in the mark of the lock file; None where it has no readable mark."""
         data = marks.start_of(lock)
         if data != self._marks_read:
             self._marks_read, self._marks_place = data, marks.place_of(data)
@@ -242,7 +242,7 @@ class Journal:
             self._least, self._witness = position, self._lock
 
     def _missing(self, size: int, marked: int | None) -> str:
-        """What of the committed entries is not there any more; empty if all are."""
+        """Describe the loss of committed entries; empty if there is none."""
         if not self._version:
             return f"The journal {self._path} has no whole first entry: it was cut or damaged. Expected a snapshot."
         if self._lenient or self._version < _MARKED:
@@ -278,7 +278,7 @@ class Journal:
             at = frame.stop
 
     def _replace(self, index: LogIndex) -> None:
-        """Put a journal in place that consists of one snapshot; a crash leaves the old one or the new one."""
+        """Replace the journal by one with a snapshot alone. After a crash either the old or the new one is in place."""
         data = frames.make(1, [_encode(index.snapshot(VERSION, self._position))])
         new = self._path.with_name("journal.new")
         # All files are open before anything changes: there may be no descriptors left.

@@ -1,4 +1,4 @@
-"""Going on with a log that has lost committed records."""
+"""Accepts the loss of committed records, so that a damaged log opens again."""
 
 import os
 from pathlib import Path
@@ -10,11 +10,11 @@ from .journal import Journal
 
 
 def accept_loss(directory: str | Path) -> None:
-    """Make what a journal still has all that was ever committed, so that the log opens again.
+    """Take the entries that a journal still has for all that were committed, so that the log opens again.
 
-    For a log whose journal has lost its last entries, or whose marks are damaged, and of which there is no copy. What
-    these entries published is gone, and the checkpoints in them are too: tasks may repeat what they did since. Call it
-    while nothing uses the log.
+    For a log without a copy whose journal has lost its last entries, or whose marks are damaged. The records and
+    checkpoints that the lost entries published are gone, so tasks may repeat their latest work. Call it while nothing
+    uses the log.
 
     Raises SystemProblem where there is no journal, or one that is damaged in the middle.
 
@@ -39,7 +39,7 @@ def accept_loss(directory: str | Path) -> None:
 
 
 def _lower(path: Path, position: int) -> None:
-    """Let a segment have no mark beyond a position."""
+    """Lower the mark of a segment to a position."""
     segment = Descriptor(path, os.O_RDWR)
     try:
         with explained("write to", path):

@@ -1,4 +1,4 @@
-"""Marks: positions of the journal that are kept outside of it, so that a journal that was cut or replaced is noticed.
+"""Marks: positions of the journal, stored in other files, by which a reader detects a cut or replaced journal.
 
 A position is the number of an entry, counted from 1, the snapshot with which the log was made. Marks lie at the start
 of two kinds of file:

@@ -1,4 +1,4 @@
-"""Reading one partition in order: from an offset to its extent, through the frames, to records."""
+"""Reads one partition in order: finds the extent of an offset, then reads frame by frame."""
 
 import os
 from pathlib import Path

@@ -80,9 +80,9 @@ class LogProducer:
     ) -> bool:
         """Make prepared transactions visible, and write checkpoints of `group`, at once or not at all.
 
-        Tokens that are visible already are left out. `unless` is asked with the checkpoints of the group under the
-        lock of the log; where it says True nothing happens and the result is False. So a unit of work with a number
-        is published once, by whichever process comes first:
+        Tokens that are visible already are left out. `unless` is called with the checkpoints of the group while the log
+        is locked. If it returns True, nothing happens and the result is False. So a numbered unit of work is published
+        once, by whichever process comes first:
 
             producer.publish_all(tokens, "visits", {"batch": b"7"}, unless=lambda saved: int(saved["batch"]) >= 7)
         """
@@ -95,10 +95,10 @@ class LogProducer:
         return done
 
     def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
-        """Remove the files of these partitions that hold nothing from these offsets on.
+        """Remove the files of these partitions that have no records from these offsets on.
 
-        `others` names the other producers that may have something to publish to these partitions: their files stay.
-        Files of any other producer, of which no record is published and still to be read, are taken for leavings.
+        `others` names the other producers that may still publish to these partitions: their files stay. Files of all
+        other producers are removed, unless they have published records that are still to be read.
         """
         by = Trimming(self._writer, self._segments.unpublished(), others)
         self._segments.let_go(trim(self._journal, starts, by))

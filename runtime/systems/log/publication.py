@@ -1,4 +1,4 @@
-"""How staged extents become visible: tokens of prepared transactions, and their one entry in the journal."""
+"""Publication: staged extents become visible with one entry of the journal. Tokens name prepared transactions."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,8 @@ Unless = Callable[[Checkpoints], bool]
 
 
 class Prepared(Struct, frozen=True, array_like=True):
-    """What a token holds. `number` counts the prepared transactions of a writer from 1; 0 is never published twice."""
+    """The content of a token. `number` counts the prepared transactions of a writer from 1; 0 stands for an unprepared
+    transaction, which cannot be published twice."""
 
     writer: str
     number: int
@@ -35,12 +36,12 @@ _decode = msgspec.msgpack.Decoder(Prepared).decode
 
 
 def to_token(prepared: Prepared) -> bytes:
-    """The bytes that stand for a prepared transaction; its records are on disk, not in them."""
+    """The token of a prepared transaction. The records are on disk, not in the token."""
     return frames.make(1, [_encode(prepared)])
 
 
 def from_token(token: bytes, directory: Path) -> Prepared:
-    """What `to_token` was given; raises SystemProblem for other bytes."""
+    """The transaction of a token. Raises SystemProblem for other bytes."""
     try:
         frame = frames.take(token, 0)
         if frame is None or frame.stop != len(token):
@@ -58,9 +59,9 @@ def publish(
     checkpoints: Checkpoints | None = None,
     unless: Unless | None = None,
 ) -> bool:
-    """Make transactions visible that are not yet, with checkpoints, in one entry; False where `unless` held.
+    """Publish transactions that are not visible yet, and checkpoints, in one entry. False where `unless` returned True.
 
-    The segments with the records get a mark of the entry, through the open files of the writer that calls.
+    The segments with the records get a mark of the entry, through the open files of the calling writer.
     """
     with journal.exclusive() as index:
         if unless is not None and unless(index.checkpoints.get(group, {})):
@@ -89,7 +90,7 @@ def _entry(transactions: Sequence[Prepared]) -> Published:
     for one in transactions:
         if one.checkpoints:
             checkpoints.setdefault(one.group, {}).update(one.checkpoints)
-    # A transaction without any effect may take it twice, so the journal need not remember it.
+    # To publish an empty transaction twice changes nothing, so the journal need not remember it.
     tokens = [(one.writer, one.number) for one in transactions if one.number and (one.extents or one.checkpoints)]
     return Published([extent for one in transactions for extent in one.extents], tokens, checkpoints)
 
@@ -97,9 +98,9 @@ def _entry(transactions: Sequence[Prepared]) -> Published:
 def _check_all(
     extents: Iterable[Extent], index: LogIndex, directory: Path, segments: Segments
 ) -> dict[Path, Segment | None]:
-    """The files of extents that have room for a mark, with the segment of each that this writer is writing.
+    """The files of extents that have room for a mark, each with its segment if this writer is still writing it.
 
-    Raises SystemProblem unless streams and bytes are there.
+    Raises SystemProblem where a stream or bytes of an extent do not exist.
     """
     stops: dict[Path, int] = {}
     found: dict[Path, Segment | None] = {}
@@ -139,7 +140,7 @@ def _gone(path: Path, directory: Path) -> SystemProblem:
 
 
 def _mark(marked: Mapping[Path, Segment | None], position: int, segments: Segments) -> None:
-    """Keep in files which entry has published bytes of them. The entry is in already, whatever fails here."""
+    """Mark files with the entry that published bytes of them. A failure does no harm: the entry is written."""
     with suppress(OSError, SystemProblem):
         for path, own in marked.items():
             segments.mark(path, own, position)

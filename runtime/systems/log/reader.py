@@ -1,4 +1,4 @@
-"""Reading ranges of a log from processes that have nothing but its path."""
+"""The reader of ranges, for processes that know only the path of a log, such as workers of Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +11,10 @@ from .partition_reader import PartitionReader, segment_files
 
 
 class LogReader:
-    """Reads ranges of published records, at places that others have settled.
+    """Reads ranges of published records, whose offsets the caller knows.
 
-    It opens the log when it is first used, and pickles as its path, so it can be sent to other processes and machines
-    that see the directory. For one thread at a time.
+    It opens the log at its first use. It pickles as the path of the log, so it can be sent to other processes and
+    machines that see the directory. For one thread at a time.
     """
 
     def __init__(self, directory: str | Path) -> None:

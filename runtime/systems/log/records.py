@@ -20,7 +20,7 @@ decode = msgspec.msgpack.Decoder(list[Record]).decode
 
 
 class Chunk(NamedTuple):
-    """Encoded records, without the head of an array before them."""
+    """Encoded records, without the array header of MessagePack."""
 
     records: int
     data: memoryview

@@ -16,7 +16,7 @@ from .segments import segment_path, writer_of
 
 @dataclass(frozen=True, slots=True)
 class Trimming:
-    """The writer that trims, which of its files hold what is not published yet, and who else may write."""
+    """The writer that trims, its files with unpublished records, and the other producers."""
 
     writer: str
     unpublished: Collection[str]
@@ -24,18 +24,18 @@ class Trimming:
 
 
 def trim(journal: Journal, starts: Mapping[StreamPartition, int], by: Trimming) -> set[str]:
-    """Forget extents before these offsets where that frees a file, and remove the files without any extent.
+    """Drop extents before these offsets where that frees a file, and remove the files without any extent.
 
-    The journal comes first: a crash leaves files that no entry names, which the next call removes. Files of which
-    something may still be published stay. Returns the names of the files that were removed.
+    The journal is written first: a crash leaves files that no entry names, and the next call removes them. Files with
+    records that may still be published stay. Returns the names of the removed files.
     """
     with journal.exclusive() as index:
         for place, before in starts.items():
             if _frees_a_file(extents_of(index, journal.directory, *place), before):
                 journal.add(Trimmed(*place, before))
     folders = {place: segment_path(journal.directory, *place, "") for place in starts}
-    # Others are asked for last. A writer that begins now has no file in the list; one that ends now was still there
-    # when the extents were forgotten, and removes its files itself.
+    # `others` is called last. A writer that begins now has no file in the list. A writer that ends now was still known
+    # when the extents were dropped, and removes its files itself.
     listed = {place: _segments_in(folder) for place, folder in folders.items()}
     others = by.others() if _has_others(listed, by.writer) else ()
     index = journal.refresh()
@@ -68,12 +68,12 @@ def _frees_a_file(extents: Extents, before: int) -> bool:
 
 
 def vacuum(directory: str | Path, older_than: timedelta, *, now: Callable[[], float] = time.time) -> list[Path]:
-    """Remove segment files without any published record that were last written before; return their paths.
+    """Remove segment files without published records that are older than `older_than`; return their paths.
 
-    A writer that was killed leaves the files of its unfinished transactions. Nothing tells them from those of a
-    prepared one whose token is still to be published, hence the age: it must be longer than any token waits and any
-    transaction is open, a day for example. Publishing a token whose file was removed raises SystemProblem, and nothing
-    becomes visible. Never runs by itself. Published records are never removed here.
+    A writer that was killed leaves files of its unfinished transactions. They look like files of a prepared transaction
+    whose token is still to be published. So `older_than` must be longer than any token waits and any transaction is
+    open, a day for example. To publish a token whose file was removed raises SystemProblem, and nothing becomes
+    visible. Nothing calls this by itself. Published records are never removed.
     """
     journal = Journal(Path(directory))
     before = now() - older_than.total_seconds()

@@ -1,4 +1,4 @@
-"""The segment files of one writer: it alone appends to them, so nothing it staged can be overwritten."""
+"""The segment files of one writer. No other writer appends to them, so staged records cannot be overwritten."""
 
 import os
 from collections import Counter
@@ -18,8 +18,8 @@ SEGMENT_BYTES = 64 << 20
 
 @dataclass(slots=True)
 class Segment:
-    """A file being written: `kept` is where the last prepared bytes stop, `synced` what a power cut leaves, and
-    `mark_place` where the next mark goes."""
+    """A file being written: `kept` is the end of the last prepared bytes, `synced` the size that survives a power cut,
+    and `mark_place` the place of the next mark."""
 
     path: Path
     name: str
@@ -59,7 +59,7 @@ class Segments:
         self._closed = False
 
     def write(self, stream: str, partition: int, records: int, parts: Sequence[bytes | memoryview]) -> Extent:
-        """Append a frame; where it lies. A failed write leaves nothing behind that counts."""
+        """Append a frame; return its extent. A failed write leaves no bytes that count."""
         self._check_open()
         segment = self._current.get((stream, partition))
         if segment is None or segment.size >= self._segment_bytes:
@@ -70,7 +70,7 @@ class Segments:
             try:
                 write_all(number, data if segment.size else marks.UNPUBLISHED + data, segment.size)
             except OSError:
-                # What was written of it takes room that others may need.
+                # A part of the frame would take space that others may need.
                 with suppress(OSError):
                     os.ftruncate(number, segment.size)
                 raise
@@ -84,7 +84,7 @@ class Segments:
         return segment if segment is not None and segment.name == extent.file else None
 
     def mark(self, path: Path, own: Segment | None, position: int) -> None:
-        """Keep in a segment which entry has published bytes of it."""
+        """Mark a segment with the entry that published bytes of it."""
         number = self.files.number(path)
         place = marks.place_of(marks.start_of(number)) if own is None else own.mark_place
         marks.write(number, position, place)
@@ -113,7 +113,7 @@ class Segments:
             self._unpublished[extent.file] -= extent.stop - extent.start
 
     def unpublished(self) -> Collection[str]:
-        """The files that hold what is not published yet."""
+        """The files with records that are not published yet."""
         self._unpublished = +self._unpublished
         return self._unpublished.keys()
 
@@ -123,9 +123,9 @@ class Segments:
         self.files.close_removed()
 
     def close(self) -> None:
-        """Close the files, and give back what was written after the last prepared bytes."""
+        """Close the files, and remove the bytes after the last prepared ones."""
         for segment in self._current.values():
-            # What cannot be given back is only lost space.
+            # A failure costs only disk space.
             with suppress(OSError):
                 if not segment.kept:
                     segment.path.unlink()

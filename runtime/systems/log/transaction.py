@@ -45,9 +45,9 @@ class LogTransaction:
 
         When an error is raised by the last sync of a failing disk, what was committed may be visible nevertheless.
         """
-        made = self._finish(0, group, checkpoints or {})
-        publish(self._journal, self._segments, [made])
-        self._segments.published(made.extents)
+        transaction = self._finish(0, group, checkpoints or {})
+        publish(self._journal, self._segments, [transaction])
+        self._segments.published(transaction.extents)
 
     def _begin(self, stream: str, partition: int) -> "_Stage":
         if not self._open:
@@ -68,7 +68,7 @@ class LogTransaction:
 
 
 class _Stage:
-    """What a transaction adds to one partition: extents on disk, and chunks that do not fill a frame yet."""
+    """The part of a transaction in one partition: extents on disk, and chunks that do not fill a frame yet."""
 
     def __init__(self, segments: Segments, stream: str, partition: int) -> None:
         self._segments = segments
@@ -90,7 +90,7 @@ class _Stage:
         self.size += len(chunk.data)
 
     def finish(self) -> list[Extent]:
-        """Write what is left; where everything lies."""
+        """Write the remaining chunks; return all extents."""
         self._write()
         return self._extents
 
@@ -107,7 +107,7 @@ class _Stage:
 
 
 def _joined(left: Extent, right: Extent) -> Extent | None:
-    """One extent of two that lie side by side and are not too long to be walked."""
+    """One extent of two adjacent ones, unless the first is long already."""
     if left.file != right.file or left.stop != right.start or left.stop - left.start >= EXTENT_BYTES:
         return None
     count = left.count + right.count

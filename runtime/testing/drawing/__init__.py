@@ -1,4 +1,7 @@
-"""Drawings of a run over time, as SVG made here without any binary."""
+"""Draws a recording of a run over time, as SVG, without any binary.
+
+Comes in: a `Recording`. Goes out: the text of an SVG document. A layout (`step_layout`, `stream_layout`) gives each
+message a place in a `Figure`, and `svg` writes the figure down. Read `figure` first."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args

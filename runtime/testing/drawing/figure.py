@@ -1,4 +1,4 @@
-"""The figure: what a drawing of a run shows, with a place for everything; in pixels, y grows downwards."""
+"""The figure: all parts of a drawing of a run, with their places in pixels. y grows downwards."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -52,7 +52,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class CauseLine:
-    """A line from a message to what came of it; one with a corner runs along first, and then down."""
+    """A line from a message to its result. With a corner it runs to the right first, then down."""
 
     x: float
     y: float

@@ -1,4 +1,4 @@
-"""The layout by steps: a row for each message that was sent, and under it what came of it, from top to bottom."""
+"""The layout by steps: a row for each message that was sent, with rows for its results below."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _TITLES = {"advance": "time passes", "commit": "commit", "end": "end of input"}
 
 @dataclass(slots=True)
 class _Page:
-    """What is on the page so far; `turns` are the heights at which a step begins to count for time, with the step."""
+    """The parts of the figure so far. `turns` has, for each step, the height from which on its watermark holds."""
 
     y: float = HEAD
     rows: list[FigureRow] = field(default_factory=list)
@@ -79,7 +79,7 @@ def _row(page: _Page, noted: RecordedMessage, number: str) -> float:
 
 
 def _way(page: _Page, found: FigureFrame) -> Iterator[tuple[float, float]]:
-    """The corners of the watermark's way: it moves where a step has been, and the next one is judged by it."""
+    """The corners of the line of the watermark. It moves below each step, and holds for the next step."""
     known = [(y, step) for y, step in page.turns if step.watermark is not None]
     x = found.axis.left
     for (y, step), below in zip(known, [*(y for y, _ in known[1:]), page.y], strict=True):

@@ -1,4 +1,4 @@
-"""The layout by streams: a lane for each partition of a stream, and lines from messages to what came of them."""
+"""The layout by streams: a lane for each partition, and lines from messages to their results."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def _events(run: Recording, options: Options) -> Iterator[_Event]:
 
 
 def _cause(made: RecordedMessage, sent: list[RecordedMessage], before: list[RecordedMessage]) -> RecordedMessage | None:
-    """The message that another came of: the one of its step, or the last one of its time, its key if it can be."""
+    """The cause of a message: the one sent in its step, else the last with its timestamp, if possible with its key."""
     if len(sent) == 1 and sent[0].message.timestamp == made.message.timestamp:
         return sent[0]
     alike = [noted for noted in before if noted.message.timestamp == made.message.timestamp]
