@@ -1,4 +1,4 @@
-"""What people read of an operator besides its label: its options as text, by name, for each kind."""
+"""The options of operators as text, by name, for each kind: plans and drawings show them below the label."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta

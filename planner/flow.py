@@ -1,4 +1,4 @@
-"""Types of messages: what an operator of each kind emits, as far as its functions tell, given what its inputs emit."""
+"""The types that an operator of each kind emits, by the annotations of its functions and the types of its inputs."""
 
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Checks of one operator: whether its kind can do with the types of what it is given. They raise PlanError."""
+"""Checks of one operator: whether its input types suit its kind. They raise PlanError."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from ..dsl.validation import explain
 from .flow import Flow, plain, shown, without_none
 
 Flows = Mapping[str, Flow]
-"""What each operator emits, by its id."""
+"""The types that each operator emits, by its id."""
 
 
 def any_types(_: ops.Operator, __: Flows) -> None:
-    """The kind can do with all."""
+    """Accept all types."""
 
 
 def check_border(operator: ops.Border, flows: Flows) -> None:
@@ -113,7 +113,7 @@ def _check_keys(operator: ops.Operator, flows: Flows, what: str) -> None:
 
 
 def _may_be(kind: Any, wanted: Any) -> bool:
-    """Whether a value of a type may be one of another; of types that are no plain classes nothing is said."""
+    """Whether a value of one type may be of another type. True unless both are plain classes."""
     if not isinstance(kind, type) or not isinstance(wanted, type) or (kind, wanted) == (int, float):
         return True
     return issubclass(kind, wanted)

@@ -1,4 +1,4 @@
-"""What the planner knows of each kind of operator: a row for each."""
+"""The table of the planner: a row for each kind of operator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,8 +57,7 @@ def _if_given_value(operator: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What an operator keeps: its type as people read it, and what gives it meaning, told by what the operator is
-    given."""
+    """The state of a kind of operator: its shown type and the facts that give it a meaning, by the input types."""
 
     shown: Callable[[Any, list[Flow]], str]
     meaning: Callable[[Pipeline, Any, list[Flow]], Meaning]
@@ -68,11 +67,10 @@ class Kept:
 class PlannerKind:
     """A kind of operator as the planner knows it.
 
-    `flow` tells the types that it emits by those that it is given; `declares_value` whether it is the operator itself
-    that says what type its values have. `options` are shown in plans. `check` raises PlanError where it cannot do with
-    what it is given. `writes` names the streams that it writes, by the name of the pipeline, and `written` tells the
-    types of what it writes there by those that it is given and those that it emits. `kept` is None for kinds that keep
-    no state.
+    `flow` returns the types that it emits, by its input types. `declares_value` says whether the operator itself
+    declares the type of its values. `options` are shown in plans. `check` raises PlanError where the input types do
+    not suit it. `writes` returns the streams that it writes, by the name of the pipeline. `written` returns the types
+    that it writes there, by its input types and the types that it emits. `kept` is None for kinds without state.
     """
 
     flow: Callable[[Any, list[Flow]], Flow]

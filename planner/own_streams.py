@@ -1,4 +1,4 @@
-"""Checks of the names of streams that a plan makes of its own accord: nobody else has them, and a topic may."""
+"""Checks of the names of streams that a plan adds: no operator uses them, and they are valid names of topics."""
 
 from ..dsl import operators as ops
 from ..dsl.errors import PlanError

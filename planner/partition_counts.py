@@ -94,7 +94,7 @@ def _reach(pipeline: Pipeline) -> dict[str, list[str]]:
 
 
 def _spread(known: dict[str, int], meetings: list[list[str]]) -> None:
-    """Give a known count to the streams that meet it, until nothing changes."""
+    """Give streams without a count that of a stream that they meet in an operator, until nothing changes."""
     changed = True
     while changed:
         changed = False

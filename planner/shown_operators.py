@@ -1,4 +1,4 @@
-"""Which operators of a plan people are shown, and by which labels."""
+"""The operators of a plan that are shown to people, and their labels."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,6 +19,6 @@ def told_apart(operators: Iterable[PlannedOperator]) -> dict[str, str]:
 
 
 def in_sight(plan: Plan) -> tuple[PlannedOperator, ...]:
-    """The operators that people are shown: all but the branches of a split that nobody reads."""
+    """The operators that are shown: all except branches of a split that no operator reads."""
     read = {source for operator in plan.operators for source in operator.inputs}
     return tuple(operator for operator in plan.operators if operator.kind != "branch" or operator.id in read)

@@ -1,4 +1,5 @@
-"""Which streams and operators feed the sides of a join: rows that are kept of one side are none of the other's."""
+"""The streams and operators that feed each side of a join. A changed pipeline must not swap the sides: kept rows of one
+side would be read as rows of the other."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,8 +10,8 @@ OWN, FROM, THROUGH = "own", "from", "through"
 
 
 def side_facts(pipeline: Pipeline, join: ops.JoinStreams) -> dict[str, str]:
-    """What each side of a join is fed by: the streams and ids that its messages have passed; for sides that share them
-    also the tables and lookups beside these, and then the functions and branches."""
+    """What feeds each side of a join: the streams and ids that its messages pass. To tell sides apart that share these,
+    also the tables and lookups on the way, and the functions and branches."""
     facts = {}
     for side, source in zip(("left", "right"), join.inputs, strict=True):
         before = list(_before(pipeline, source))
@@ -22,9 +23,9 @@ def side_facts(pipeline: Pipeline, join: ops.JoinStreams) -> dict[str, str]:
 
 
 def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
-    """What has fed one side alone and now feeds the other alone, as the line of a difference; None if nothing does.
+    """A difference as a line of text if something fed only one side and now feeds only the other; else None.
 
-    Streams may be renamed, and others may come: a name that was not there before says nothing.
+    Streams may be renamed or added, so a new name is no difference.
     """
     kept = _with_own(kept, wanted)
     for how in (OWN, FROM, THROUGH):
@@ -39,7 +40,7 @@ def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
 
 
 def _with_own(kept: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str, str]:
-    """The kept facts; those of a version that told tables and lookups as streams, without what these are now."""
+    """The kept facts. Facts of an earlier version counted tables and lookups as streams; these are removed."""
     if f"left {OWN}" in kept:
         return kept
     sides = ("left", "right")
@@ -48,7 +49,7 @@ def _with_own(kept: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str
 
 
 def _alone(facts: Mapping[str, str], how: str) -> dict[str, set[str]]:
-    """What each side has that the other has not."""
+    """The names that only one side has, by side."""
     left, right = (_listed_in(facts, side, how) for side in ("left", "right"))
     return {"left": left - right, "right": right - left}
 
@@ -58,7 +59,7 @@ def _listed_in(facts: Mapping[str, str], side: str, how: str) -> set[str]:
 
 
 def _before(pipeline: Pipeline, id: str, *, beside: bool = True) -> Iterable[ops.Operator]:
-    """An operator and all that it is fed by, or without what is looked up `beside` the messages."""
+    """An operator and all operators before it; without `beside`, only those that messages come through."""
     met: set[str] = set()
     waiting = [id]
     while waiting:

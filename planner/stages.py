@@ -1,4 +1,4 @@
-"""Cutting the graph: which operators lie between the same two borders."""
+"""Stages: cuts the graph of operators at its borders."""
 
 from collections.abc import Collection
 
@@ -10,8 +10,8 @@ from .stream_names import intermediate
 def cut(pipeline: Pipeline) -> list[list[ops.Operator]]:
     """The operators of each stage in the order they were written; stages in the order of their first operator.
 
-    Operators share a stage if messages pass between them without an intermediate stream, in either direction; and all
-    that look a table up, or fill it, share the table's.
+    Operators share a stage if messages pass between them without an intermediate stream, in either direction. All
+    operators that look up or fill a table share the stage of the table.
     """
     import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
 
@@ -40,7 +40,7 @@ def border(pipeline: Pipeline, id: str) -> bool:
 
 
 def name_of(pipeline: Pipeline, inputs: Collection[str]) -> str:
-    """What people call a stage that reads these streams: the one that was written first, as a source or at a border."""
+    """The shown name of a stage that reads these streams: the stream that comes first in the pipeline."""
     for operator in pipeline.operators:
         name = intermediate(pipeline.name, operator.id) if operator.is_border else operator.reads
         if name in inputs and name is not None:
@@ -50,11 +50,11 @@ def name_of(pipeline: Pipeline, inputs: Collection[str]) -> str:
 
 def inputs_of(pipeline: Pipeline, stage: list[ops.Operator]) -> list[str]:
     """The streams a stage reads, in the order its operators name them."""
-    found: dict[str, None] = {}
+    inputs: dict[str, None] = {}
     for operator in stage:
         if operator.reads is not None:
-            found.setdefault(operator.reads)
+            inputs.setdefault(operator.reads)
         for source in operator.inputs:
             if border(pipeline, source):
-                found.setdefault(intermediate(pipeline.name, source))
-    return list(found)
+                inputs.setdefault(intermediate(pipeline.name, source))
+    return list(inputs)

@@ -1,4 +1,4 @@
-"""What each kind of operator keeps: what gives its state a meaning, and its type as people read it."""
+"""The state of each kind of operator: the facts and types that give it a meaning, and its shown type."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What gives the state of an operator its meaning: a record that is kept with the state, and compared before a run."""
+"""The schema of an operator's state: a record that is kept with the state, and compared before each run."""
 
 from collections.abc import Mapping
 

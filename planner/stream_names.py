@@ -1,4 +1,4 @@
-"""The names of the streams that a plan makes of its own accord."""
+"""The names of the streams that a plan adds to those of the pipeline."""
 
 
 def intermediate(pipeline: str, border: str) -> str:

@@ -1,4 +1,4 @@
-"""Which container runs which task."""
+"""The assignment of tasks to containers."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ Stages = Mapping[str, int]
 
 
 def task_name(stage: str, number: int) -> str:
-    """The name of a task, which its checkpoints and its store go by.
+    """The name of a task, under which its checkpoints and its store are kept.
 
     >>> task_name("visits-by-user", 3)
     'visits-by-user/3'
@@ -30,9 +30,9 @@ def tasks_of(stages: Stages) -> list[str]:
 def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = None) -> dict[str, int]:
     """Give each task a container, by number from 0.
 
-    Containers get equal numbers of tasks, and equal numbers of those of each stage; where that does not come out even,
-    the numbers differ by one. As many tasks as this allows stay in the container that they had `before`, beside their
-    state. The same arguments give the same assignment.
+    Containers get equal numbers of tasks, in all and of each stage, or numbers that differ by one. As many tasks as
+    this allows stay in the container that they had `before`, where their state is. The same arguments give the same
+    assignment.
 
     >>> assign({"clicks": 2, "by-user": 3}, 2)
     {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 0}
@@ -48,7 +48,7 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
 
 
 def _fill(names: list[str], room: list[int], before: Mapping[str, int]) -> dict[str, int]:
-    """Tasks of one stage where they were as long as there is room, the others wherever there is."""
+    """Assign tasks of one stage to their containers of `before` while these have room, the rest to free containers."""
     found: dict[str, int] = {}
     for name in names:
         home = before.get(name)
@@ -63,19 +63,19 @@ def _fill(names: list[str], room: list[int], before: Mapping[str, int]) -> dict[
 def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[str, list[int]]:
     """How many tasks of each stage each container gets.
 
-    Every container gets the whole part of a stage's share. What is left over of all stages is dealt out as one, at most
-    one of a stage to a container, and as evenly over all: it goes where a task could stay for it. That is a flow of
-    least cost from the stages to the containers.
+    Every container gets the integer part of its share of a stage. The remaining tasks of all stages are dealt out
+    together, evenly, with at most one of a stage for a container, and first to containers where a task can then stay.
+    That is a flow of minimum cost from the stages to the containers.
     """
     import networkx as nx  # noqa: PLC0415 - costs more to load than all the rest
 
     left = sum(tasks % containers for tasks in stages.values())
-    gain = containers * (containers + left)  # of a task that stays: more than all else together
+    gain = containers * (containers + left)  # for a task that stays: more than all other costs together
     flow: nx.DiGraph[object] = nx.DiGraph()
     for container in range(containers):
         flow.add_edge(container, "whole", capacity=left // containers, weight=0)
         flow.add_edge(container, "rest", capacity=1, weight=container)  # the first ones get more
-    # All of it gets through, so every container gets its whole part, and some the one more.
+    # The flow is maximal, so every container gets its integer part, and some get one more.
     flow.add_edge("whole", "end", capacity=left // containers * containers, weight=0)
     flow.add_edge("rest", "end", capacity=left % containers, weight=0)
     turn = 0

@@ -1,4 +1,4 @@
-"""Whether values that were kept as one type can be read as another, with the same meaning; and if not, why."""
+"""Whether kept values of one type can be read as another type with the same meaning, and if not, why."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest

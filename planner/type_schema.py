@@ -1,4 +1,4 @@
-"""The structure of the types of kept values, as data: it is kept with them, and says whether they can still be read.
+"""Schemas: the structure of types as data. A schema is kept with values, to check later whether they can be read.
 
 A schema is JSON: the name of a scalar ("int"), else an object with one field, which names the kind. A class is a
 reference, `{"class": "Visit"}`, into `classes`, so that types may refer to themselves.

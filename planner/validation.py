@@ -12,7 +12,7 @@ from .settings import Settings
 
 
 def check_arguments(pipeline: object, partitions: object, settings: object) -> None:
-    """Refuse what is no pipeline, no counts of partitions, or no settings."""
+    """Refuse arguments of wrong types: a pipeline, partition counts and settings are expected."""
     wrong, remedy = f"a plan of {pipeline!r}", "pass the Pipeline, not one of its streams"
     require(isinstance(pipeline, Pipeline), UsageError, wrong, "a Pipeline", remedy)
     good = isinstance(partitions, Mapping) and all(type(count) is int and count >= 1 for count in partitions.values())
@@ -23,7 +23,7 @@ def check_arguments(pipeline: object, partitions: object, settings: object) -> N
 
 
 def check_not_empty(pipeline: Pipeline) -> None:
-    """Refuse a pipeline that says nothing."""
+    """Refuse a pipeline without operators."""
     if not pipeline.operators:
         wrong = f"pipeline {pipeline.name!r} has no operators"
         raise PlanError(explain(wrong, "a stream and a send_to", "start with pipeline.stream(...)", pipeline.origin))
@@ -35,7 +35,7 @@ def check_ends(pipeline: Pipeline) -> None:
     used = {source for operator in pipeline.operators if operator.id in read for source in operator.inputs}
     for operator in pipeline.operators:
         is_end = operator.role == "terminal" and not operator.is_border
-        # That a table is of use to somebody is looked at with all else of tables.
+        # `check_tables` checks that a table is used.
         if operator.id in read or is_end or operator.is_table:
             continue
         if any(source in used and pipeline.operator(source).emits == "routed" for source in operator.inputs):
@@ -65,13 +65,13 @@ def check_streams(pipeline: Pipeline) -> None:
 
 
 def check_kinds(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
-    """Refuse operators that cannot do with the types that they are given."""
+    """Refuse operators whose input types do not suit them."""
     for operator in pipeline.operators:
         PLANNER_KINDS[operator].check(operator, flows)
 
 
 def check_tables(pipeline: Pipeline) -> None:
-    """Refuse a table that nothing uses, and to follow the changes of one that the pipeline fills."""
+    """Refuse a table that no operator uses, and `changes()` of a table that the pipeline itself fills."""
     filled = {operator.fills: operator for operator in pipeline.operators if operator.fills is not None}
     read = {source for operator in pipeline.operators for source in operator.inputs}
     for operator in pipeline.operators:

@@ -1,4 +1,4 @@
-"""Facts: all there is to tell about a node, for readers who point at it."""
+"""Facts: the details of a node, which a page shows when a reader points at it."""
 
 import linecache
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ def types(key: str | None, value: str) -> str:
 
 
 def about_operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | None) -> Facts:
-    """Who it is, what it was told, what it keeps and where it was written."""
+    """The identity, options, state and source line of an operator."""
     kept = [] if store is None else [("store", types(store.key, store.value)), ("changelog", store.changelog)]
     return _told(
         ("operator", operator.label),
@@ -37,7 +37,7 @@ def about_operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | 
 
 
 def about_stream(plan: Plan, stream: PlannedStream) -> Facts:
-    """What it is for, how it is divided, and who fills and reads it."""
+    """The kind, partitions, types, writers and readers of a stream."""
     return _told(
         ("stream", stream.name),
         ("kind", stream.kind),
@@ -50,7 +50,7 @@ def about_stream(plan: Plan, stream: PlannedStream) -> Facts:
 
 
 def about_stage(plan: Plan, stage: PlannedStage) -> Facts:
-    """What it runs, between which streams, and what it keeps."""
+    """The tasks, streams, operators and stores of a stage."""
     return _told(
         ("stage", stage.name),
         ("tasks", _tasks(stage)),

@@ -1,4 +1,4 @@
-"""Rows: the items and links to lay out, and the same graph with a joint in each row that a link passes."""
+"""Rows of a layout: each item gets a row, and a joint stands in each row that a link passes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ def document(drawing: Drawing, width: float, height: float, content: str) -> str
 
 
 def shapes(drawing: Drawing, picture: Picture) -> str:
-    """All of a picture: stages below edges, edges below labels and nodes."""
+    """All shapes of a picture: stages first, then edges over them, then labels and nodes."""
     number = {node.id: at for at, node in enumerate(drawing.nodes)}
     return "\n".join(
         (
