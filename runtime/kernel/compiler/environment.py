@@ -1,4 +1,4 @@
-"""What the compiled code of a task works with, and the state and the calls behind it."""
+"""The objects that the compiled code of a task uses: watermarks, state, calls, outputs, counts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the compiled code of each kind of operator works with: its functions, its state, its calls."""
+"""The objects that the compiled code of each kind of operator uses: its functions, its state, its calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -37,7 +37,7 @@ class Program:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether it needs an event loop, and may have messages under way between two calls."""
+        """Whether it needs an event loop, and may have messages in flight between two calls."""
         return bool(self.graph.tracked)
 
     @property
@@ -47,12 +47,12 @@ class Program:
 
     @property
     def clocked(self) -> bool:
-        """Whether it must be told the processing time."""
+        """Whether a task must be given the processing time."""
         return self.may_idle or any(operator.follows_clock for operator in self.graph.operators.values())
 
     @property
     def may_idle(self) -> bool:
-        """Whether it matters to time that nothing comes in some source."""
+        """Whether a source of the stage may become idle."""
         sources = [entry.source for entry in self.graph.inputs.values()]
         return any(source is not None and source.idle_after is not None for source in sources)
 

@@ -1,4 +1,4 @@
-"""Joined tables that are made anew at a start: those that are not made of the rows that their two tables have now."""
+"""Joined tables that are rebuilt at a start, since the rows of their two tables have changed without them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -13,8 +13,8 @@ Fail = Callable[[str, bytes, None, int, Exception], None]
 
 
 class JoinedTables:
-    """Which joined tables of a task are `stale`, and their rebuilding. It is the same whether they were added, reset,
-    or left out while their tables changed."""
+    """The joined tables of a task that are `stale`, and their rebuilding. A joined table is stale if it was added or
+    reset, or if the pipeline ran without it while its tables changed."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class JoinedTables:
         return sum(self._versions.get(one, 0) for one in inputs)
 
     def rebuild(self, most: int) -> bool:
-        """Make about so many rows anew, without telling who follows them; whether more are left."""
+        """Rebuild about so many rows, without emitting the changes; returns whether more are left."""
         for _ in islice(self._steps, most):
             pass
         return bool(self.stale)
@@ -64,8 +64,8 @@ class JoinedTables:
             self._fail(id, key, None, 0, error)
 
     def add_to(self, position: Position) -> None:
-        """Add to a position the version of each table, and of which versions joined tables are made. A table that has
-        changed since the last commit has another one."""
+        """Add to a position the version of each table, and the versions that joined tables are built from. The version
+        of a table is the number of commits that have changed it."""
         for id, table in self._tables.items():
             if table.changed:
                 self._versions[id] = self._versions.get(id, 0) + 1

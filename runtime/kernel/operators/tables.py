@@ -1,4 +1,4 @@
-"""Tables: the latest row of each key, kept as bytes and decoded for whoever looks it up."""
+"""Tables: the latest row of each key, kept as bytes and decoded at each lookup."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -47,13 +47,13 @@ class TableOperator:
         if key is None:
             if self._context.keyless is not None:
                 self._context.keyless()
-        # Whether there is a row to delete is looked up only where the change would be told.
+        # Whether there is a row to delete is looked up only where changes are emitted.
         elif row is not None or self._context.emit is None or self.has(key):
             self._set(key, row, timestamp, headers)
 
     def _join(
         self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int
-    ) -> None:  # tables are joined as they are when a change is told, and not as it tells
+    ) -> None:  # the tables are joined as they are now: the values of the change do not matter
         del value, watermark, side
         if key is None or self._context.joined is None:
             return
@@ -66,7 +66,7 @@ class TableOperator:
         return self._rows.cache.fresh[key] is not None
 
     def renew(self, key: bytes) -> None:
-        """Make a joined row anew, and tell nobody."""
+        """Rebuild a joined row without emitting the change."""
         assert self._context.joined is not None
         row = self._context.joined(key)
         if row is None and self.has(key):
@@ -121,7 +121,7 @@ class TableOperator:
 
 
 def prefix_of(table: str) -> bytes:
-    """What the keys of a table begin with in a task's store."""
+    """The prefix of a table's keys in the store of a task."""
     return KeyedState.prefix_of(table)
 
 
@@ -137,7 +137,7 @@ _codec = MsgpackCodec(bytes)
 def joined_row(
     left: FindRow, right: FindRow, fn: Callable[[Any, Any], Any], how: How, encode: Callable[[Any], bytes]
 ) -> Callable[[bytes], bytes | None]:
-    """What gives the joined row of a key, as bytes: None where there is none, or `fn` says so."""
+    """A function that returns the joined row of a key, as bytes; None where there is none, or `fn` returns None."""
     needs_left, needs_right = _NEEDED[how]
 
     def joined(key: bytes) -> bytes | None:
