@@ -64,7 +64,7 @@ def write_map_messages(compiler: "Compiler", part: CodePath, operator: Operator,
 
 
 def call_merge(compiler: "Compiler", part: CodePath, operator: Operator, names: Variables, depth: int) -> None:
-    """A call of the function that all ways into a merge share: see `own_functions.merge`."""
+    """A call of the function that all ways into a merge share: see `operator_functions.merge`."""
     n = compiler.number[operator.id]
     later = [f", later_{compiler.number[id]}" for id in compiler.stateful(operator.id)] if not part.tracked else []
     time = "in_flight" if part.tracked else _watermark(compiler, part, operator)

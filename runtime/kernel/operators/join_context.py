@@ -30,7 +30,7 @@ class JoinContext:
     """What a join is made with. `alone` says of each side whether rows are emitted that have joined none.
 
     `emit` hands a row on: key bytes, value, timestamp, headers; `fail` takes the error of one that has no value; `late`
-    counts a row that came too late; for the rest see `windows.Context`.
+    counts a row that came too late; for the rest see `WindowContext`.
     """
 
     id: str

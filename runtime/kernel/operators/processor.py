@@ -30,7 +30,7 @@ class ProcessContext:
 
     `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time, and `rung` is the one up
     to which clock timers have rung; `run` names the run that goes on to the same end of input if it is begun again; for
-    the rest see `windows.Context`.
+    the rest see `WindowContext`.
     """
 
     id: str

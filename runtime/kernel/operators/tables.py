@@ -20,7 +20,7 @@ class TableContext:
 
     `emit`, if anything follows the changes, hands one on: key bytes, value, timestamp, headers. `joined` gives the row
     of a key, as bytes, of a table that is made of others, whatever it is given. `keyless` is called for each message
-    without a key, which no table can keep. For the rest see `windows.Context`.
+    without a key, which no table can keep. For the rest see `WindowContext`.
     """
 
     id: str

@@ -1,4 +1,5 @@
-"""Cells: all that a message gives rise to is released at once or not at all, and time waits for the oldest."""
+"""Messages in flight: all that a message gives rise to is released at once or not at all, and time waits for the
+oldest."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from fluvial.runtime.kernel.calls.in_flight import InFlightMessage, InFlightTrac
 
 @dataclass
 class Stage:
-    """What cells belong to: it notes what happens to it, and keeps what effects change."""
+    """What messages in flight belong to: it notes what happens to it, and keeps what effects change."""
 
     happened: list[Any] = field(default_factory=list)
     state: list[Any] = field(default_factory=list)

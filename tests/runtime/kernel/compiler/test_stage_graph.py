@@ -1,4 +1,4 @@
-"""The shape of a stage: who follows whom, whose messages wait in cells, and which lines of time there are."""
+"""The graph of a stage: who follows whom, whose messages are tracked, and which watermark nodes there are."""
 
 import dataclasses
 from datetime import timedelta
