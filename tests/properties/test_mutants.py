@@ -473,7 +473,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ],
     ("told", STRAIGHT): [
         # Messages that one task alone is told, rows of other keys, and rows that nobody asks for.
-        Rewritten("a broadcast reaches one task alone", Router, "route", "range(partitions)", "range(1)"),
+        Rewritten("a broadcast reaches one task alone", Router, "route", "range(route.partitions)", "range(1)"),
         Rewritten(
             "a cache gives the row of another key",
             RowCache,
