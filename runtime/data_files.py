@@ -1,8 +1,8 @@
-"""Folders and files that hold data: who may read them, and whose they must be where other users write too.
+"""Folders and files that hold data: their permissions, and a check of their owner where other users can write too.
 
-What is made is for this user alone: files have the mode 0600, folders 0700. `FLUVIAL_UMASK` says otherwise, such as 027
-for a group that may read. It is a variable of the environment, because containers, commands and Spark's workers on this
-machine have it without being told.
+New files have the mode 0600 and new folders 0700, so that this user alone may read them. `FLUVIAL_UMASK` sets another
+mask, such as 027 for a group that may read. It is a variable of the environment, which containers, commands and Spark's
+workers on this machine inherit.
 """
 
 import os
@@ -18,8 +18,8 @@ PRIVATE = 0o077
 
 
 def umask() -> int:
-    """The permissions that new files and folders lack. Raises UsageError where the environment has no such number, or
-    one that takes the user's own."""
+    """The permissions that new files and folders lack. Raises UsageError if the environment holds another text than
+    such a number, or a number that takes permissions from the user."""
     given = os.environ.get(UMASK, "")
     if not given:
         return PRIVATE
@@ -30,21 +30,22 @@ def umask() -> int:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing. One that exists keeps its permissions.
+    """Make a folder, and the missing folders above it. A folder that exists keeps its permissions.
 
-    Raises SystemProblem where another user may have put it there (see `check_owner`), OSError where it can't be made.
+    Raises SystemProblem if another user may have made it (see `check_owner`), OSError if it cannot be made.
     """
     check_owner(folder)
     mode = 0o777 & ~umask()
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode, exist_ok=True)
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(mode, exist_ok=True)
     if not folder.is_dir():
         raise NotADirectoryError(20, "it is no folder", str(folder))
 
 
 def open_file(file: str | Path, flags: int) -> int:
-    """The descriptor of a file. A new one has the permissions above; a link in place of one that may be new is refused.
+    """Open a file and return its descriptor. A new file lacks the permissions of `umask`. A link is refused where the
+    file may be new.
 
     Raises OSError.
     """
@@ -61,26 +62,26 @@ def write_file(file: Path, data: bytes) -> None:
 
 def check_owner(path: Path) -> None:
     """Raise SystemProblem if a part of a path lies where every user may write, and is another user's, a link, or a
-    folder that everyone may write to: whoever made it decides what is written and read there. Where the mask lets every
-    user write, that is what is wanted."""
+    folder that every user may write to: whoever made it decides what is written and read there. Nothing is checked
+    where the mask lets every user write."""
     if not umask() & stat.S_IWOTH:
         return
     whole = Path(os.path.abspath(path))
     for part in (*reversed(whole.parents), whole):
         try:
-            shared, found = part.parent.stat().st_mode & stat.S_IWOTH, part.lstat()
-        except OSError:  # what is not there, or is out of reach, cannot be written to either
+            shared, status = part.parent.stat().st_mode & stat.S_IWOTH, part.lstat()
+        except OSError:  # a path that does not exist, or is out of reach, cannot be written to either
             return
-        if part != part.parent and shared and (wrong := _wrong(found, last=part == whole)):
+        if part != part.parent and shared and (wrong := _wrong(status, last=part == whole)):
             expected = f"a folder or a file of this user's, for {part.parent} is one where every user may write"
             raise SystemProblem(explain(f"{part} {wrong}", expected, "choose another place, or remove it", at=path))
 
 
-def _wrong(found: os.stat_result, *, last: bool) -> str:
-    if stat.S_ISLNK(found.st_mode):
+def _wrong(status: os.stat_result, *, last: bool) -> str:
+    if stat.S_ISLNK(status.st_mode):
         return "is a link"
-    if found.st_uid not in (os.geteuid(), 0):
-        return f"belongs to another user, number {found.st_uid}"
-    if last and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH:
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"belongs to another user, number {status.st_uid}"
+    if last and stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IWOTH:
         return "is a folder that every user may write to"
     return ""

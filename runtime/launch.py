@@ -78,16 +78,21 @@ def run(
     >>> run(pipeline, system=streams, until="end").written
     {'loud': 1}
     """
-    own = 0 if container_id is None and containers == 1 else container_id
-    if not (isinstance(containers, int) and isinstance(own, int) and 0 <= own < containers):
+    seat = _checked_seat(container_id, containers)
+    valid = progress is None or callable(progress)
+    expected(valid, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
+    valid = metrics is None or callable(getattr(metrics, "following", None))
+    expected(valid, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
+    return start(pipeline, engine, system, settings, until, progress, spark, seat, metrics)
+
+
+def _checked_seat(container_id: object, containers: object) -> Seat:
+    number = 0 if container_id is None and containers == 1 else container_id
+    if not (isinstance(containers, int) and isinstance(number, int) and 0 <= number < containers):
         wrong = f"container_id={container_id!r}, containers={containers!r}"
         remedy = "pass container_id= in each process; fluvial run --containers starts all of them"
         raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0", remedy))
-    good = progress is None or callable(progress)
-    expected(good, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
-    good = metrics is None or callable(getattr(metrics, "following", None))
-    expected(good, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
-    return start(pipeline, engine, system, settings, until, progress, spark, Seat(own, containers), metrics)
+    return Seat(number, containers)
 
 
 def start(
@@ -102,58 +107,59 @@ def start(
     metrics: "Metrics | None" = None,
     partitions: Mapping[str, int] | None = None,
 ) -> Report:
-    """Do what `run` does, as the container that a seat says. `partitions` are those of streams that have more by now
-    than the run is to read."""
+    """Do what `run` does, as the container that `seat` names. `partitions` limits how many partitions of a stream the
+    run reads, for streams that have got more."""
     settings = Settings() if settings is None else settings
     if until not in ("stopped", "end"):
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
-    if spark is None or isinstance(spark, str):  # a session of the user's shows that all is there
+    if spark is None or isinstance(spark, str):  # a session of the user's shows that all requirements are met
         require(engine)
-    begin = _engine(engine)
+    run_plan = _engine(engine)
     streams = open_system(system)
     check_containers(engine, streams, seat.containers)
-    made = checked_plan(pipeline, streams, settings, partitions)
+    planned = checked_plan(pipeline, streams, settings, partitions)
     if engine == "local":
-        begin = partial(begin, seat=seat)
-    tables = _Tables(made, streams, settings)
-    following = nullcontext(progress) if metrics is None else metrics.following(made, settings, progress, tables)
-    with following as told:
-        return begin(made, streams, settings, until, told, spark)
+        run_plan = partial(run_plan, seat=seat)
+    tables = _Tables(planned, streams, settings)
+    following = nullcontext(progress) if metrics is None else metrics.following(planned, settings, progress, tables)
+    with following as on_progress:
+        return run_plan(planned, streams, settings, until, on_progress, spark)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The tables of a run, as `Metrics` asks for them."""
+    """The tables of a run, which `Metrics` serves over HTTP."""
 
     plan: Plan
     system: System
     settings: Settings
 
     def row(self, table: str, key: str) -> object:
-        from .local.observe import state_queries as looking  # noqa: PLC0415 - RocksDB is needed by who looks
+        from .local.observe import state_queries  # noqa: PLC0415 - loads RocksDB, which most runs do without here
 
-        return looking.get(self.plan, self.system, self.settings, table, key)
+        return state_queries.get(self.plan, self.system, self.settings, table, key)
 
     def rows(self, table: str, limit: int) -> Iterable[object]:
-        from .local.observe import state_queries as looking  # noqa: PLC0415 - RocksDB is needed by who looks
+        from .local.observe import state_queries  # noqa: PLC0415 - loads RocksDB, which most runs do without here
 
-        return looking.scan(self.plan, self.system, self.settings, table, limit)
+        return state_queries.scan(self.plan, self.system, self.settings, table, limit)
 
 
 def checked_plan(
     pipeline: Pipeline, system: System, settings: Settings, partitions: Mapping[str, int] | None = None
 ) -> Plan:
-    """The plan of a pipeline on the streams of a system, of which some are read in these `partitions` only; raises
-    PlanError where one that is read does not exist."""
+    """The plan of a pipeline on the streams of a system. `partitions` limits how many partitions of a stream are read.
+
+    Raises PlanError for a source whose stream does not exist."""
     existing = system.admin().streams()
     existing |= {name: number for name, number in (partitions or {}).items() if name in existing}
-    made = plan(pipeline, partitions=existing, settings=settings)
-    _check_sources(made, existing, system)
-    return made
+    planned = plan(pipeline, partitions=existing, settings=settings)
+    _check_sources(planned, existing, system)
+    return planned
 
 
 def check_containers(engine: str, system: System, containers: int) -> None:
-    """Refuse several containers where they would not see each other, or where they are another's business."""
+    """Refuse several containers on a system that they cannot share, and with an engine other than the local one."""
     if containers == 1:
         return
     wrong = f"{containers} containers"
@@ -170,13 +176,13 @@ def _engine(name: str) -> Callable[..., Report]:
         raise UsageError(explain(f"engine={name!r}", '"local" or "spark"'))
     module, remedy = _ENGINES[name]
     try:
-        found: Callable[..., Report] = import_module(module, __name__).run
+        run_plan: Callable[..., Report] = import_module(module, __name__).run
     except ModuleNotFoundError as error:
         if not remedy:
             raise
         wrong = f"engine={name!r} needs {error.name}, which is not installed"
         raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
-    return found
+    return run_plan
 
 
 def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> None:
@@ -186,7 +192,7 @@ def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> N
 
 
 def missing_stream(stream: str, existing: Iterable[str], system: System, at: object) -> PlanError:
-    """There is no such stream to be read; `at` is where it is named."""
+    """The error for a stream that is read and does not exist; `at` is where it is named."""
     wrong = f"the stream {stream!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
     remedy = f"write it first: fluvial produce {stream} --system {system.url} FILE"
     return PlanError(explain(wrong, "a stream that exists", remedy, at))

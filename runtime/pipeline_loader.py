@@ -1,4 +1,4 @@
-"""From what users write on the command line, `file.py` or `module:attribute`, to the pipeline it names."""
+"""Loads the pipeline that a target names: `file.py`, `file.py:attribute` or `module:attribute`."""
 
 import inspect
 import os
@@ -27,7 +27,7 @@ _loaded: dict[str, ModuleType] = {}
 
 
 def loaded_modules() -> tuple[ModuleType, ...]:
-    """The user's modules that targets brought in. Other processes may not be able to import them by name, so functions
+    """The user's modules that targets have loaded. Other processes may be unable to import them by name, so functions
     in them travel by value."""
     return tuple(module for name, module in _loaded.items() if sys.modules.get(name) is module)
 
@@ -35,8 +35,9 @@ def loaded_modules() -> tuple[ModuleType, ...]:
 def load_pipeline(target: str) -> Pipeline:
     """The pipeline that a target names.
 
-    Without an attribute it is the only Pipeline of the file or module, or what the only function there annotated to
-    return one returns. Raises UsageError where the target names none, and PipelineError where the user's code fails.
+    Without an attribute it is the only Pipeline of the file or module. If that holds none, the only function that is
+    annotated to return a Pipeline is called. Raises UsageError if the target names no pipeline, and PipelineError if
+    the user's code fails.
     """
     place, _, attribute = target.rpartition(":") if _has_attribute(target) else (target, "", "")
     module = _load_file(place, target) if place.endswith(".py") else _load_module(place, target)
@@ -63,7 +64,7 @@ def _load_file(place: str, target: str) -> ModuleType:
     module = module_from_spec(spec)
     _loaded.pop(name, None)
     with _user_code(place, path.parent):
-        # Under its name, as an import would, for dataclasses and pickle look it up there.
+        # Registered before it runs, as an import does: dataclasses and pickle look modules up there.
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
@@ -75,7 +76,7 @@ def _load_file(place: str, target: str) -> ModuleType:
 
 
 def _free_name(stem: str) -> str:
-    """The file's stem, unless that is the name of a module which something else imports."""
+    """A name for the module of a file: its stem, unless another module has that name."""
     taken = stem in sys.stdlib_module_names or (stem in sys.modules and stem not in _loaded)
     return f"{stem}_file" if taken else stem
 
@@ -107,8 +108,9 @@ def _exists(place: str) -> bool:
 
 @contextmanager
 def _user_code(place: str, folder: Path) -> Iterator[None]:
-    """Run code of the user, who may import what lies in `folder`; what fails there is shown from their side alone."""
-    import_module("networkx")  # a pipeline needs it, and it wants Python's own modules
+    """Run code of the user, which may import modules from `folder`. A traceback of an error shows the user's lines
+    alone."""
+    import_module("networkx")  # a pipeline needs it; modules in `folder` must not replace those that it imports
     before = set(sys.modules)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -122,7 +124,8 @@ def _user_code(place: str, folder: Path) -> Iterator[None]:
         raise PipelineError(explain(wrong, "a file that can be imported", remedy, _failed_at(error, place))) from error
     finally:
         if hides_modules(str(folder)):
-            # It came first while the user's code was loaded, as for a script. What is loaded later wants Python's own.
+            # The folder came first while the user's code was loaded, as for a script. What is imported later needs the
+            # modules of Python.
             sys.path.remove(str(folder))
             sys.path.append(str(folder))
     for name in sys.modules.keys() - before:
@@ -156,21 +159,21 @@ def _failed_at(error: BaseException, place: str) -> str:
 
 def _attribute(module: ModuleType, name: str, target: str) -> Any:
     if not hasattr(module, name):
-        found = ", ".join(_candidates(module)) or "no pipeline at all"
+        names = ", ".join(_candidates(module)) or "no pipeline at all"
         raise UsageError(
-            explain(f"{module.__name__} has no {name!r}", f"one of its pipelines: {found}", at=f"target {target}")
+            explain(f"{module.__name__} has no {name!r}", f"one of its pipelines: {names}", at=f"target {target}")
         )
     return getattr(module, name)
 
 
 def _candidates(module: ModuleType) -> dict[str, Any]:
-    """What a target could name in a module: its pipelines, and else its functions that say they return one."""
+    """What a target could name in a module: its pipelines; if there are none, functions annotated to return one."""
     members = {name: value for name, value in vars(module).items() if not name.startswith("__")}
     pipelines = {name: value for name, value in members.items() if isinstance(value, Pipeline)}
-    return pipelines or {name: value for name, value in members.items() if _makes_one(value, module)}
+    return pipelines or {name: value for name, value in members.items() if _returns_pipeline(value, module)}
 
 
-def _makes_one(value: Any, module: ModuleType) -> bool:
+def _returns_pipeline(value: Any, module: ModuleType) -> bool:
     if not inspect.isfunction(value) or value.__module__ != module.__name__:
         return False
     try:
@@ -180,10 +183,10 @@ def _makes_one(value: Any, module: ModuleType) -> bool:
 
 
 def _only_pipeline(module: ModuleType, target: str) -> Pipeline:
-    found = {id(value): (name, value) for name, value in _candidates(module).items()}
-    if len(found) == 1:
-        return _pipeline_of(next(iter(found.values()))[1], target)
-    names = [name for name, _ in found.values()]
+    candidates = {id(value): (name, value) for name, value in _candidates(module).items()}
+    if len(candidates) == 1:
+        return _pipeline_of(next(iter(candidates.values()))[1], target)
+    names = [name for name, _ in candidates.values()]
     if not names:
         wrong, remedy = f"{target} holds no Pipeline", 'write pipeline = Pipeline("name") at its top level'
         raise UsageError(
@@ -195,7 +198,7 @@ def _only_pipeline(module: ModuleType, target: str) -> Pipeline:
 
 def _pipeline_of(value: Any, target: str) -> Pipeline:
     if callable(value) and not isinstance(value, Pipeline):
-        value = _called(value, target)
+        value = _result_of(value, target)
     if not isinstance(value, Pipeline):
         wrong = f"it is {type(value).__name__}, not a Pipeline"
         raise UsageError(
@@ -204,7 +207,7 @@ def _pipeline_of(value: Any, target: str) -> Pipeline:
     return value
 
 
-def _called(make: Callable[[], Any], target: str) -> Any:
+def _result_of(make: Callable[[], Any], target: str) -> Any:
     try:
         inspect.signature(make).bind()
     except (TypeError, ValueError) as error:

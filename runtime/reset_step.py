@@ -9,7 +9,7 @@ RemovedKind = Literal["state", "store", "changelog", "stream", "checkpoint", "qu
 
 @dataclass(frozen=True, slots=True)
 class ResetStep:
-    """What `reset` removes, by its name, and the function that removes it; to remove twice does no harm.
+    """What `reset` removes: its kind, its name, and the function that removes it. To call that twice does no harm.
 
     >>> str(ResetStep("stream", "visits-by-user", lambda: None))
     'stream visits-by-user'

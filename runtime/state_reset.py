@@ -18,7 +18,7 @@ from .systems import LogSystem, open_system
 from .systems.contract import System
 
 Steps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
-"""What an engine has to give: the steps of a reset, while the pipeline does not run."""
+"""What an engine provides: a context in which the pipeline cannot run, with the steps of a reset."""
 
 
 def reset(
@@ -32,20 +32,19 @@ def reset(
     settings: Settings | None = None,
     dry_run: bool = False,
 ) -> list[ResetStep]:
-    """Remove the state of operators that a pipeline keeps, or where it is in its inputs, or without `states` and
-    `inputs` all that a run would go on from.
+    """Remove the state of operators, or the offsets of inputs; without `states` and `inputs` remove all that is kept.
 
     `states` are ids of operators: they begin empty in the next run, which goes on where the inputs were read to.
-    `inputs` are topics of Kafka that the pipeline reads: the next run reads them from where `Settings.offset_default`
-    says, and goes on with the state and the event time that it has. With `keep_offsets` it goes on at the offsets where
-    it was, in topics that were made anew and hold the same messages as before.
-    Without either checkpoints, stores, changelogs and streams between stages go; outputs, dead letters and inputs stay,
-    and the next run reads its inputs from their start. With `dry_run` nothing is removed. `engine`, `system` and
-    `settings` are those of the run. Of stores on other machines nothing need be removed: on Kafka they are built anew.
+    `inputs` are topics of Kafka: the next run reads them from where `Settings.offset_default` says, and goes on with
+    the state and the event time that it has. With `keep_offsets` it reads them from the offsets where it was, for
+    topics that were made anew and hold the same messages as before.
+    Without either, checkpoints, stores, changelogs and intermediate streams are removed. Outputs, dead letters and
+    inputs stay, and the next run reads its inputs from their start. With `dry_run` nothing is removed. `engine`,
+    `system` and `settings` are those of the run. Stores on other machines may stay: on Kafka a run restores them.
 
-    Returns what is removed, step by step. Raises SystemProblem where the pipeline runs, UsageError for an operator of
-    which no state is kept, for a stream that is not read and for a log that does not exist, UnsupportedError in memory,
-    where a new system is as good, and for `inputs` on another system than Kafka or another engine than "local".
+    Returns the steps. Raises SystemProblem while the pipeline runs; UsageError for an operator without state, a stream
+    that is not read, or a log that does not exist; UnsupportedError in memory, and for `inputs` on another system than
+    Kafka or another engine than "local".
 
     >>> from tempfile import mkdtemp
     >>> from fluvial.runtime import run
@@ -58,10 +57,27 @@ def reset(
     >>> [step.kind for step in reset(pipeline, system=streams)]
     ['store', 'checkpoint']
     """
+    _check_arguments(states, inputs, keep_offsets=keep_offsets, dry_run=dry_run)
+    streams = _existing_system(system)
+    settings = Settings() if settings is None else settings
+    require(engine)
+    planned = plan(pipeline, partitions=streams.admin().streams(), settings=settings)
+    with _steps(engine, inputs, keep_offsets)(planned, streams, settings, states) as steps:
+        for step in [] if dry_run else steps:
+            step.remove()
+        return steps
+
+
+def _existing_system(system: str | System) -> System:
+    """The system of the run. A log must exist, for a reset would make an empty one."""
     streams = open_system(system)
     if isinstance(streams, LogSystem) and not streams.directory.is_dir():
         remedy = "name it: --system log:DIR, from Python system='log:DIR'"
         raise UsageError(explain(f"there is no log in {streams.directory}", "the system of the run", remedy))
+    return streams
+
+
+def _check_arguments(states: object, inputs: object, *, keep_offsets: bool, dry_run: bool) -> None:
     flag("reset: dry_run", dry_run)
     flag("reset: keep_offsets", keep_offsets)
     _check_names("states", states, "ids of operators")
@@ -69,13 +85,6 @@ def reset(
     if (states is not None and inputs is not None) or (keep_offsets and inputs is None):
         wrong = "states= together with inputs=" if states is not None else "keep_offsets=True without inputs="
         raise UsageError(explain(f"reset: {wrong}", "one of the two, and keep_offsets= for inputs alone"))
-    settings = Settings() if settings is None else settings
-    require(engine)
-    made = plan(pipeline, partitions=streams.admin().streams(), settings=settings)
-    with _steps(engine, inputs, keep_offsets)(made, streams, settings, states) as steps:
-        for step in [] if dry_run else steps:
-            step.remove()
-        return steps
 
 
 def _check_names(name: str, given: object, what: str) -> None:
@@ -93,6 +102,6 @@ def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> Ste
             raise UnsupportedError(explain(wrong, "the local engine", "reset all that this engine keeps"))
         steps = import_module("..local.input_reset", __name__).input_steps
         return lambda plan, system, *_: steps(plan, system, inputs, keep_offsets=keep_offsets)
-    # By name: only who needs Spark loads it.
-    found: Steps = import_module(f"..{engine}.state_reset", __name__).reset_steps
-    return found
+    # By name, so that Spark is loaded for its own engine alone.
+    engine_steps: Steps = import_module(f"..{engine}.state_reset", __name__).reset_steps
+    return engine_steps

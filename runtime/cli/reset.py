@@ -1,46 +1,31 @@
 """The command line: `fluvial reset`."""
 
-from typing import Annotated
-
-import typer
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...planner.settings import Settings
-from ..launch import EngineName
 from ..pipeline_loader import load_pipeline
 from ..preflight.state_compatibility import emptied
+from ..reset_step import ResetStep
 from ..state_reset import reset
 from ..systems import DEFAULT_SYSTEM
-from . import arguments as options
-from .shared_options import Json, KafkaConf, StateDir, SystemUrl, Target, print_json
+from . import arguments as words
+from .option_values import named_system, refused
+from .printing import print_json
 
 
 def reset_verb(
-    target: Target,
-    states: Annotated[
-        list[str] | None,
-        typer.Option("--state", metavar="OPERATOR", help="Remove the state of this operator; repeat it for more."),
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stream", metavar="STREAM", help="Read this topic from its start in the next run; repeat it for more."
-        ),
-    ] = None,
-    keep_offsets: Annotated[
-        bool,
-        typer.Option("--keep-offsets", help="With --stream: go on at its offsets; it was made anew with its messages."),
-    ] = False,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Remove checkpoints, stores, changelogs and streams between stages; needs --yes."),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; else --all tells what it would do.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be removed, and remove nothing.")] = False,
-    engine: Annotated[EngineName, typer.Option(help="Whose state it is.")] = "local",
-    system: SystemUrl = DEFAULT_SYSTEM,
-    kafka_conf: KafkaConf = None,
-    state_dir: StateDir = None,
-    as_json: Json = False,
+    target: words.Target,
+    states: words.ResetStates = None,
+    inputs: words.ResetInputs = None,
+    keep_offsets: words.KeepOffsets = False,
+    everything: words.ResetAll = False,
+    yes: words.Yes = False,
+    dry_run: words.DryRun = False,
+    engine: words.ResetEngine = "local",
+    system: words.SystemUrl = DEFAULT_SYSTEM,
+    kafka_conf: words.KafkaConf = None,
+    state_dir: words.StateDir = None,
+    as_json: words.Json = False,
 ) -> None:
     """Remove what a pipeline keeps, so that operators, or all of it, begin anew. Refused while the pipeline runs.
 
@@ -50,32 +35,42 @@ def reset_verb(
 
     fluvial reset visits.py --state sessions
     """
-    chosen = [name for name, given in (("--state", states), ("--stream", inputs), ("--all", everything)) if given]
-    if len(chosen) != 1:
-        expected = "--state OPERATOR, --stream STREAM, or --all"
-        raise options.refused("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected)
-    if keep_offsets and not inputs:
-        raise options.refused("--keep-offsets", f"with {chosen[0]}", "--stream STREAM")
-    shown = dry_run or (everything and not yes)
+    _refuse_unclear({"--state": states, "--stream": inputs, "--all": everything}, keep_offsets=keep_offsets)
     pipeline = load_pipeline(target)
-    done = reset(
+    unconfirmed = everything and not yes
+    steps = reset(
         pipeline,
         states=states or None,
         inputs=inputs or None,
         keep_offsets=keep_offsets,
         engine=engine,
-        system=options.system(system, kafka_conf),
+        system=named_system(system, kafka_conf),
         settings=Settings(state_dir=state_dir),
-        dry_run=shown,
+        dry_run=dry_run or unconfirmed,
     )
+    notes = emptied(pipeline, states or ()) if steps else ()
+    _print_steps(steps, notes, removed=not (dry_run or unconfirmed), as_json=as_json)
+    if steps and unconfirmed and not dry_run:
+        raise refused("--all", "without --yes", "--yes, once you have read what would be removed")
+
+
+def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> None:
+    """Refuse more or less than one of what can be reset, and --keep-offsets with another than --stream."""
+    chosen = [option for option, value in choices.items() if value]
+    if len(chosen) != 1:
+        expected = "--state OPERATOR, --stream STREAM, or --all"
+        raise refused("reset", f"with {' and '.join(chosen)}" if chosen else "without any", expected)
+    if keep_offsets and not choices["--stream"]:
+        raise refused("--keep-offsets", f"with {chosen[0]}", "--stream STREAM")
+
+
+def _print_steps(steps: Sequence[ResetStep], notes: Iterable[str], *, removed: bool, as_json: bool) -> None:
     if as_json:
-        print_json([{"kind": step.kind, "name": step.name, "removed": not shown} for step in done])
-    else:
-        for step in done:
-            print(f"{'would remove' if shown else 'removed'} {step}")
-        for note in emptied(pipeline, states or ()) if done else ():
-            print(note)
-        if not done:
-            print("nothing is kept")
-    if done and everything and not yes and not dry_run:
-        raise options.refused("--all", "without --yes", "--yes, once you have read what would be removed")
+        print_json([{"kind": step.kind, "name": step.name, "removed": removed} for step in steps])
+        return
+    for step in steps:
+        print(f"{'removed' if removed else 'would remove'} {step}")
+    for note in notes:
+        print(note)
+    if not steps:
+        print("nothing is kept")

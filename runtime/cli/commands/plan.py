@@ -18,8 +18,8 @@ from ....planner.task_assignment import task_name
 from ...files import STANDARD, open_output
 from ...preflight.unsupported import gaps, notes
 from ...systems import System
-from ..arguments import refused
 from ..display import plural
+from ..option_values import refused
 
 ENGINES = ("local", "spark")
 ENDINGS: Mapping[str, Format] = {

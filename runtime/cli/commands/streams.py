@@ -26,7 +26,7 @@ def produce(stream: str, path: str, system: System, reading: ReadOptions, partit
     return load(system, stream, path, reading, partitions)
 
 
-def told(loaded: Loaded) -> str:
+def summary_of(loaded: Loaded) -> str:
     """What `produce` did, for people."""
     text = f"{loaded.stream}: {plural(loaded.records, 'record')} in {plural(loaded.partitions, 'partition')}"
     if loaded.first_malformed is None:
@@ -48,8 +48,8 @@ def consume(
 ) -> None:
     """Write the records of a stream as lines of JSON."""
     line = line_of(stream, show, json_of_bytes(shown_as))
-    found = _records(system, stream, from_offset, until)
-    for partition, offset, record in islice(found, limit):
+    records = _records(system, stream, from_offset, until)
+    for partition, offset, record in islice(records, limit):
         out.write(unobeyed(line(partition, offset, record)) + b"\n")
         if until == "stopped":
             out.flush()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fluvial.dsl import UsageError
-from fluvial.runtime.cli.arguments import by_stream, count, duration, pairs, read_properties, size, system
+from fluvial.runtime.cli.option_values import by_stream, count, duration, named_system, pairs, read_properties, size
 from fluvial.runtime.systems import KafkaSystem
 
 
@@ -80,7 +80,7 @@ def test_a_file_of_properties_that_cannot_be_read_is_named(tmp_path: Path) -> No
 def test_a_cluster_has_the_settings_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("linger.ms=5\ntopics.replication.factor=3\n")
-    made = system("kafka://one:9092", file)
+    made = named_system("kafka://one:9092", file)
     assert isinstance(made, KafkaSystem)
     assert (made.url, made.settings.conf) == ("kafka://one:9092", {"linger.ms": "5"})
     assert made.settings.topics == {"replication.factor": "3"}
@@ -89,12 +89,12 @@ def test_a_cluster_has_the_settings_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", [None, "log:.fluvial"])
 def test_settings_of_kafka_are_for_kafka(tmp_path: Path, url: str | None) -> None:
     with pytest.raises(UsageError, match="--kafka-conf with"):
-        system(url, tmp_path)
+        named_system(url, tmp_path)
 
 
 def test_without_settings_a_system_is_opened_by_its_url() -> None:
-    assert system(None, None) is None
-    assert system("memory:", None).url == "memory:"
+    assert named_system(None, None) is None
+    assert named_system("memory:", None).url == "memory:"
 
 
 @pytest.mark.parametrize(

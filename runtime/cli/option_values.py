@@ -1,0 +1,133 @@
+"""What the text of an option means: a pair, a number, a duration, a size, a system."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar, overload
+
+from ...dsl.errors import UsageError
+from ...dsl.validation import explain
+from ..systems import KafkaSystem, System, open_system
+
+T = TypeVar("T")
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)")
+_UNITS = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|KiB|MiB|GiB)")
+_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+MAX_LINE = "64MB"
+TOPICS = "topics."
+
+
+def refused(option: str, given: str, expected: str, remedy: str = "") -> UsageError:
+    """An option with a wrong value."""
+    return UsageError(explain(f"{option} {given}", expected, remedy, "the command line"))
+
+
+def pairs(option: str, given: Sequence[str], form: str, value: Callable[[str], T]) -> dict[str, T]:
+    """The values of an option that is written `NAME=VALUE` and may be repeated, by name.
+
+    >>> pairs("--partitions", ["clicks=4"], "STREAM=N", count)
+    {'clicks': 4}
+    """
+    values: dict[str, T] = {}
+    for text in given:
+        name, between, rest = text.partition("=")
+        if not (name and between and rest):
+            raise refused(option, text, form)
+        if name in values:
+            raise refused(option, text, f"each name once; {name} was given before")
+        try:
+            values[name] = value(rest)
+        except ValueError as error:
+            raise refused(option, text, f"{form}: {error}") from None
+    return values
+
+
+def count(text: str) -> int:
+    """A number of partitions or of another thing of which there is at least one."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a whole number, 1 or more")
+    return int(text)
+
+
+def duration(option: str, text: str) -> timedelta:
+    """A duration such as `500ms`, `2s`, `1.5min`.
+
+    >>> duration("--commit-interval", "500ms")
+    datetime.timedelta(microseconds=500000)
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise refused(option, text, "a number with a unit: ms, s, min, h or d", f"write {option} 500ms")
+    return timedelta(**{_UNITS[match[2]]: float(match[1])})
+
+
+def size(option: str, text: str) -> int:
+    """A number of bytes such as `64MB`, `500kB`, `1GiB`.
+
+    >>> size("--max-line", "64MB")
+    64000000
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise refused(option, text, "a number with a unit: B, kB, MB, GB, KiB, MiB or GiB", f"write {option} 64MB")
+    return int(float(match[1]) * _BYTES[match[2]])
+
+
+def names_of(columns: str | None) -> tuple[str, ...] | None:
+    """The names of columns that were written with commas between them."""
+    return None if columns is None else tuple(name.strip() for name in columns.split(","))
+
+
+def by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
+    """The values of an option that is written `[STREAM=]VALUE` and may be repeated, by stream. The value of all other
+    streams has the name "".
+
+    >>> by_stream("--key-field", ["id", "orders=customer"])
+    {'': 'id', 'orders': 'customer'}
+    """
+    alone = [text for text in given if "=" not in text]
+    if len(alone) > 1 or "" in alone:
+        raise refused(option, alone[-1], "one name for all streams, and others as STREAM=NAME")
+    named = pairs(option, [text for text in given if "=" in text], "[STREAM=]NAME", str)
+    return {"": alone[0], **named} if alone else named
+
+
+@overload
+def named_system(url: str, kafka_conf: Path | None) -> System: ...
+@overload
+def named_system(url: str | None, kafka_conf: Path | None) -> System | None: ...
+def named_system(url: str | None, kafka_conf: Path | None) -> System | None:
+    """The system that a URL names, None without a URL. `kafka_conf` is a file with settings of the Kafka client."""
+    if kafka_conf is None:
+        return None if url is None else open_system(url)
+    if url is None or not url.startswith("kafka:"):
+        raise refused(
+            "--kafka-conf", f"with --system {url}" if url else "without --system", "--system kafka://HOST:PORT"
+        )
+    return KafkaSystem.named(url, **read_properties(kafka_conf))
+
+
+def read_properties(path: Path) -> dict[str, dict[str, str]]:
+    """Settings from a file, by kind: `conf` for the client, and `topics` for new topics. In the file the names of
+    settings for topics begin with `topics.`.
+
+    A line is `NAME=VALUE`, empty, or a comment that begins with `#`. No error shows a value, which may be a secret.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise refused("--kafka-conf", str(path), "a text file that can be read", str(error)) from None
+    properties: dict[str, dict[str, str]] = {"conf": {}, "topics": {}}
+    for number, line in enumerate(lines, 1):
+        name, between, value = (part.strip() for part in line.partition("="))
+        if not name or name.startswith("#"):
+            continue
+        if not between:
+            raise refused("--kafka-conf", f"{path}, line {number}", "NAME=VALUE, or a comment that begins with #")
+        kind = "topics" if name.startswith(TOPICS) else "conf"
+        properties[kind][name.removeprefix(TOPICS)] = value
+    return properties

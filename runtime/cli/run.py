@@ -1,0 +1,135 @@
+"""The command line: `fluvial run`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...dsl.pipeline import Pipeline
+from ...dsl.text import visible
+from ...planner.settings import Settings
+from ..containers.start import MOST_RESTARTS
+from ..files import STANDARD, ReadOptions
+from ..metrics.http import LOOPBACK, Address
+from ..pipeline_loader import load_pipeline
+from ..report import Report
+from . import arguments as words
+from .commands.load import Loaded
+from .commands.run import RunOptions, run_pipeline
+from .commands.streams import summary_of
+from .display import showing, summary
+from .option_values import MAX_LINE, by_stream, duration, named_system, names_of, pairs, refused, size
+from .printing import print_json, say
+from .record_verb import takes_record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunArguments:
+    """The words of `fluvial run`, as they are written."""
+
+    target: words.Target
+    engine: words.RunEngine = "local"
+    system: words.RunSystem = None
+    kafka_conf: words.RunKafkaConf = None
+    until: words.RunUntil = None
+    guarantee: words.RunGuarantee = "at_least_once"
+    commit_interval: words.CommitInterval = None
+    intermediate_partitions: words.IntermediatePartitions = None
+    state_dir: words.RunStateDir = None
+    containers: words.Containers = None
+    container_id: words.ContainerNumber = None
+    max_restarts: words.MaxRestarts = MOST_RESTARTS
+    inputs: words.Inputs = None
+    input_format: words.InputFormat = None
+    key_field: words.KeyFields = None
+    delimiter: words.InputDelimiter = ","
+    columns: words.InputColumns = None
+    max_line: words.InputMaxLine = MAX_LINE
+    skip_malformed: words.SkipMalformedInput = False
+    partitions: words.InputPartitions = None
+    append: words.Append = False
+    outputs: words.Outputs = None
+    raw: words.Raw = False
+    master: words.Master = None
+    spark_conf: words.SparkConf = None
+    metrics_port: words.MetricsPort = None
+    metrics_host: words.MetricsHost = LOOPBACK
+    metrics_alias: words.MetricsAlias = None
+    as_json: words.ReportJson = False
+    quiet: words.RunQuiet = False
+
+
+@takes_record(RunArguments)
+def run_verb(arguments: RunArguments) -> None:
+    """Run a pipeline, until it is stopped or until the end that its inputs have now.
+
+    Streams can be filled from files first, and written to files afterwards:
+
+    fluvial run visits.py --input clicks=clicks.jsonl --output visits=-
+    """
+    pipeline = load_pipeline(arguments.target)
+    options = run_options(arguments)
+    to_stdout = STANDARD in options.outputs.values()
+    if arguments.as_json and to_stdout:
+        raise refused("--json", "and an --output to standard output", "one of them", "write the output to a file")
+    with showing(quiet=arguments.quiet) as progress:
+        report, loaded = run_pipeline(pipeline, options, progress, say)
+    if arguments.as_json:
+        print_json(report)
+    elif not arguments.quiet:
+        print(_summary(pipeline, report, loaded), file=sys.stderr if to_stdout else sys.stdout)
+
+
+def run_options(arguments: RunArguments) -> RunOptions:
+    """What the words of `fluvial run` mean."""
+    return RunOptions(
+        engine=arguments.engine,
+        system=named_system(arguments.system, arguments.kafka_conf),
+        inputs=pairs("--input", arguments.inputs or [], "STREAM=FILE", str),
+        outputs=pairs("--output", arguments.outputs or [], "STREAM=FILE", str),
+        reading=_reading(arguments),
+        key_fields=by_stream("--key-field", arguments.key_field or []),
+        partitions=arguments.partitions,
+        append=arguments.append,
+        raw=arguments.raw,
+        until=arguments.until,
+        settings=_settings(arguments),
+        target=arguments.target,
+        metrics=_address(arguments),
+        containers=arguments.containers,
+        container_id=arguments.container_id,
+        most_restarts=arguments.max_restarts,
+        master=arguments.master,
+        spark_conf=pairs("--spark-conf", arguments.spark_conf or [], "NAME=VALUE", str),
+    )
+
+
+def _reading(arguments: RunArguments) -> ReadOptions:
+    return ReadOptions(
+        arguments.input_format,
+        delimiter=arguments.delimiter,
+        skip_malformed=arguments.skip_malformed,
+        columns=names_of(arguments.columns),
+        max_line=size("--max-line", arguments.max_line),
+    )
+
+
+def _settings(arguments: RunArguments) -> Settings:
+    interval = arguments.commit_interval
+    return Settings(
+        guarantee=arguments.guarantee,
+        commit_interval=None if interval is None else duration("--commit-interval", interval),
+        intermediate_partitions=arguments.intermediate_partitions,
+        state_dir=arguments.state_dir,
+    )
+
+
+def _address(arguments: RunArguments) -> Address | None:
+    if arguments.metrics_port is None:
+        return None
+    return Address(arguments.metrics_host, arguments.metrics_port, tuple(arguments.metrics_alias or ()))
+
+
+def _summary(pipeline: Pipeline, report: Report, loaded: Sequence[Loaded]) -> str:
+    notes = [visible(summary_of(file)) for file in loaded if file.malformed]
+    labels = {operator.id: operator.label for operator in pipeline.operators}
+    return "\n".join([*notes, summary(report, labels)])
