@@ -13,3 +13,12 @@ def visible(text: str) -> str:
     \x1b[2Jgone
     """
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def plural(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "task"), plural(2000, "task")
+    ('1 task', '2,000 tasks')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

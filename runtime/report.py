@@ -1,6 +1,7 @@
 """What a run tells: how far it is, and what it did."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct, field
 
@@ -90,3 +91,15 @@ class Report(Struct, frozen=True, kw_only=True):
     resumed: bool = False
     restarts: int = 0
     warnings: dict[str, str] = {}
+
+
+def sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts added up, by name.
+
+    >>> sums([{"in": 1}, {"in": 2, "users": 3}])
+    {'in': 3, 'users': 3}
+    """
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(total)

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from ...dsl.text import plural
 from ..process.standard_streams import is_read
 from ..report import OnProgress, Progress, Report
 
@@ -149,12 +150,3 @@ def summary(report: Report, labels: Mapping[str, str] | None = None) -> str:
     return "\n".join(
         [head, *counted, *(f"  warning  {text.partition(chr(10))[0]}" for text in report.warnings.values())]
     )
-
-
-def plural(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> plural(1, "task"), plural(2000, "task")
-    ('1 task', '2,000 tasks')
-    """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

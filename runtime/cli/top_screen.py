@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .display import moment, plural
+from ...dsl.text import plural
+from .display import moment
 from .top_overview import ContainerRow, InputRow, OperatorRow, OutputRow, Overview
 
 UNKNOWN = "-"

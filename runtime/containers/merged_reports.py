@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..report import Progress, Report
+from ..report import Progress, Report, sums
 
 
 def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Progress:
@@ -51,13 +51,4 @@ def merged_warnings(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in parts:
         found = {**part, **found}
-    return found
-
-
-def sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Counts added up, by name."""
-    found: dict[str, int] = {}
-    for part in parts:
-        for name, number in part.items():
-            found[name] = found.get(name, 0) + number
     return found

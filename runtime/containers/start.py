@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from ...dsl.pipeline import Pipeline
+from ...dsl.text import plural
 from ...planner.settings import Settings
 from ...planner.task_assignment import stages_of, tasks_of
-from ..cli.display import plural
 from ..launch import Until, checked_plan
 from ..local.coordination.membership import begin_run
 from ..metrics.http import Address

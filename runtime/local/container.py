@@ -9,10 +9,9 @@ from ...dsl.errors import NoProgressError
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..clock import wall_clock
-from ..containers.merged_reports import sums
 from ..preflight.input_streams import InputWatch
 from ..process.signals import DRAIN_SECONDS
-from ..report import Report
+from ..report import Report, sums
 from ..systems.contract import Consumer, RecordBatch, StreamPartition
 from .background_work import Steps, apart, at_once
 from .commit.contract import Commits

@@ -10,6 +10,7 @@ from ....dsl.annotations import UNKNOWN
 from ....dsl.errors import FluvialError, SystemProblem
 from ....dsl.pipeline import Pipeline
 from ....dsl.serde import Serde, source_key_serde, type_name, value_serde
+from ....dsl.text import plural
 from ....planner.plan import Plan
 from ....planner.planner import plan
 from ....planner.settings import Settings
@@ -25,7 +26,6 @@ from ...preflight.requirements import has_pyspark, missing
 from ...preflight.state_compatibility import refuse_changed, reset_command
 from ...preflight.unsupported import gaps, notes
 from ...systems.contract import SendingSystem, StreamUse, System
-from ..display import plural
 from .type_check import foreign
 
 WRONG = 3

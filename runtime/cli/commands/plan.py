@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ....dsl.origin import Origin
 from ....dsl.pipeline import Pipeline
+from ....dsl.text import plural
 from ....planner.drawing import Format, View, draw
 from ....planner.plan import Plan, PlannedStage
 from ....planner.planner import plan
@@ -18,7 +19,6 @@ from ....planner.task_assignment import task_name
 from ...files import STANDARD, open_output
 from ...preflight.unsupported import gaps, notes
 from ...systems import System
-from ..display import plural
 from ..option_values import refused
 
 ENGINES = ("local", "spark")

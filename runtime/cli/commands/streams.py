@@ -8,11 +8,11 @@ import msgspec
 
 from ....dsl.errors import UsageError
 from ....dsl.message import Record
+from ....dsl.text import plural
 from ....dsl.validation import explain
 from ...files import ReadOptions, Render, ShownAs, json_of_bytes, shown, unobeyed
 from ...launch import Until, missing_stream
 from ...systems.contract import System
-from ..display import plural
 from .load import Loaded, load
 from .read import follow, read_to_ends
 

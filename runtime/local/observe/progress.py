@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ....planner.plan import Plan
-from ...containers.merged_reports import sums
 from ...kernel.time.bounds import END, START
 from ...keyless import KeylessWarning
 from ...metrics.timing import Timing
-from ...report import OnProgress, Progress, Sample
+from ...report import OnProgress, Progress, Sample, sums
 from ...suspicious_times import SuspiciousTimes
 from ...systems.contract import StreamPartition
 from ..task import LocalTask
