@@ -74,7 +74,7 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         [
             Kill("after SentCommits._log", 4, 0, False),
             Kill("before SentCommits._keep", 2, 0, False),
-            Kill("during sent.replay", 0, 0, True),
+            Kill("during changelog_commit.replay", 0, 0, True),
             Kill("before KafkaRecordProducer.commit", 3, 0, False),
         ],
     ),

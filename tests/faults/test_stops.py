@@ -77,7 +77,7 @@ CHOSEN = (
     "before KafkaRecordProducer.ends",
     "before KafkaRecordProducer.commit",
     "before SentCommits.resume",
-    "during sent.replay",
+    "during changelog_commit.replay",
     "before Coordinator.write",
     "before visitor_sessions.parse_access_log",
 )
