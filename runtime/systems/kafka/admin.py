@@ -18,6 +18,9 @@ from .topics import check_settings, settings_for, warnings_of
 _BROKERS_CHOICE = "-1"
 _TO_REMOVE = 5.0
 """Seconds that brokers wait for a topic to be gone before they answer; then they go on."""
+_ALL_FENCED = "brokers are currently fenced"
+"""In the answer of a controller that has heard of no broker for a while, as after a restart or a pause of all. It has
+the error code of a replication factor that the cluster can never have."""
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id of every topic of a broker without topic ids: 16 zero bytes in base64."""
 
@@ -149,7 +152,10 @@ class KafkaAdmin:
             try:
                 answer(client, client.create_topics([topic], request_timeout=NEVER)[stream], seconds)
             except KafkaException as caught:
-                if caught.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                error = caught.args[0]
+                if error.code() == KafkaError.INVALID_REPLICATION_FACTOR and _ALL_FENCED in error.str():
+                    raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE, error.str())) from None
+                if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
         self._cluster.request(f"make the topic {stream!r}", send)

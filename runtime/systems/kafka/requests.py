@@ -23,12 +23,17 @@ Maker = Callable[[KafkaSettings, ConnectionMonitor], Client]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _ONE_REQUEST = 10.0
+"""The longest time that one attempt waits for its answer; at most half of the time there is, so that there are two."""
 _TO_REFRESH = 1.0
 
 NEVER = 3600.0
 """The timeout of administrative requests in librdkafka, in seconds: the longest that it accepts. If an answer arrives
 at the moment of the timeout, librdkafka frees memory that it still uses, and aborts the process. So every request has
 this timeout, and `answer` stops waiting earlier. The request then stays open, and its answer is ignored."""
+
+
+class Unanswered(KafkaException):
+    """No answer has come within the time that one attempt has."""
 
 
 class RequestClient:
@@ -72,10 +77,11 @@ class RequestClient:
         if patience is None:
             patience = self._settings.give_up_after if self.answered else self._settings.reach_within
         deadline, pause, back = self._clock() + patience, _FIRST_PAUSE, _Back()
+        longest = min(_ONE_REQUEST, patience / 2)
         while True:
             left = deadline - self._clock()
             try:
-                answer = call(client, min(max(left, 0.1), _ONE_REQUEST))
+                answer = call(client, min(max(left, 0.1), longest))
             except KafkaException as caught:
                 error = caught.args[0]
                 client.poll(0)  # runs the error callback, which feeds the monitor
@@ -86,7 +92,9 @@ class RequestClient:
                     raise out_of_reach(self._settings, patience, self._monitor.last or error.str()) from None
                 if late or error.code() not in RETRIED:
                     raise refused(self._settings, what, error) from None
-                if error.code() in OUTDATED:
+                if isinstance(caught, Unanswered) and not self._monitor.seconds_down:
+                    client = self._replaced(make, client)
+                elif error.code() in OUTDATED:
                     _refresh(client)
             else:
                 self.answered = True
@@ -102,6 +110,15 @@ class RequestClient:
                 self._clients[mine] = make(self._settings, self._monitor)
             client: Client = self._clients[mine]
             return client
+
+    def _replaced(self, make: Maker[Client], silent: Client) -> Client:
+        """A new client for one that is connected and has no answer: a broker answers the requests of a connection in
+        their order, and one that stood still can owe the first of them for a minute."""
+        with self._lock:
+            mine = os.getpid(), make
+            if self._clients.get(mine) is silent:  # no other thread has replaced it
+                del self._clients[mine]
+        return self._made(make)
 
 
 class _Back:
@@ -119,11 +136,14 @@ class _Back:
 
 
 def answer(client: AdminClient, asked: Future[T], seconds: float) -> T:
-    """Wait for the answer to a request. A request that takes too long stays open, and its answer is ignored."""
+    """Wait for the answer to a request. A request that takes too long stays open, and its answer is ignored.
+
+    Raises Unanswered after `seconds`.
+    """
     try:
         return asked.result(seconds)
     except TimeoutError:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.3g} s")) from None
+        raise Unanswered(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.3g} s")) from None
     finally:
         _hold(client, asked)
 

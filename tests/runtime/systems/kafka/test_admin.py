@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
@@ -90,6 +93,27 @@ def test_a_topic_that_would_lose_what_is_needed_is_refused(
 ) -> None:
     with pytest.raises(SystemProblem, match=r"(?s)it would lose what is still needed.*kafka-configs\.sh"):
         kafka.admin().create(topic(**config), 1, use)
+
+
+def test_brokers_that_are_fenced_for_a_moment_are_waited_for(
+    kafka: KafkaSystem, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So a controller answers that has just been paused or started; a real one does so too seldom for a test.
+    make, fenced = (
+        AdminClient.create_topics,
+        ["Unable to replicate the partition 1 time(s): All brokers are currently fenced."],
+    )
+
+    def create_topics(client: AdminClient, *arguments: Any, **named: Any) -> dict[str, Future[None]]:
+        if not fenced:
+            return make(client, *arguments, **named)
+        refused: Future[None] = Future()
+        refused.set_exception(KafkaException(KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, fenced.pop())))
+        return {name: refused}
+
+    monkeypatch.setattr(AdminClient, "create_topics", create_topics)
+    kafka.admin().create(name, 1)
+    assert (kafka.admin().partitions(name), fenced) == (1, [])
 
 
 def test_a_topic_of_the_users_own_making_is_taken_as_it_is(kafka: KafkaSystem, topic: MakeTopic) -> None:

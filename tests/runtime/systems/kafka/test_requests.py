@@ -4,15 +4,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
-from fluvial.runtime.systems.kafka.clients import read_uncommitted_client
-from fluvial.runtime.systems.kafka.requests import RequestClient
+from fluvial.runtime.systems.kafka.clients import admin_client, read_uncommitted_client
+from fluvial.runtime.systems.kafka.requests import RequestClient, answer
 from fluvial.runtime.systems.kafka.settings import KafkaSettings
 from kafka.broker import Broker
 
@@ -204,6 +206,49 @@ def test_a_request_ends_however_often_brokers_come_and_go(broker: Broker, phases
     with pytest.raises(SystemProblem):
         requests.request("do it", clock.until(*coming_and_going))
     assert clock.now <= 121.0
+
+
+def silent_until(clients: int, seen: list[object]) -> Callable[[AdminClient, float], str]:
+    """A request that is answered by the client after so many others only, which are noted."""
+
+    def request(client: AdminClient, seconds: float) -> str:
+        if client not in seen:
+            seen.append(client)
+        return "answered" if len(seen) > clients else answer(client, Future(), min(seconds, 0.01))
+
+    return request
+
+
+def test_a_connection_that_owes_an_answer_is_not_waited_for(patient: RequestClient) -> None:
+    # A broker answers the requests of a connection in their order, and may owe the first of them for long.
+    seen: list[object] = []
+    assert patient.request("do it", silent_until(2, seen)) == "answered"
+    assert len(seen) == 3
+    assert patient.request("do it", lambda client, _: client) is seen[-1], "and later requests go by the new one"
+
+
+def test_there_are_two_attempts_however_short_the_time(broker: Broker) -> None:
+    clock = Clock()
+    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 8.0, 8.0), clock, clock.sleep)
+    given: list[float] = []
+
+    def request(client: AdminClient, seconds: float) -> str:
+        given.append(seconds)
+        clock.sleep(seconds)
+        return answer(client, Future(), 0.01)
+
+    with pytest.raises(SystemProblem, match="out of reach"):
+        requests.request("do it", request)
+    assert given[0] == 4.0
+
+
+def test_without_a_connection_the_client_is_kept(patient: RequestClient) -> None:
+    # It connects again by itself: else, each attempt of a long outage would leave a client behind.
+    seen: list[object] = []
+    patient._monitor(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    with pytest.raises(SystemProblem):
+        patient.request_by(admin_client, "do it", silent_until(2, seen), patience=0.5)
+    assert len(seen) == 1
 
 
 def test_partitions_that_a_topic_was_given_are_soon_known(broker: Broker, kafka: KafkaSystem, name: str) -> None:
