@@ -29,7 +29,7 @@ from benchmarks.topics import Tell, Topics
 from benchmarks.workloads import Workload
 from fluvial.runtime import KafkaSystem, run
 from fluvial.runtime.kernel.stage import StageTask
-from fluvial.runtime.local.commit.changelog_commit import SentCommits
+from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.output_router import Router
 from fluvial.runtime.systems.kafka import KafkaConsumer, KafkaRecordProducer
@@ -89,7 +89,7 @@ def local(job: Job) -> dict[str, int]:
         "decode, operators, encode": (StageTask, "feed"),
         "find partitions": (Router, "route"),
         "hand records to the client": (KafkaRecordProducer, "send"),
-        "commit": (SentCommits, "commit"),
+        "commit": (ChangelogCommit, "commit"),
         "the turns around": (Container, "turn"),
     }
     clocks, whole = Clocks(), 0

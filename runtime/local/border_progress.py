@@ -6,7 +6,7 @@ from typing import Protocol
 from ...planner.plan import Plan, PlannedStage
 from ..kernel.time.border_watermarks import ControlMessage, control_record
 from ..kernel.time.bounds import END, START
-from .commit.contract import Outbox
+from .commit.contract import StagedOutputs
 
 _Reported = tuple[int, bool, bool]
 """A watermark in ms since epoch, whether the border has ended, and whether it is idle."""
@@ -50,14 +50,14 @@ class BorderProgress:
         """Whether time has come to its end at a border that was not told so."""
         return any(self._work.watermark_of(id) == END and not ended for id, (_, ended, _) in self._reported.items())
 
-    def report(self, outbox: Outbox) -> bool:
+    def report(self, staged_outputs: StagedOutputs) -> bool:
         """Tell each border how far time has come, where that is news; whether there was any news."""
         news = {id: now for id, last in self._reported.items() if (now := self._now(id)) != last}
         for id, now in news.items():
             stream, partitions = self._partitions[id]
             record = control_record(self._control(*now), max(now[0], 0))
             for partition in range(partitions):
-                outbox.append(stream, partition, [record])
+                staged_outputs.append(stream, partition, [record])
         self._reported |= news
         return bool(news)
 

@@ -29,21 +29,21 @@ from ..state import MemoryStore, TaskStore
 from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, RecordProducer, SendingSystem, System
 from ..systems.provisioning import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
-from .commit.changelog_commit import Restoring, SentCommits, nobody
+from .commit.changelog_commit import ChangelogCommit, OnRestore, ignore_restore
 from .commit.checkpoint import Checkpoint, Checkpoints, checkpoints_in
-from .commit.checkpoint_migration import adopt, kept_states, read_before, refuse_recreated
+from .commit.checkpoint_migration import kept_states, migrate_checkpoints, read_before, refuse_recreated
 from .commit.contract import Commits, TaskSetup
-from .commit.two_phase_commit import PublishedCommits
+from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.membership import Place, Seat, join
-from .gc_tuning import collecting_seldom
+from .gc_tuning import reduced_gc
 from .input_queue import InputQueue, InputQueues
 from .observe.end_offsets import Ends
 from .observe.progress import Telling
 from .stores.alignment import CommittedLog
 from .stores.survey import missing_stores
 from .stores.task_stores import store_for
-from .task import LocalTask, Run
+from .task import LocalTask, RunContext
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def _prepare(
         plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan), noticed=inputs.warnings
     )
     commits = open_commits(plan, system, admin, settings, place, stack, telling.restoring, opened)
-    shared = Run(
+    shared = RunContext(
         member.run,
         plan,
         settings,
@@ -129,7 +129,7 @@ def _prepare(
         plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place, inputs=inputs
     )
     place.tell("running")
-    stack.enter_context(collecting_seldom())
+    stack.enter_context(reduced_gc())
     return container
 
 
@@ -149,7 +149,7 @@ def open_commits(
     settings: Settings,
     place: Place,
     stack: ExitStack,
-    restoring: Restoring = nobody,
+    on_restore: OnRestore = ignore_restore,
     opened: RecordProducer | None = None,
 ) -> Commits:
     """How tasks commit to a system; `stack` closes what it writes through. `opened` sends outputs before a commit."""
@@ -161,12 +161,12 @@ def open_commits(
         longest = _longest(plan, settings) if opened is None else timedelta(0)
         sender = system.record_producer(member.transactional_id, longest=longest)
         stack.callback(sender.close)
-        return SentCommits(
+        return ChangelogCommit(
             plan.name,
             system,
             sender,
             outputs=opened,
-            restoring=restoring,
+            on_restore=on_restore,
             group_offsets=settings.group_offsets,
         )
     published = cast("PublishingSystem", system)
@@ -175,7 +175,7 @@ def open_commits(
     streams = [stream for stream in plan.streams if stream.kind == "intermediate"]
     between = [(stream.name, partition) for stream in streams for partition in range(stream.partitions)]
     log = CommittedLog(plan, published, producer, reset_command(plan, published, settings))
-    return PublishedCommits(log, between, place.publishing_beside)
+    return TwoPhaseCommit(log, between, place.publishing_beside)
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:
@@ -186,7 +186,7 @@ def _longest(plan: Plan, settings: Settings) -> timedelta:
 
 
 def make_tasks(
-    run: Run, system: System, admin: Admin, stack: ExitStack, own: Collection[str] | None = None
+    run: RunContext, system: System, admin: Admin, stack: ExitStack, own: Collection[str] | None = None
 ) -> list[LocalTask]:
     """The tasks of a plan, or its `own` of a container, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
@@ -205,8 +205,8 @@ def make_tasks(
 
     run.commits.move_states(open_store)
     setups = _setups(run, kept, own, open_store, stack)
-    settled = run.commits.settle(setups, kept)
-    found = run.commits.resume(setups, adopt(plan, setups, settled))
+    settled = run.commits.align(setups, kept)
+    found = run.commits.resume(setups, migrate_checkpoints(plan, setups, settled))
     # A store may have been written after the checkpoints that were looked at before.
     records = chain.from_iterable(one.states.items() for one in found.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))
@@ -223,7 +223,11 @@ def make_tasks(
 
 
 def _setups(
-    run: Run, kept: Checkpoints, own: Collection[str] | None, open_store: Callable[[str], TaskStore], stack: ExitStack
+    run: RunContext,
+    kept: Checkpoints,
+    own: Collection[str] | None,
+    open_store: Callable[[str], TaskStore],
+    stack: ExitStack,
 ) -> list[TaskSetup]:
     """The tasks of a plan before they run, or the `own` ones of a container; `stack` closes their stores."""
     plan, setups = run.plan, []

@@ -42,7 +42,7 @@ _collector = _Collector()
 
 
 @contextmanager
-def collecting_seldom() -> Iterator[None]:
+def reduced_gc() -> Iterator[None]:
     """Let the collector look after 50,000 new objects, not 700, and never at what was there before.
 
     What is under way, calls and state, is all alive and in no cycles: to go through it again and again takes a third

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..systems.contract import RecordBatch, StreamPartition
-from .offset_tracker import Landing
+from .offset_tracker import OffsetTracker
 
 MOST_BATCHES = 2
 """Batches of an input that wait to be processed: with as many no more is read."""
@@ -26,7 +26,7 @@ class InputQueue:
         self.processed = 0
         self._batches: deque[RecordBatch] = deque()
         self._first = 0
-        self._landing = Landing(offset)
+        self._landing = OffsetTracker(offset)
 
     def add(self, batch: RecordBatch) -> None:
         """Queue a batch that was read."""

@@ -1,6 +1,6 @@
-"""Landing: which messages of a partition have reached the end of their way, and so what a checkpoint may say.
+"""Tracks which messages of a partition have landed, and so the offset that a checkpoint may contain.
 
-The checkpoint is the largest offset before which every message has landed, whatever order they land in.
+That offset is the largest one before which every message has landed, in whatever order messages land.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ class _Batch:
         self.marks = bytearray(stop - start)
 
 
-class Landing:
+class OffsetTracker:
     """What has landed of one partition. Batches begin in the order of their offsets."""
 
     def __init__(self, position: int) -> None:

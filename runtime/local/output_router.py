@@ -7,11 +7,11 @@ from ...dsl.message import Record
 from ...planner.plan import Plan
 from ..output_routes import OutputRoutes
 from ..systems.partitioner import partition_of
-from .commit.contract import Outbox
+from .commit.contract import StagedOutputs
 
 
 class Router:
-    """The outputs of one task, on their way into its outbox and its sinks. Counts what it passes, by stream.
+    """The outputs of one task, on their way into its `StagedOutputs` and its sinks. Counts what it passes, by stream.
 
     `unflushed` says that something has passed since the last `flush`."""
 
@@ -25,7 +25,7 @@ class Router:
         """How many messages were passed on, by stream or by sink."""
         return self._routes.written
 
-    def route(self, operator: str, outputs: list[Any], outbox: Outbox) -> None:
+    def route(self, operator: str, outputs: list[Any], staged_outputs: StagedOutputs) -> None:
         """Pass on what an operator made."""
         self.unflushed = True
         route = self._routes[operator]
@@ -34,11 +34,11 @@ class Router:
             route.sink.write(outputs)
         elif route.to_all:
             for partition in range(route.partitions):
-                outbox.append(route.name, partition, outputs)
+                staged_outputs.append(route.name, partition, outputs)
         else:
             keyless = route.keyless_partition(self._task)
             for partition, records in _split(outputs, route.partitions, keyless).items():
-                outbox.append(route.name, partition, records)
+                staged_outputs.append(route.name, partition, records)
 
     def flush(self) -> None:
         """Return once all that sinks were given is safe."""

@@ -31,7 +31,7 @@ from .slices import SLICE
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunContext:
     """What the tasks of a run share: who they are to others, and how they commit."""
 
     id: str
@@ -63,24 +63,26 @@ class LocalTask:
     results may change state, or outputs show once.
     """
 
-    def __init__(self, run: Run, program: Program, setup: TaskSetup, found: Checkpoint, queues: InputQueues) -> None:
-        found = found.within(run.id)
+    def __init__(
+        self, run: RunContext, program: Program, setup: TaskSetup, checkpoint: Checkpoint, queues: InputQueues
+    ) -> None:
+        checkpoint = checkpoint.within(run.id)
         self.name = setup.name
         self.setup = setup
         self.program = program
         self.queues = queues
-        self.new = found.blank
+        self.new = checkpoint.blank
         self._run = run
-        self._last = found
-        self._work = self._stage_task(found)
+        self._last = checkpoint
+        self._work = self._stage_task(checkpoint)
         once = run.settings.guarantee == "exactly_once"
         self.drains = program.asynchronous and (bool(self._work.stateful) or once)
         self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
         self._router = Router(run.plan, setup.stage, setup.number)
-        self._outbox = run.commits.outbox()
+        self._staged = run.commits.staged_outputs()
         stage = run.plan.stage(setup.stage)
         own = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
-        self._states = carried(found.states, own)
+        self._states = carried(checkpoint.states, own)
         tables = tables_by_stream(run.plan, stage.operators)
         self._tables = {id: name for name, id in tables.items() if name in setup.inputs}
         for name in stage.inputs:
@@ -93,15 +95,15 @@ class LocalTask:
         # What fires then may be handed on at once, so all must be in place.
         self._work.inputs.end_again()
 
-    def _stage_task(self, found: Checkpoint) -> StageTask:
+    def _stage_task(self, checkpoint: Checkpoint) -> StageTask:
         run, setup = self._run, self.setup
         return StageTask(
             self.program,
             setup.store,
             hand_over=self._route,
             run=run.id,
-            empty=found.blank,
-            position=found.position,
+            empty=checkpoint.blank,
+            position=checkpoint.position,
             producer=setup.number,
             producers={name: self._writers(name) for name in run.plan.stage(setup.stage).inputs},
             accepts=lambda control: control.run == run.id,
@@ -167,7 +169,7 @@ class LocalTask:
             self._route(id, outputs)
 
     def _route(self, id: str, outputs: list[Any]) -> None:
-        self._router.route(id, outputs, self._outbox)
+        self._router.route(id, outputs, self._staged)
 
     def reach_end(self, ends: Mapping[StreamPartition, int]) -> bool:
         """End the inputs that were read, and have landed, as far as the run is to go; whether there were any."""
@@ -212,17 +214,17 @@ class LocalTask:
     def full(self) -> bool:
         """Whether so much waits for a commit that it should come early."""
         settings = self._run.settings
-        return self._outbox.size >= settings.max_staged_bytes or self._work.state.changed >= settings.cached_entries
+        return self._staged.size >= settings.max_staged_bytes or self._work.state.changed >= settings.cached_entries
 
     def ready(self) -> TaskCommit | None:
-        """What is to be committed now, once all outputs are in the outbox and what sinks were given is safe; None if
-        nothing has changed since the last commit.
+        """The next commit, once sinks have flushed what they were given; None if nothing has changed since the last
+        one.
 
-        The offsets are taken first, so that they cover no more than what is written after. Raises what asynchronous
-        work has failed with since it was last looked at: nothing past it is committed.
+        The offsets are read first, so that the commit has the outputs of every message before them. Raises the errors
+        of asynchronous calls since the last check: no message after a failed one is committed.
         """
         self.drain()
-        reported = self._borders.report(self._outbox)
+        reported = self._borders.report(self._staged)
         last, now = self._last, self._next_checkpoint()
         # The clock alone is no news: what it has let fire has changed state.
         position = last.position
@@ -231,7 +233,7 @@ class LocalTask:
         if same and not reported and not self._router.unflushed and not self._work.state.changed:
             return None
         self._router.flush()
-        return TaskCommit(self.setup, now, self._work.state.changes(), self._outbox)
+        return TaskCommit(self.setup, now, self._work.state.changes(), self._staged)
 
     def _next_checkpoint(self) -> Checkpoint:
         last, position = self._last, self._position()
@@ -257,7 +259,7 @@ class LocalTask:
 
     def committed(self, result: Committed) -> None:
         """What was ready has been committed."""
-        self._outbox = result.outbox
+        self._staged = result.staged_outputs
         self._last = result.checkpoint
         self._commits += 1
         if self.setup.stateful:
@@ -292,7 +294,7 @@ class LocalTask:
             keyless=dict(work.counts.keyless),
             written=dict(self._router.written),
             commits=self._commits,
-            staged_bytes=self._outbox.size,
+            staged_bytes=self._staged.size,
         )
 
     def _input_metrics(self, queue: InputQueue, watermarks: Mapping[str, int]) -> InputMetrics:

@@ -21,13 +21,13 @@ from ...planner.stream_names import dead_letters
 from ...planner.validation import check_arguments
 from ..kernel.compiler.bindings import are_headers
 from ..kernel.time.bounds import END, START
-from ..local.commit.two_phase_commit import PublishedCommits
+from ..local.commit.two_phase_commit import TwoPhaseCommit
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
 from ..local.observe.end_offsets import Ends
 from ..local.observe.progress import Telling
 from ..local.stores.alignment import CommittedLog
-from ..local.task import LocalTask, Run
+from ..local.task import LocalTask, RunContext
 from ..preflight.state_compatibility import reset_command
 from ..report import Report
 from ..systems.memory import MemorySystem
@@ -284,9 +284,9 @@ class PipelineDriver:
         self._ended = False
         self._resources = stack = ExitStack()
         reset = reset_command(self.plan, self._system, self._settings)
-        commits = PublishedCommits(CommittedLog(self.plan, self._system, self._system.producer(), reset))
+        commits = TwoPhaseCommit(CommittedLog(self.plan, self._system, self._system.producer(), reset))
         gate = None if self._gates is None else self._gates.wait
-        run = Run(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
+        run = RunContext(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
         tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)
         open_sinks(self.plan, stack)
         clock, stop = self._loop.time, lambda: False

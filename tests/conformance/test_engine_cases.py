@@ -19,7 +19,7 @@ from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
 from fluvial.runtime.kernel.time.watermarks import WatermarkGraph, WatermarkNode
 from fluvial.runtime.local.commit.checkpoint import decode
-from fluvial.runtime.local.offset_tracker import Landing
+from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing import PipelineDriver
 
@@ -127,7 +127,7 @@ def test_r25_a_message_that_cannot_be_decoded_stops_the_run() -> None:
 
 
 def test_c04_what_lands_in_order_moves_the_checkpoint() -> None:
-    landing = Landing(0)
+    landing = OffsetTracker(0)
     marks = landing.begin(range(3), 0, 3)
     found = [landing.position()]
     for index in range(3):
@@ -137,7 +137,7 @@ def test_c04_what_lands_in_order_moves_the_checkpoint() -> None:
 
 
 def test_c05_what_lands_out_of_order_moves_it_once_the_gap_is_closed() -> None:
-    landing = Landing(0)
+    landing = OffsetTracker(0)
     marks = landing.begin(range(3), 0, 3)
     found = []
     for index in (2, 1, 0):

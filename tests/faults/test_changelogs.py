@@ -23,7 +23,7 @@ from fluvial.runtime.local.coordination.membership import Membership, Place
 from fluvial.runtime.local.engine import make_tasks, open_commits
 from fluvial.runtime.local.observe.end_offsets import Ends
 from fluvial.runtime.local.observe.progress import Telling
-from fluvial.runtime.local.task import LocalTask, Run
+from fluvial.runtime.local.task import LocalTask, RunContext
 from fluvial.runtime.systems.kafka import KafkaRecordProducer
 from kafka.broker import Broker
 
@@ -50,7 +50,9 @@ class Life:
         sender = system.record_producer()
         stack.callback(sender.close)
         commits = open_commits(plan, system, admin, settings, Place(member), stack, opened=sender)
-        self.tasks: list[LocalTask] = make_tasks(Run("run", plan, settings, commits, never), system, admin, stack)
+        self.tasks: list[LocalTask] = make_tasks(
+            RunContext("run", plan, settings, commits, never), system, admin, stack
+        )
         consumer = system.consumer()
         stack.callback(consumer.close)
         telling = Telling(plan, Ends(admin), None)

@@ -72,8 +72,8 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         "exactly_once",
         1,
         [
-            Kill("after SentCommits._log", 4, 0, False),
-            Kill("before SentCommits._keep", 2, 0, False),
+            Kill("after ChangelogCommit._log", 4, 0, False),
+            Kill("before ChangelogCommit._keep", 2, 0, False),
             Kill("during changelog_commit.replay", 0, 0, True),
             Kill("before KafkaRecordProducer.commit", 3, 0, False),
         ],
@@ -84,7 +84,7 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         2,
         [
             Kill("before visitor_sessions.parse_access_log", 7, 0, False),
-            Kill("after SentCommits._keep", 3, 1, False),
+            Kill("after ChangelogCommit._keep", 3, 1, False),
             Kill("after RocksStore.write", 1, 0, True),
         ],
     ),
@@ -100,7 +100,7 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         1,
         [
             Kill("after KafkaRecordProducer.send", 9, 0, False),
-            Kill("before SentCommits._send_checkpoints", 3, 0, False),
+            Kill("before ChangelogCommit._send_checkpoints", 3, 0, False),
         ],
     ),
 )

@@ -46,7 +46,7 @@ def restored() -> Iterator[list[int]]:
     numbers: list[int] = []
     replay = changelog.replay
 
-    def noting(consumer: Consumer, spans: Sequence[changelog.Span], told: Callable[[int, int], None]) -> None:
+    def noting(consumer: Consumer, spans: Sequence[changelog.ChangelogRange], told: Callable[[int, int], None]) -> None:
         left = sum(span.end - span.start for span in spans)
 
         def both(records: int, passed: int) -> None:
@@ -103,7 +103,7 @@ def test_of_the_changelog_of_a_store_that_is_behind_the_tail_alone_is_read(broke
         on.feed(10)
         tail = 0
         while not tail:  # the transactions that read and pass on the words come first, and change no state
-            work_off(on, point="before SentCommits._write", call=0)
+            work_off(on, point="before ChangelogCommit._write", call=0)
             tail = len(contents(on.system, CHANGELOG)) - before
         assert tail < before / 10
 

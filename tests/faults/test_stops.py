@@ -76,7 +76,7 @@ CHOSEN = (
     "before KafkaRecordProducer.flush",
     "before KafkaRecordProducer.ends",
     "before KafkaRecordProducer.commit",
-    "before SentCommits.resume",
+    "before ChangelogCommit.resume",
     "during changelog_commit.replay",
     "before Coordinator.write",
     "before visitor_sessions.parse_access_log",

@@ -14,7 +14,7 @@ from fluvial.planner import plan
 from fluvial.runtime import reset, run
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.local.commit.checkpoint import Checkpoint
-from fluvial.runtime.local.commit.checkpoint_migration import adopt
+from fluvial.runtime.local.commit.checkpoint_migration import migrate_checkpoints
 from fluvial.runtime.local.commit.contract import TaskSetup
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
@@ -107,7 +107,7 @@ def test_offsets_and_changelogs_come_from_whichever_name_went_furthest() -> None
         "z/0": Checkpoint(offsets={"z": 9}),
     }
     setups = [TaskSetup(f"a/{number}", "a", number, MemoryStore(), {"n": "p-n-changelog"}) for number in (0, 1, 2)]
-    found = adopt(made, setups, kept)
+    found = migrate_checkpoints(made, setups, kept)
     assert found == {
         # What it had read and kept besides is carried along.
         "a/0": Checkpoint(

@@ -17,7 +17,7 @@ from fluvial.runtime.kernel.output_buffer import OutputBuffer
 from fluvial.runtime.kernel.state_cache import Change
 from fluvial.runtime.kernel.windows import context as windows
 from fluvial.runtime.local.commit import changelog
-from fluvial.runtime.local.commit.changelog import logged
+from fluvial.runtime.local.commit.changelog import change_records
 from fluvial.runtime.state import MemoryStore, RocksStore
 from fluvial.runtime.state import rocksdb as rocks
 from fluvial.runtime.systems import MemorySystem
@@ -58,10 +58,10 @@ def test_a_store_forgets_all_under_a_prefix(
 
 @pytest.mark.parametrize("piece", [1, 4, 1000])
 def test_a_changelog_has_a_deletion_for_each_key(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changelog, "PIECE", piece)
+    monkeypatch.setattr(changelog, "CHUNK", piece)
     store = MemoryStore()
     store.write(ENTRIES)
-    pieces = list(logged(WHOLE, store, 7))
+    pieces = list(change_records(WHOLE, store, 7))
     assert all(len(records) <= piece for _, records in pieces)
     found = {name: [one for operator, made in pieces for one in made if operator == name] for name in "ab"}
     deleted = [(b"t\0%d" % number, None, 7, ()) for number in range(9)]

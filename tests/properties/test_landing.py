@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fluvial.dsl import Pipeline, skip
 from fluvial.runtime.local.commit.checkpoint import decode
-from fluvial.runtime.local.offset_tracker import Landing
+from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.testing import Ended, PipelineDriver
 
 
@@ -19,7 +19,7 @@ class LandingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.landing = Landing(5)
+        self.landing = OffsetTracker(5)
         self.next = 5
         self.batches: list[tuple[Sequence[int], int]] = []  # offsets, and how many of them have begun
         self.under_way: list[tuple[int, bytearray, int]] = []  # offset, and where its mark is

@@ -39,7 +39,7 @@ from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator
 from fluvial.runtime.kernel.windows.triggered_sessions import TriggeredSessionOperator
 from fluvial.runtime.kernel.windows.tumbling import TumblingOperator
 from fluvial.runtime.local.border_progress import BorderProgress
-from fluvial.runtime.local.offset_tracker import Landing
+from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.local.output_router import Router
 from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from generators.described_steps import (
@@ -557,7 +557,11 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.
         Rewritten(
-            "a restart leaves out a message", Landing, "land_all", "offsets[stop - 1] + 1", "offsets[stop - 1] + 2"
+            "a restart leaves out a message",
+            OffsetTracker,
+            "land_all",
+            "offsets[stop - 1] + 1",
+            "offsets[stop - 1] + 2",
         ),
         Replaced("a commit leaves out state", TaskState, "changes", none_of),
         Replaced("a commit leaves out the timers of sessions", Timers, "changes", none_of),

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from engines.spark_in_process import Blobs
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state_cache import KeyedState, Size, TimeBucketedState, evict
-from fluvial.runtime.local.commit.changelog import logged
+from fluvial.runtime.local.commit.changelog import change_records
 from fluvial.runtime.spark.worker import state_pages as pages
 from fluvial.runtime.spark.worker.state_pages import StatePages
 from fluvial.runtime.state import MemoryStore
@@ -109,7 +109,7 @@ class StateMachine(RuleBasedStateMachine):
     @rule(entries=st.integers(0, 6), size=SIZES)
     def commit(self, entries: int, size: int) -> None:
         changes = [*self.keyed.changes(), *self.timed.changes()]
-        for operator, records in logged(changes, self.store, 0):
+        for operator, records in change_records(changes, self.store, 0):
             assert operator == "op"
             self.changelog.extend(records)
         self.store.write(changes)

@@ -1,8 +1,8 @@
 """Changelogs: the changes of a store as records of a compacted stream, and a store rebuilt from them.
 
-A change of operator `id` is a record of its changelog, in the partition of the task: the key is the state's key
-without the id, the value the new bytes, none for a deletion. To replay is to write them again in their order, so that
-records may be replayed more than once, as long as the last one is not left out.
+A change of the state of operator `id` is a record of the operator's changelog, in the partition of the task. Its key is
+the state's key without the id. Its value is the new bytes, or none for a deletion. To replay is to write the records in
+their order. Records may be replayed more than once, as long as the last one of each key is among them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,36 +16,40 @@ from .contract import prefix_of
 
 POLL_SECONDS = 0.1
 
-PIECE = 10_000
-"""Records that are made before some are handed on."""
+CHUNK = 10_000
+"""The most records in a piece."""
 
 
-def logged(changes: Iterable[Change], store: TaskStore, now: int) -> Iterator[tuple[str, list[Record]]]:
-    """Changes as records of the time `now` (ms since epoch), in pieces of one operator each; the last change of a key
-    counts. Of what is deleted as a whole the store, which does not have the changes yet, tells the keys."""
+def change_records(changes: Iterable[Change], store: TaskStore, now: int) -> Iterator[tuple[str, list[Record]]]:
+    """Changes as (operator, records), in pieces of one operator each; `now` is the time of the records, in ms since
+    epoch.
+
+    The last change of a key counts. A deletion of all keys under a prefix becomes a record for each of these keys that
+    the store holds, for the store does not have the changes yet.
+    """
     last_prefix, name, rest = b"", "", b""
-    made: list[Record] = []
+    records: list[Record] = []
     for prefix, key, value in changes:
-        if prefix is not last_prefix or len(made) >= PIECE:
-            if made:
-                yield name, made
-            made, last_prefix = [], prefix
+        if prefix is not last_prefix or len(records) >= CHUNK:
+            if records:
+                yield name, records
+            records, last_prefix = [], prefix
             operator, _, rest = prefix.partition(b"\0")
             name = operator.decode()
         if key is not None:
-            made.append((rest + key, value, now, ()))
+            records.append((rest + key, value, now, ()))
             continue
-        for found, _ in store.scan(prefix):
-            made.append((rest + found, None, now, ()))
-            if len(made) >= PIECE:
-                yield name, made
-                made = []
-    if made:
-        yield name, made
+        for held, _ in store.scan(prefix):
+            records.append((rest + held, None, now, ()))
+            if len(records) >= CHUNK:
+                yield name, records
+                records = []
+    if records:
+        yield name, records
 
 
-class Log:
-    """A changelog as it is at the start of a run: where its partitions start and end, and which stream it is."""
+class ChangelogOffsets:
+    """The start and end offsets of a changelog at the start of a run, by partition, and the identity of its stream."""
 
     def __init__(self, admin: SendingAdmin, stream: str) -> None:
         self.stream = stream
@@ -55,8 +59,8 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """What of a changelog is to be read for a store: the offsets from `start` to before `end`."""
+class ChangelogRange:
+    """The part of a changelog to be read for a store: the offsets from `start` to before `end`."""
 
     store: TaskStore
     operator: str
@@ -65,38 +69,41 @@ class Span:
     end: int
 
 
-def replay(consumer: Consumer, spans: Sequence[Span], told: Callable[[int, int], None]) -> None:
-    """Write what the spans hold into their stores. `told` is called with the records of each batch, and the offsets."""
-    for span, found, passed in _read(consumer, spans):
+def replay(consumer: Consumer, ranges: Sequence[ChangelogRange], on_batch: Callable[[int, int], None]) -> None:
+    """Write the records of ranges into their stores. After each batch `on_batch` is called with the numbers of its
+    records and of its offsets."""
+    for span, records, passed in _read(consumer, ranges):
         prefix = prefix_of(span.operator)
-        span.store.write((prefix, key or b"", value) for key, value, _, _ in found)
-        told(len(found), passed)
+        span.store.write((prefix, key or b"", value) for key, value, _, _ in records)
+        on_batch(len(records), passed)
 
 
-def present(consumer: Consumer, spans: Sequence[Span], now: int) -> Iterator[tuple[StreamPartition, list[Record]]]:
-    """What the stores hold of the keys in the spans: records that undo what was sent and never committed."""
+def undo_records(
+    consumer: Consumer, ranges: Sequence[ChangelogRange], now: int
+) -> Iterator[tuple[StreamPartition, list[Record]]]:
+    """Records that undo what ranges hold: each key of a range, with the value that the store has."""
     keys: dict[StreamPartition, set[bytes]] = {}
-    for span, held, _ in _read(consumer, spans):
-        keys.setdefault(span.place, set()).update(record[0] or b"" for record in held)
-    for span in spans:
-        found, prefix = sorted(keys.get(span.place, ())), prefix_of(span.operator)
-        made: list[Record] = [(key, span.store.get(prefix, key), now, ()) for key in found]
-        if made:
-            yield span.place, made
+    for span, records, _ in _read(consumer, ranges):
+        keys.setdefault(span.place, set()).update(record[0] or b"" for record in records)
+    for span in ranges:
+        prefix = prefix_of(span.operator)
+        undone: list[Record] = [(key, span.store.get(prefix, key), now, ()) for key in sorted(keys.get(span.place, ()))]
+        if undone:
+            yield span.place, undone
 
 
-def _read(consumer: Consumer, spans: Sequence[Span]) -> Iterator[tuple[Span, list[Record], int]]:
-    """The records of spans, and how many offsets they take. Offsets may have gaps, at their ends too: what a batch has
-    passed counts as read."""
-    owed = {span.place: span for span in spans if span.start < span.end}
-    at = {place: span.start for place, span in owed.items()}
-    if owed:
-        consumer.assign(at)
-    while owed:
-        for batch in consumer.poll(POLL_SECONDS, frozenset(owed)):
+def _read(consumer: Consumer, ranges: Sequence[ChangelogRange]) -> Iterator[tuple[ChangelogRange, list[Record], int]]:
+    """The records of ranges, batch by batch, each with the number of offsets that the batch takes. Offsets may have
+    gaps, also at the end of a range: a batch counts as read up to its `next_offset`."""
+    unread = {span.place: span for span in ranges if span.start < span.end}
+    positions = {place: span.start for place, span in unread.items()}
+    if unread:
+        consumer.assign(positions)
+    while unread:
+        for batch in consumer.poll(POLL_SECONDS, frozenset(unread)):
             place = batch.stream, batch.partition
-            part = batch.before(owed[place].end)
-            yield owed[place], part.records, part.next_offset - at[place]
-            at[place] = part.next_offset
-            if part.next_offset >= owed[place].end:
-                del owed[place]
+            part = batch.before(unread[place].end)
+            yield unread[place], part.records, part.next_offset - positions[place]
+            positions[place] = part.next_offset
+            if part.next_offset >= unread[place].end:
+                del unread[place]

@@ -1,4 +1,5 @@
-"""Commits to systems that records are sent to as they come: state has changelogs, and checkpoints are records too."""
+"""Changelog commit, for systems to which records are sent as they come, as Kafka: changes of state and checkpoints are
+records too."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,25 +18,25 @@ from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
 from ...systems.contract import RecordProducer, SendingSystem, StreamPartition
 from ..background_work import Steps
-from . import checkpoint as checkpoints
-from .changelog import Log, Span, logged, present, replay
-from .checkpoint import Checkpoint, Checkpoints
+from .changelog import ChangelogOffsets, ChangelogRange, change_records, replay, undo_records
+from .checkpoint import Checkpoint, Checkpoints, decode, encode, is_ahead
 from .contract import CHECKPOINT, META, Committed, TaskCommit, TaskSetup
 
 _ORIGIN, _USED = b"origin", b"used"
 STALE_MS = 5 * 24 * 3600 * 1000
-"""A store that was not used for so long is built anew. Deletions stay in changelogs for 7 days."""
+"""A store that was not used for that long is rebuilt. Changelogs keep deletions for 7 days."""
 
-Restoring = Callable[[int, int], None]
-"""Called with (records restored, offsets of changelogs still to be read); first when there is none yet."""
-
-
-def nobody(restored: int, left: int) -> None:
-    """Nobody wants to know."""
+OnRestore = Callable[[int, int], None]
+"""Called with (records restored, offsets of changelogs still to be read): first before any record, then after each
+batch."""
 
 
-class SentOutbox:
-    """Sends what a task makes as it is made; waits as long as somebody else has the sender."""
+def ignore_restore(restored: int, left: int) -> None:
+    """Ignore the progress of a restore."""
+
+
+class SentOutputs:
+    """Sends the outputs of a task at once. Waits while another thread uses the sender."""
 
     size = 0
 
@@ -48,14 +49,15 @@ class SentOutbox:
             self._sender.send(stream, partition, records)
 
 
-class SentCommits:
-    """Changelogs and checkpoints are one transaction of the container's transactional id, and the stores are written
-    after it: a store may be behind its checkpoint, and catches up from the changelog (ADR 0018).
+class ChangelogCommit:
+    """Changelogs and checkpoints are one transaction of the container's transactional id. The stores are written after
+    it: a store may be behind its checkpoint, and then catches up from the changelog (ADR 0018).
 
-    A process that was replaced has lost its id: what it still sends to changelogs and checkpoints is refused.
+    The transactional id fences a process that was replaced: what it still sends to changelogs and checkpoints is
+    refused.
 
-    Under `exactly_once` outputs are part of that transaction. Under `at_least_once` they are sent before it, through
-    `outputs`, and are safe before it commits: a crash in between repeats outputs, and loses nothing.
+    Under `exactly_once` outputs are part of that transaction. Under `at_least_once` outputs are sent through `outputs`
+    and flushed before the transaction commits: a crash in between repeats outputs, and loses none.
     """
 
     early = True
@@ -67,7 +69,7 @@ class SentCommits:
         sender: RecordProducer,
         *,
         outputs: RecordProducer | None = None,
-        restoring: Restoring = nobody,
+        on_restore: OnRestore = ignore_restore,
         clock: Callable[[], float] = time.time,
         group_offsets: bool = True,
     ) -> None:
@@ -80,109 +82,108 @@ class SentCommits:
         self._admin = system.admin()
         self._sender = sender
         self._lock = Lock()
-        self._restoring = restoring
+        self._on_restore = on_restore
         self._passed: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
         self._group_offsets = group_offsets
         if self.together:
             sender.begin()
 
-    # Going on.
+    # Resuming.
 
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
-        """Nothing to do: state is restored from the changelogs of its operators wherever they are."""
+        """Nothing to do: each task restores the state of its operators from their changelogs."""
 
-    def settle(self, setups: Sequence[TaskSetup], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
+    def align(self, setups: Sequence[TaskSetup], checkpoints: Checkpoints) -> Checkpoints:  # noqa: ARG002
         # A checkpoint and its changelogs are one transaction.
-        return kept
+        return checkpoints
 
-    def resume(self, setups: Sequence[TaskSetup], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
-        found = {setup.name: kept.get(setup.name, Checkpoint()) for setup in setups}
+    def resume(self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        resumed = {setup.name: checkpoints.get(setup.name, Checkpoint()) for setup in setups}
         stateful = [setup for setup in setups if setup.stateful]
         streams = {stream for setup in stateful for stream in setup.changelogs.values()}
-        logs = {stream: Log(self._admin, stream) for stream in streams}
-        behind: list[Span] = []
-        beyond: list[Span] = []
+        changelogs = {stream: ChangelogOffsets(self._admin, stream) for stream in streams}
+        behind: list[ChangelogRange] = []
+        beyond: list[ChangelogRange] = []
         for setup in stateful:
-            own = self._own(setup, _origin(setup, logs), found[setup.name])
-            # What gives its state a meaning a store knows, too.
-            found[setup.name] = replace(found[setup.name], states={**own.states, **found[setup.name].states})
+            own = self._own(setup, _origin(setup, changelogs), resumed[setup.name])
+            # The store has schemas of state that the checkpoint may lack.
+            resumed[setup.name] = replace(resumed[setup.name], states={**own.states, **resumed[setup.name].states})
             for operator, stream in setup.changelogs.items():
-                span = _behind(setup, operator, logs[stream], own, found[setup.name])
-                behind.append(span)
-                if not found[setup.name].atomic:
-                    beyond.append(Span(setup.store, operator, span.place, span.end, logs[stream].ends[setup.number]))
+                missing = _behind(setup, operator, changelogs[stream], own, resumed[setup.name])
+                behind.append(missing)
+                if not resumed[setup.name].atomic:
+                    end = changelogs[stream].ends[setup.number]
+                    beyond.append(ChangelogRange(setup.store, operator, missing.place, missing.end, end))
         self._restore(behind)
         for setup in stateful:
-            data = checkpoints.encode(found[setup.name])
-            setup.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(setup, logs)), self._used()])
+            data = encode(resumed[setup.name])
+            setup.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(setup, changelogs)), self._used()])
         if not self.together:
-            found.update(self._repair(beyond, stateful, found))
-        return found
+            resumed.update(self._repair(beyond, stateful, resumed))
+        return resumed
 
-    def _own(self, setup: TaskSetup, origin: bytes, kept: Checkpoint) -> Checkpoint:
-        """The checkpoint in the store; blank for a store that is of no use, which is emptied."""
+    def _own(self, setup: TaskSetup, origin: bytes, committed: Checkpoint) -> Checkpoint:
+        """The checkpoint in a store, which is emptied if it cannot catch up to the `committed` one."""
         data = setup.store.get(META, CHECKPOINT)
-        good = (
-            data is not None and setup.store.get(META, _ORIGIN) == origin and not kept.blank and self._is_fresh(setup)
-        )
-        own = checkpoints.decode(data, setup.name) if good and data is not None else Checkpoint()
-        if checkpoints.is_ahead(own, kept):
-            own = Checkpoint()  # of a commit that did not come to pass
+        usable = setup.store.get(META, _ORIGIN) == origin and not committed.blank and self._is_fresh(setup)
+        own = decode(data, setup.name) if usable and data is not None else Checkpoint()
+        if is_ahead(own, committed):
+            own = Checkpoint()  # it belongs to a transaction that was not committed
         if own.blank:
             setup.store.clear()
         return own
 
     def _used(self) -> Change:
-        """When the store was last brought up to its changelogs."""
+        """The entry with the time at which the store was last up to date with its changelogs."""
         return META, _USED, b"%d" % self._now()
 
     def _is_fresh(self, setup: TaskSetup) -> bool:
-        """Whether the changelogs still hold every deletion since the store was last used: they forget the oldest."""
+        """Whether the changelogs still hold every deletion since the store was last used."""
         used = setup.store.get(META, _USED)
         return used is not None and self._now() - int(used) < STALE_MS
 
-    def _restore(self, spans: Sequence[Span]) -> None:
-        left = sum(span.end - span.start for span in spans)
+    def _restore(self, ranges: Sequence[ChangelogRange]) -> None:
+        left = sum(span.end - span.start for span in ranges)
         if not left:
             return
         restored = 0
-        self._restoring(restored, left)
+        self._on_restore(restored, left)
 
-        def told(records: int, passed: int) -> None:
+        def on_batch(records: int, passed: int) -> None:
             nonlocal restored, left
             restored += records
             left -= passed
-            self._restoring(restored, left)
+            self._on_restore(restored, left)
 
         with closing(self._system.consumer(committed=True)) as consumer:
-            replay(consumer, spans, told)
+            replay(consumer, ranges, on_batch)
 
     def _repair(
-        self, beyond: Sequence[Span], setups: Sequence[TaskSetup], found: Mapping[str, Checkpoint]
+        self, beyond: Sequence[ChangelogRange], setups: Sequence[TaskSetup], resumed: Mapping[str, Checkpoint]
     ) -> dict[str, Checkpoint]:
-        """Undo, in changelogs, changes whose commit did not come to pass; gives the checkpoints of the tasks.
+        """Undo the changes in changelogs that no checkpoint counts; returns the checkpoints of the tasks.
 
-        Only versions whose commits were no transactions have left such changes, and whoever reset the checkpoints.
+        Such changes come from versions whose commits were no transactions, and from a reset of checkpoints.
         """
-        spans = [span for span in beyond if span.start < span.end]
-        if not spans:
+        ranges = [span for span in beyond if span.start < span.end]
+        if not ranges:
             return {}
         self._sender.begin()
         with closing(self._system.consumer(committed=True)) as consumer:
-            for (stream, partition), made in present(consumer, spans, self._now()):
-                self._sender.send(stream, partition, made)
+            for (stream, partition), records in undo_records(consumer, ranges, self._now()):
+                self._sender.send(stream, partition, records)
         self._sender.flush()
-        ends = self._sender.ends([span.place for span in spans])
-        repaired = {setup.name: replace(_with_ends(found[setup.name], setup, ends), atomic=True) for setup in setups}
+        ends = self._sender.ends([span.place for span in ranges])
+        repaired = {setup.name: replace(_with_ends(resumed[setup.name], setup, ends), atomic=True) for setup in setups}
         self._send_checkpoints({name: now for name, now in repaired.items() if not now.blank})
         self._sender.commit()
         return repaired
 
     # Committing.
 
-    def outbox(self) -> SentOutbox:
-        return SentOutbox(self._outputs, self._lock)
+    def staged_outputs(self) -> SentOutputs:
+        return SentOutputs(self._outputs, self._lock)
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
         changes = {one.setup.name: list(one.changes) for one in commits if one.setup.stateful}
@@ -201,28 +202,29 @@ class SentCommits:
             self._sender.begin()
         if self._group_offsets:
             self._note(setups, done)
-        return [Committed(done[one.setup.name], one.outbox) for one in commits]
+        return [Committed(done[one.setup.name], one.staged_outputs) for one in commits]
 
     def _flush_outputs(self) -> None:
-        # In another thread perhaps: a firing may send meanwhile, and a sender is for one at a time.
+        # It may run in a thread while a firing sends: only one thread at a time may use a sender.
         with self._lock:
             self._outputs.flush()
 
     def _note(self, setups: Sequence[TaskSetup], done: Mapping[str, Checkpoint]) -> None:
-        """Tell how far inputs have been read; where several stages read one, the last of them counts."""
+        """Note, for the consumer group, how far each input has been read: the least offset of the stages that read
+        it."""
         for setup in setups:
             for stream in setup.inputs:
                 offset = done[setup.name].offsets.get(stream, 0)
                 self._passed.setdefault((stream, setup.number), {})[setup.name] = offset
         self._admin.report_offsets(
-            self._pipeline, {place: min(found.values()) for place, found in self._passed.items()}
+            self._pipeline, {place: min(offsets.values()) for place, offsets in self._passed.items()}
         )
 
     def _log(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
-        """Send a task's changes to its changelogs; says where to."""
+        """Send the changes of a task to its changelogs; returns the partitions that got some."""
         places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
         sent = set()
-        for operator, records in logged(changes, setup.store, self._now()):
+        for operator, records in change_records(changes, setup.store, self._now()):
             self._sender.send(*places[operator], records)
             sent.add(places[operator])
         return sorted(sent)
@@ -234,13 +236,13 @@ class SentCommits:
             self._write(setup, data[setup.name], changes[setup.name])
 
     def _write(self, setup: TaskSetup, checkpoint: bytes, changes: Sequence[Change]) -> None:
-        """Write changes of state to a task's store, and with them, at one stroke, the checkpoint that counts them."""
+        """Write changes of state to a task's store, and the checkpoint that counts them, in one write."""
         setup.store.write(chain(changes, [(META, CHECKPOINT, checkpoint), self._used()]))
 
     def _send_checkpoints(self, tasks: Mapping[str, Checkpoint]) -> dict[str, bytes]:
-        """Send the checkpoints of tasks, by name; gives their bytes."""
-        data = {name: checkpoints.encode(now) for name, now in tasks.items()}
-        self._sender.send(self._stream, 0, [(name.encode(), kept, self._now(), ()) for name, kept in data.items()])
+        """Send the checkpoints of tasks, by name; returns their bytes."""
+        data = {name: encode(now) for name, now in tasks.items()}
+        self._sender.send(self._stream, 0, [(name.encode(), value, self._now(), ()) for name, value in data.items()])
         return data
 
     def _now(self) -> int:
@@ -250,20 +252,23 @@ class SentCommits:
         self._sender.trim(starts)
 
 
-def _with_ends(known: Checkpoint, of: TaskSetup, ends: Mapping[StreamPartition, int]) -> Checkpoint:
-    """A checkpoint of a task that knows how far those of its changelogs go that have news."""
-    found = {operator: ends.get((stream, of.number)) for operator, stream in of.changelogs.items()}
-    news = {operator: end for operator, end in found.items() if end is not None}
-    return replace(known, changelogs={**known.changelogs, **news}) if news else known
+def _with_ends(checkpoint: Checkpoint, setup: TaskSetup, ends: Mapping[StreamPartition, int]) -> Checkpoint:
+    """A checkpoint with the `ends` of those changelogs of its task that got records."""
+    places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
+    news = {operator: ends[place] for operator, place in places.items() if place in ends}
+    return replace(checkpoint, changelogs={**checkpoint.changelogs, **news}) if news else checkpoint
 
 
-def _origin(setup: TaskSetup, logs: Mapping[str, Log]) -> bytes:
-    """Which changelogs a store is a copy of: one that was deleted and made anew is another."""
-    return json.encode({operator: logs[stream].identity for operator, stream in setup.changelogs.items()})
+def _origin(setup: TaskSetup, changelogs: Mapping[str, ChangelogOffsets]) -> bytes:
+    """The identities of the changelogs that a store is a copy of. A changelog that was deleted and created again has
+    another identity."""
+    return json.encode({operator: changelogs[stream].identity for operator, stream in setup.changelogs.items()})
 
 
-def _behind(setup: TaskSetup, operator: str, log: Log, own: Checkpoint, target: Checkpoint) -> Span:
-    """What of a changelog a store lacks; raises SystemProblem where the changelog has not got it."""
+def _behind(
+    setup: TaskSetup, operator: str, log: ChangelogOffsets, own: Checkpoint, target: Checkpoint
+) -> ChangelogRange:
+    """The range of a changelog that a store lacks; raises SystemProblem where the changelog lacks it too."""
     first, last = log.starts[setup.number], log.ends[setup.number]
     end = target.changelogs.get(operator, first)
     start = max(first, own.changelogs.get(operator, first))
@@ -274,4 +279,4 @@ def _behind(setup: TaskSetup, operator: str, log: Log, own: Checkpoint, target: 
         wrong += f"task {setup.name} needs it up to {end}"
         remedy = "bring the stream back, or let the operator begin anew: fluvial reset --state " + operator
         raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
-    return Span(setup.store, operator, (log.stream, setup.number), start, max(start, end))
+    return ChangelogRange(setup.store, operator, (log.stream, setup.number), start, max(start, end))

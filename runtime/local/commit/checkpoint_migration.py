@@ -17,7 +17,7 @@ from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, Checkpoints
 from .contract import TaskSetup
 
 
-def adopt(plan: Plan, setups: Iterable[TaskSetup], kept: Checkpoints) -> dict[str, Checkpoint]:
+def migrate_checkpoints(plan: Plan, setups: Iterable[TaskSetup], kept: Checkpoints) -> dict[str, Checkpoint]:
     """The checkpoint of each task that has one, out of all that were kept under any name.
 
     A stream's partition belongs to one task, whatever it is called, and offsets grow: what is known of it comes from

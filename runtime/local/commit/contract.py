@@ -1,4 +1,4 @@
-"""The part of a commit that depends on the system: how what tasks did is made to last, and where they go on from."""
+"""The contract of a commit: what a task gives to it, and what each system makes durable."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,34 +12,37 @@ from ..background_work import Steps
 from .checkpoint import Checkpoint, Checkpoints
 
 META = b"\0"
-"""Prefix of what a store keeps beside the state: no operator has such an id."""
+"""Prefix of the entries of a store that are not state. No operator has such an id."""
 CHECKPOINT = b"checkpoint"
-"""Where a store keeps the checkpoint that belongs to its state."""
+"""Key of the checkpoint that belongs to the state of a store."""
 
 
 def prefix_of(operator: str) -> bytes:
-    """What all keys of an operator's state begin with in a store."""
+    """The prefix of all keys of an operator's state in a store."""
     return operator.encode() + b"\0"
 
 
-class Outbox(Protocol):
-    """Where a task's outputs go until they are committed."""
+class StagedOutputs(Protocol):
+    """Holds the outputs of a task until they are committed."""
 
     @property
     def size(self) -> int:
-        """Bytes that wait for the commit."""
+        """The bytes that wait for the commit."""
         ...
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
-        """Hand over records in order."""
+        """Add records, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSetup:
-    """A task before it runs: its name, its number within its stage, its store, the changelog of each operator that
-    keeps state, by operator, and the inputs that have a partition of its number. Its store may hold the state of
-    operators that are gone, which `keeps_more` says."""
+    """A task before it runs.
+
+    `number` is its number within its stage. `changelogs` has the changelog of each operator that keeps state, by
+    operator. `inputs` are the input streams that have a partition of the task's number. `keeps_more` says that the
+    store may hold the state of operators that are no longer in the plan.
+    """
 
     name: str
     stage: str
@@ -51,33 +54,35 @@ class TaskSetup:
 
     @property
     def stateful(self) -> bool:
-        """Whether the task has a store that outlasts the run."""
+        """Whether the store of the task outlasts the run."""
         return bool(self.changelogs) or self.keeps_more
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCommit:
-    """What a task wants to be committed: where it stands, its changes of state since the last commit, and the outbox
-    that holds its outputs. The changes can be read once. They are made while they are read: the changes of all tasks
-    at one time would take much memory."""
+    """A commit of one task: its checkpoint, its changes of state since the last commit, and the buffer of its outputs.
+
+    The changes can be read once. They are computed while they are read: the changes of all tasks at one time would take
+    much memory.
+    """
 
     setup: TaskSetup
     checkpoint: Checkpoint
     changes: Iterable[Change]
-    outbox: Outbox
+    staged_outputs: StagedOutputs
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit of one task has come to: the checkpoint as it was committed, and the outbox for later outputs."""
+    """The result of a task's commit: the checkpoint as it was committed, and the buffer for later outputs."""
 
     checkpoint: Checkpoint
-    outbox: Outbox
+    staged_outputs: StagedOutputs
 
 
 class Commits(Protocol):
-    """How tasks commit to one system. `together` says that one commit takes in all tasks of the container, `early` that
-    outputs can be seen before they are committed."""
+    """How tasks commit to one system. With `together` a commit contains all tasks of the container. With `early` others
+    may see outputs before they are committed."""
 
     @property
     def together(self) -> bool: ...
@@ -86,31 +91,32 @@ class Commits(Protocol):
     def early(self) -> bool: ...
 
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
-        """Bring what is kept of operators to the stores of the tasks that they are in now; `open_store` opens the store
-        of a task. Raises SystemProblem where that cannot be done."""
+        """Move the state of each operator to the store of the task that has the operator now. `open_store` opens the
+        store of a task. Raises SystemProblem where a store cannot be moved."""
         ...
 
-    def settle(self, setups: Sequence[TaskSetup], kept: Checkpoints) -> Checkpoints:
-        """Bring stores and system to the same commit, where a crash has parted them. `kept` are the checkpoints that
-        the system had before; returns those that it has then.
+    def align(self, setups: Sequence[TaskSetup], checkpoints: Checkpoints) -> Checkpoints:
+        """Bring stores and system to the same commit after a crash between the two. `checkpoints` are those that the
+        system has; returns those that it has afterwards.
 
-        Raises SystemProblem where one of them lacks what the other has."""
+        Raises SystemProblem where stores or system lack a commit that the other one has."""
         ...
 
-    def resume(self, setups: Sequence[TaskSetup], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
-        """Bring the stores to where their tasks go on, and say where that is, by task; `kept` are the checkpoints that
-        the system has. A blank one means the beginning."""
+    def resume(self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        """Bring each store to the checkpoint of its task; returns the checkpoints to resume from, by task.
+        `checkpoints` are those that the system has. A blank checkpoint means the beginning."""
         ...
 
-    def outbox(self) -> Outbox:
-        """A task's first outbox; `commit` returns the later ones."""
+    def staged_outputs(self) -> StagedOutputs:
+        """The first output buffer of a task. `commit` returns the later ones."""
         ...
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
-        """Make outputs, state and checkpoints last, in an order that loses nothing. Returns the result of each commit,
-        in the order of `commits`. Between the steps calls may end of tasks that are not drained for a commit."""
+        """Make outputs, state and checkpoints durable, in an order that loses nothing. Returns the result of each
+        commit, in the order of `commits`. Between the steps, asynchronous calls of tasks that are not drained for a
+        commit may end."""
         ...
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Nobody reads these partitions before these offsets any more."""
+        """Let the system remove the records of these partitions before these offsets: no task reads them again."""
         ...

@@ -1,4 +1,4 @@
-"""Commits to systems that publish prepared transactions: each task by itself, at one stroke with its state."""
+"""Two-phase commit, for systems that publish prepared transactions: each task commits its outputs with its state."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
@@ -9,15 +9,20 @@ from ...systems.contract import DurableTransaction, OtherWriters, StreamPartitio
 from ..background_work import Steps
 from ..stores.alignment import PENDING, CommittedLog, align
 from ..stores.state_moves import move_states
-from . import checkpoint as checkpoints
-from .checkpoint import Checkpoint, Checkpoints
+from .checkpoint import Checkpoint, Checkpoints, encode
 from .contract import CHECKPOINT, META, Committed, TaskCommit, TaskSetup
 
 
-class PublishedCommits:
-    """First the outputs become durable, not yet visible; then, at one stroke, state, offsets and the promise to
-    publish; then outputs and checkpoint become visible. After a crash in between, the promise is kept at the next
-    start. Where what is published survives a power cut, so do state and promise, before it is published."""
+class TwoPhaseCommit:
+    """Commits a task in three steps.
+
+    1. Prepare: the outputs become durable; nobody sees them yet.
+    2. Write to the store, in one write: changes of state, checkpoint, and the token that publishes the outputs.
+    3. Publish: outputs and checkpoint become visible.
+
+    After a crash between steps 2 and 3 the next start publishes with the token. If published records survive a power
+    cut, the store is synced before step 3, so that it survives one too.
+    """
 
     together = False
     early = False
@@ -29,7 +34,7 @@ class PublishedCommits:
         others: OtherWriters = no_others,
     ) -> None:
         """`between` are the partitions of all intermediate streams: this container may have written to any of them.
-        `others` tells which other containers may."""
+        `others` returns the other containers that may have written to them."""
         self._log = log
         self._pipeline = log.plan.name
         self._producer = log.producer
@@ -39,25 +44,25 @@ class PublishedCommits:
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         move_states(self._log, open_store)
 
-    def settle(self, setups: Sequence[TaskSetup], kept: Checkpoints) -> Checkpoints:  # noqa: ARG002
+    def align(self, setups: Sequence[TaskSetup], checkpoints: Checkpoints) -> Checkpoints:  # noqa: ARG002
         for setup in setups:
             if setup.stateful:
                 align(self._log, setup.name, setup.store, setup.changelogs)
         return self._log.checkpoints()
 
-    def resume(self, setups: Sequence[TaskSetup], kept: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
-        return {setup.name: kept.get(setup.name, Checkpoint()) for setup in setups}
+    def resume(self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        return {setup.name: checkpoints.get(setup.name, Checkpoint()) for setup in setups}
 
-    def outbox(self) -> DurableTransaction:
+    def staged_outputs(self) -> DurableTransaction:
         return self._producer.begin()
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
-        yield from ()  # the disk of this machine keeps nobody waiting
+        yield from ()  # no step waits for a broker
         return [self._commit(commit) for commit in commits]
 
     def _commit(self, commit: TaskCommit) -> Committed:
-        task, data = commit.setup, checkpoints.encode(commit.checkpoint)
-        token = cast("DurableTransaction", commit.outbox).prepare(self._pipeline, {task.name: data})
+        task, data = commit.setup, encode(commit.checkpoint)
+        token = cast("DurableTransaction", commit.staged_outputs).prepare(self._pipeline, {task.name: data})
         if task.stateful:
             task.store.write(chain(commit.changes, [(META, CHECKPOINT, data), (META, PENDING, token)]))
             if self._producer.durable:
@@ -66,9 +71,9 @@ class PublishedCommits:
         return Committed(commit.checkpoint, self._producer.begin())
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Trim what tasks of this container have passed, and remove files that no container needs any more.
+        """Trim what the tasks of this container have read, and remove files that no container needs any more.
 
-        Each partition has one reader, so what the tasks of this container have passed nobody else will read. Whoever
-        has written a file removes it, since only that container knows what it has still to publish.
+        Each partition has one reader: no other container reads what the tasks of this container have read. The
+        container that has written a file removes it, since only that container knows what it has still to publish.
         """
         self._producer.trim({**dict.fromkeys(self._between, 0), **starts}, self._others)

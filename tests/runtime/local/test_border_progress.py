@@ -36,7 +36,7 @@ class Stage:
 
 @dataclass
 class Sent:
-    """An outbox that knows to which partitions what was sent."""
+    """A buffer that knows to which partitions what was sent."""
 
     size: int = 0
     records: list[tuple[int, Record]] = field(default_factory=list)

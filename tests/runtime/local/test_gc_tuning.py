@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fluvial.runtime.local.gc_tuning import collecting_seldom
+from fluvial.runtime.local.gc_tuning import reduced_gc
 
 
 @pytest.fixture(params=[(700, 10, 10), (100_000, 10, 10), (0, 10, 10)])
@@ -17,7 +17,7 @@ def before(request: pytest.FixtureRequest) -> "Iterator[tuple[int, int, int]]":
 
 
 def test_it_looks_seldom_until_the_last_run_has_ended(before: tuple[int, int, int]) -> None:
-    one, other = collecting_seldom(), collecting_seldom()
+    one, other = reduced_gc(), reduced_gc()
     one.__enter__()
     other.__enter__()
     seldom = gc.get_threshold()[0]

@@ -27,7 +27,7 @@ from fluvial.planner.settings import Guarantee
 from fluvial.runtime import run
 from fluvial.runtime.launch import Until
 from fluvial.runtime.local.commit import changelog_commit as sent
-from fluvial.runtime.local.commit.changelog_commit import SentCommits
+from fluvial.runtime.local.commit.changelog_commit import ChangelogCommit
 from fluvial.runtime.local.container import Container
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.local.task import LocalTask
@@ -192,16 +192,16 @@ _ROWS: tuple[tuple[str, Any, str, str, str], ...] = (
     ("commit", KafkaRecordProducer, "flush", "before after", ALL),
     ("commit", KafkaRecordProducer, "commit", "before after", ALL),
     ("commit", KafkaRecordProducer, "ends", "before", STATEFUL),
-    ("commit", SentCommits, "_log", "before after", STATEFUL),
-    ("commit", SentCommits, "_send_checkpoints", "before after", ALL),
+    ("commit", ChangelogCommit, "_log", "before after", STATEFUL),
+    ("commit", ChangelogCommit, "_send_checkpoints", "before after", ALL),
     ("commit", LocalTask, "committed", "after", ALL),
-    ("between flush and checkpoint", SentCommits, "_keep", "before after", ALL),
-    ("between flush and checkpoint", SentCommits, "_write", "before after", STATEFUL),
+    ("between flush and checkpoint", ChangelogCommit, "_keep", "before after", ALL),
+    ("between flush and checkpoint", ChangelogCommit, "_write", "before after", STATEFUL),
     ("restore", RocksStore, "write", "before after", STATEFUL),
     ("restore", RocksStore, "clear", "before after", STATEFUL),
     ("restore", sent, "replay", "during", STATEFUL),
-    ("restore", SentCommits, "_repair", "before after", "sessions at_least_once"),
-    ("restore", SentCommits, "resume", "before after", ALL),
+    ("restore", ChangelogCommit, "_repair", "before after", "sessions at_least_once"),
+    ("restore", ChangelogCommit, "resume", "before after", ALL),
     ("start", Coordinator, "write", "before after", ALL),
     ("start", KafkaRecordProducer, "__init__", "after", ALL),
 )

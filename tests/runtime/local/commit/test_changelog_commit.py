@@ -10,7 +10,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state_cache import Change
 from fluvial.runtime.local.background_work import at_once
 from fluvial.runtime.local.commit import checkpoint as checkpoints
-from fluvial.runtime.local.commit.changelog_commit import STALE_MS, SentCommits
+from fluvial.runtime.local.commit.changelog_commit import STALE_MS, ChangelogCommit
 from fluvial.runtime.local.commit.checkpoint import Checkpoint
 from fluvial.runtime.local.commit.contract import CHECKPOINT, META, TaskCommit, TaskSetup
 from fluvial.runtime.state import MemoryStore
@@ -33,9 +33,9 @@ def system() -> SendingSystem:
     return made
 
 
-def commits_of(system: SendingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> SentCommits:
+def commits_of(system: SendingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> ChangelogCommit:
     outputs = None if exactly_once else system.record_producer()
-    return SentCommits("p", system, system.record_producer("p"), outputs=outputs, clock=lambda: seconds)
+    return ChangelogCommit("p", system, system.record_producer("p"), outputs=outputs, clock=lambda: seconds)
 
 
 def resumed(
@@ -132,11 +132,11 @@ def test_a_changelog_that_ends_too_soon_is_told(system: SendingSystem) -> None:
         resumed(system, MemoryStore(), at(9))
 
 
-def commit_of(store: MemoryStore, commits: SentCommits) -> TaskCommit:
+def commit_of(store: MemoryStore, commits: ChangelogCommit) -> TaskCommit:
     """Two changes of state behind offset 7 of the input."""
     setup = TaskSetup("in/0", "in", 0, store, {"count": LOG}, ["in"])
     changes: list[Change] = [(b"count\0", b"k2", None), (b"count\0", b"k4", b"4")]
-    return TaskCommit(setup, Checkpoint(offsets={"in": 7}, number=1), changes, commits.outbox())
+    return TaskCommit(setup, Checkpoint(offsets={"in": 7}, number=1), changes, commits.staged_outputs())
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
@@ -148,7 +148,7 @@ def test_a_commit_returns_the_checkpoint_with_the_ends_of_the_changelogs(
     wanted = commit_of(store, commits)
     (result,) = at_once(commits.commit([wanted]))
     assert result.checkpoint == Checkpoint(offsets={"in": 7}, number=1, changelogs={"count": 6}, atomic=True)
-    assert result.outbox is wanted.outbox
+    assert result.staged_outputs is wanted.staged_outputs
     assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == result.checkpoint
     assert state(store) == {b"k4": b"4"}
     assert store.get(META, CHECKPOINT) == checkpoints.encode(result.checkpoint)
@@ -158,6 +158,6 @@ def test_of_a_task_without_changelogs_the_checkpoint_alone_is_kept(system: Sendi
     store, commits = MemoryStore(), commits_of(system)
     ends = system.admin().ends(LOG)
     setup, checkpoint = TaskSetup("in/0", "in", 0, store, {}), Checkpoint(offsets={"in": 7})
-    (result,) = at_once(commits.commit([TaskCommit(setup, checkpoint, [], commits.outbox())]))
+    (result,) = at_once(commits.commit([TaskCommit(setup, checkpoint, [], commits.staged_outputs())]))
     assert result.checkpoint == replace(checkpoint, atomic=True)
     assert (system.admin().ends(LOG), store.get(META, CHECKPOINT)) == (ends, None)

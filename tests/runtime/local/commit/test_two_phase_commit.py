@@ -8,7 +8,7 @@ from fluvial.runtime.local.background_work import at_once
 from fluvial.runtime.local.commit import checkpoint as checkpoints
 from fluvial.runtime.local.commit.checkpoint import Checkpoint
 from fluvial.runtime.local.commit.contract import CHECKPOINT, META, TaskCommit, TaskSetup
-from fluvial.runtime.local.commit.two_phase_commit import PublishedCommits
+from fluvial.runtime.local.commit.two_phase_commit import TwoPhaseCommit
 from fluvial.runtime.local.stores.alignment import PENDING, CommittedLog
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import MemorySystem
@@ -17,18 +17,18 @@ RECORD: Record = (b"k", b"1", 0, ())
 CHANGE = (b"n\0", b"k", b"1")
 
 
-def commits_to(system: MemorySystem) -> PublishedCommits:
+def commits_to(system: MemorySystem) -> TwoPhaseCommit:
     pipeline = Pipeline("p")
     pipeline.stream("in", value=str).send_to("out")
-    return PublishedCommits(CommittedLog(plan(pipeline, partitions={"in": 1}), system, system.producer(), "reset"))
+    return TwoPhaseCommit(CommittedLog(plan(pipeline, partitions={"in": 1}), system, system.producer(), "reset"))
 
 
-def commit_of(commits: PublishedCommits, number: int, store: MemoryStore, *changelogs: str) -> TaskCommit:
+def commit_of(commits: TwoPhaseCommit, number: int, store: MemoryStore, *changelogs: str) -> TaskCommit:
     """One record, one change of state, and one more message read, of a task of this number."""
     setup = TaskSetup(f"in/{number}", "in", number, store, dict.fromkeys(changelogs, ""), ["in"])
-    outbox = commits.outbox()
-    outbox.append("out", 0, [RECORD])
-    return TaskCommit(setup, Checkpoint(offsets={"in": number}, number=1), [CHANGE], outbox)
+    staged_outputs = commits.staged_outputs()
+    staged_outputs.append("out", 0, [RECORD])
+    return TaskCommit(setup, Checkpoint(offsets={"in": number}, number=1), [CHANGE], staged_outputs)
 
 
 def test_a_commit_publishes_outputs_and_checkpoint_and_writes_the_state() -> None:
@@ -38,7 +38,7 @@ def test_a_commit_publishes_outputs_and_checkpoint_and_writes_the_state() -> Non
     wanted = commit_of(commits, 0, store, "n")
     (result,) = at_once(commits.commit([wanted]))
     assert result.checkpoint == wanted.checkpoint
-    assert result.outbox is not wanted.outbox
+    assert result.staged_outputs is not wanted.staged_outputs
     assert contents(system, "out") == [RECORD]
     data = system.admin().checkpoints("p")["in/0"]
     assert checkpoints.decode(data, "in/0") == wanted.checkpoint
