@@ -1,5 +1,6 @@
-"""Draws the pictures of the operators anew: `make pictures`."""
+"""Draws the pictures of the pages anew: `make pictures`."""
 
+from docs.pictures import architecture
 from docs.pictures.scenes import FOLDER, drawn
 
 if __name__ == "__main__":
@@ -9,4 +10,5 @@ if __name__ == "__main__":
             old.unlink()
     for name, picture in pictures.items():
         (FOLDER / name).write_text(picture, encoding="utf-8")
-    print(f"{len(pictures)} pictures in {FOLDER}")
+    architecture.FILE.write_text(architecture.drawn(), encoding="utf-8")
+    print(f"{len(pictures)} pictures in {FOLDER}, and {architecture.FILE}")
