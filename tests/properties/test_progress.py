@@ -39,7 +39,7 @@ MUTANTS: list[Mutant] = [
         Compiler,
         "_read",
         "text.add(2, f'advance_{number}(w)')",
-        "text.add(2, f'now[{part.line}] = w')",
+        "text.add(2, f'now[{part.node}] = w')",
     ),
     Rewritten(
         "the end that a producer tells moves nothing",
