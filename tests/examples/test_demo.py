@@ -11,6 +11,7 @@ from fluvial.runtime.preflight.requirements import missing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOLDEN = Path(__file__).with_name("golden")
+PIPELINES = sorted(file.stem for file in EXAMPLES.glob("*.py") if "= Pipeline(" in file.read_text())
 
 
 def test_the_demo_runs_and_draws(script: Callable[..., str], tmp_path: Path) -> None:
@@ -28,8 +29,15 @@ def test_the_engines_agree_in_the_demo(script: Callable[..., str], tmp_path: Pat
     assert "Both engines wrote the same sessions." in told
 
 
-@pytest.mark.parametrize("name", ["enrich", "visitor_sessions", "word_count"])
+@pytest.mark.parametrize("name", PIPELINES)
 def test_the_plan_is_the_golden_one(name: str) -> None:
     """After a wanted change: fluvial draw examples/NAME.py -o tests/examples/golden/NAME.txt"""
     pipeline = load_pipeline(str(EXAMPLES / f"{name}.py"))
     assert draw(plan(pipeline)) == (GOLDEN / f"{name}.txt").read_text()
+
+
+def test_the_plan_as_json_is_the_golden_one() -> None:
+    """After a wanted change: write what the assertion shows into the file."""
+    pipeline = load_pipeline(str(EXAMPLES / "visitor_sessions.py"))
+    text = plan(pipeline).to_json().replace(f"{EXAMPLES}/", "examples/")
+    assert f"{text}\n" == (GOLDEN / "visitor_sessions.json").read_text()
