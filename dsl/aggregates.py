@@ -123,8 +123,8 @@ def _extreme(name: str, fn: Callable[[V], R], kind: Any, better: Callable[[Any, 
     known, check = _type_of(fn, kind)
 
     def add(acc: Any, value: V) -> Any:
-        found = check(fn(value))
-        return found if acc is None else better(acc, found)
+        result = check(fn(value))
+        return result if acc is None else better(acc, result)
 
     def merge(one: Any, other: Any) -> Any:
         return better(one, other)
@@ -205,11 +205,11 @@ def collect() -> Aggregate[V, list[V]]:
     def merge(one: list[V], other: list[V]) -> list[V]:
         return one + other
 
-    def kept(value: Any) -> Any:
+    def list_type(value: Any) -> Any:
         return UNKNOWN if value is UNKNOWN else list[value | None]
 
     return Aggregate(
-        name="collect", kind="collect", init=list, add=add, merge=merge, state=kept, gives=kept, origin=here()
+        name="collect", kind="collect", init=list, add=add, merge=merge, state=list_type, gives=list_type, origin=here()
     )
 
 

@@ -74,9 +74,9 @@ def _called(fn: Any) -> Any:
 
 def _returns(code: Any, kind: Any) -> bool:
     """Whether a function is annotated to return something of a kind."""
-    told = returned(code)
-    told = get_origin(told) or told
-    return inspect.isclass(told) and told is not UNKNOWN and issubclass(told, get_origin(kind) or kind)
+    declared = returned(code)
+    declared = get_origin(declared) or declared
+    return inspect.isclass(declared) and declared is not UNKNOWN and issubclass(declared, get_origin(kind) or kind)
 
 
 def _name(fn: Any) -> str:

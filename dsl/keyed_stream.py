@@ -208,15 +208,15 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         """
         what = f"join {id!r}"
         if isinstance(other, RemoteTable):
-            found = checked_lookup(what, fn, within, how, retain, time)
-            call = {**remote_call(other, other.read), "joined": fn, "how": found["how"]}
+            options = checked_lookup(what, fn, within, how, retain, time)
+            call = {**remote_call(other, other.read), "joined": fn, "how": options["how"]}
             return KeyedStream(self._graph, self._add(ops.JoinRemote, id=id, **call))
         good = isinstance(other, MessageStream | Table) and other._graph is self._graph
         require(good, PipelineError, f"{what} got {other!r}", "a stream or table of the same pipeline")
         inputs = self._tail, other._tail
         if isinstance(other, Table):
-            found = checked_lookup(what, fn, within, how, retain, time)
-            return KeyedStream(self._graph, self._graph.add(ops.JoinTable, id=id, inputs=inputs, **found))
+            options = checked_lookup(what, fn, within, how, retain, time)
+            return KeyedStream(self._graph, self._graph.add(ops.JoinTable, id=id, inputs=inputs, **options))
         check_sides(what, keyed=isinstance(other, KeyedStream), same=other._tail == self._tail)
         fields = checked_join(what, fn, within, how, retain, time)
         tail = self._graph.add(ops.JoinStreams, id=id, inputs=inputs, **fields)
@@ -224,8 +224,8 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
     def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
         """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""
-        found = checked_processor(f"process {id!r}", processor)
-        return ProcessedStream(self._graph, self._add(ops.Process, id=id, processor=found))
+        checked = checked_processor(f"process {id!r}", processor)
+        return ProcessedStream(self._graph, self._add(ops.Process, id=id, processor=checked))
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

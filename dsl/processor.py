@@ -166,17 +166,17 @@ class KeyedProcessor(Generic[K_contra, V_contra, U_co]):
 
 def states_of(processor: KeyedProcessor[Any, Any, Any]) -> dict[str, State]:
     """The states that a processor's class declares, by name."""
-    return {name: found for name, found in _attributes(processor).items() if isinstance(found, State)}
+    return {name: value for name, value in _attributes(processor).items() if isinstance(value, State)}
 
 
 def clock_of(processor: KeyedProcessor[Any, Any, Any]) -> str | None:
     """The attribute by which a processor sets timers by the clock, if it has one."""
-    return next((name for name, found in _attributes(processor).items() if isinstance(found, ClockTimers)), None)
+    return next((name for name, value in _attributes(processor).items() if isinstance(value, ClockTimers)), None)
 
 
 def tags_of(processor: KeyedProcessor[Any, Any, Any]) -> dict[str, Tag[Any]]:
     """The tags that a processor's class declares, by their own names."""
-    return {found.name: found for found in _attributes(processor).values() if isinstance(found, Tag)}
+    return {tag.name: tag for tag in _attributes(processor).values() if isinstance(tag, Tag)}
 
 
 def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any]:
@@ -194,35 +194,35 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
         wrong = f"{what}: {method.__qualname__} is asynchronous"
         remedy = "make calls with async_flat_map, before or behind"
         require(not called, PipelineError, wrong, "a plain function or generator", remedy)
-    found: KeyedProcessor[Any, Any, Any] = processor
-    _check_attributes(what, found)
-    return found
+    checked: KeyedProcessor[Any, Any, Any] = processor
+    _check_attributes(what, checked)
+    return checked
 
 
 def _check_attributes(what: str, processor: KeyedProcessor[Any, Any, Any]) -> None:
     owner = type(processor).__name__
-    for name, found in vars(processor).items():
-        if isinstance(found, State | Tag | ClockTimers):
-            wrong = f"{what}: {owner}.{name} is a {type(found).__name__} of the instance"
+    for name, attribute in vars(processor).items():
+        if isinstance(attribute, State | Tag | ClockTimers):
+            wrong = f"{what}: {owner}.{name} is a {type(attribute).__name__} of the instance"
             raise PipelineError(explain(wrong, "an attribute of the class", "declare it in the class, not in __init__"))
     tags: dict[str, str] = {}
-    clocks = [name for name, found in _attributes(processor).items() if isinstance(found, ClockTimers)]
+    clocks = [name for name, attribute in _attributes(processor).items() if isinstance(attribute, ClockTimers)]
     wrong = f"{what}: {owner} has {' and '.join(clocks)}, which are all ClockTimers()"
     require(
         len(clocks) < 2, PipelineError, wrong, "one attribute of that kind", "give timers names, set by one of them"
     )
-    for name, found in _attributes(processor).items():
-        if isinstance(found, State) and found.name != name:
-            wrong = f"{what}: {owner}.{name} is the same state as {owner}.{found.name}"
+    for name, attribute in _attributes(processor).items():
+        if isinstance(attribute, State) and attribute.name != name:
+            wrong = f"{what}: {owner}.{name} is the same state as {owner}.{attribute.name}"
             raise PipelineError(explain(wrong, "a state of its own", "declare each with a call of its own"))
-        if isinstance(found, Tag) and (other := tags.setdefault(found.name, name)) != name:
-            wrong = f"{what}: the tags {owner}.{other} and {owner}.{name} are both named {found.name!r}"
+        if isinstance(attribute, Tag) and (other := tags.setdefault(attribute.name, name)) != name:
+            wrong = f"{what}: the tags {owner}.{other} and {owner}.{name} are both named {attribute.name!r}"
             raise PipelineError(explain(wrong, "a name for each side output", "rename one of them"))
 
 
 def _attributes(processor: object) -> dict[str, Any]:
     """All attributes of an object's classes, those of a base before those of what is derived from it."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for kind in reversed(type(processor).__mro__):
-        found.update(vars(kind))
-    return found
+        attributes.update(vars(kind))
+    return attributes

@@ -124,9 +124,9 @@ def checked_remote(
         asynchronous(f"{what}: write", write)
     at_least_one(f"{what}: max_in_flight", max_in_flight, "calls")
     require(isinstance(retry, Retry), PipelineError, f"{what}: retry={retry!r}", "a Retry", "write Retry(attempts=3)")
-    for rate, found in rates.items():
-        if found is not None:
-            number(f"{what}: {rate}", found, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
+    for rate, limit in rates.items():
+        if limit is not None:
+            number(f"{what}: {rate}", limit, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
     good = cache is None or isinstance(cache, Cache)
     require(good, PipelineError, f"{what}: cache={cache!r}", "a Cache", "write cache=Cache(size=10_000)")
     good = batch is None or isinstance(batch, Batch)

@@ -205,13 +205,13 @@ class MessageStream(Generic[V]):
         KeyedStream(partition_by by-length)
         """
         function("partition_by", fn)
-        found = returned(fn) if key_type is None else key_type
-        if found is UNKNOWN:
+        declared = returned(fn) if key_type is None else key_type
+        if declared is UNKNOWN:
             wrong = f"partition_by {id!r}: the type of its keys is not known"
             raise PipelineError(
                 explain(wrong, "a key type", "pass key_type=str, or annotate what the function returns")
             )
-        key = checked_key(f"partition_by {id!r}", found)
+        key = checked_key(f"partition_by {id!r}", declared)
         kind = None if value is None else checked_value(f"partition_by {id!r}", value)
         from .keyed_stream import KeyedStream  # noqa: PLC0415 - streams, keyed streams and tables lead to each other
 

@@ -12,7 +12,7 @@ def visible(text: str) -> str:
     >>> print(visible("\x1b[2Jgone"))
     \x1b[2Jgone
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def plural(number: int, what: str) -> str:

@@ -91,5 +91,5 @@ def repeat(trigger: Trigger) -> Trigger:
     return Trigger(trigger.count, trigger.first, trigger.last, repeats=True)
 
 
-def _least(found: Iterable[int | None]) -> int | None:
-    return min((number for number in found if number is not None), default=None)
+def _least(numbers: Iterable[int | None]) -> int | None:
+    return min((number for number in numbers if number is not None), default=None)

@@ -103,8 +103,8 @@ def checked_join(
     require(within is not None, PipelineError, wrong, "how far apart in time two rows may be", remedy)
     # An entry of `within` is past it already where rows expire, so none would ever join.
     least = 1 if retain == "latest" else 0
-    found = millis(f"{what}: within", timedelta(0) if within is None else within, least=least)
-    return {"fn": fn, "within": found, "how": how, "retain": retain, "time": time}
+    within_ms = millis(f"{what}: within", timedelta(0) if within is None else within, least=least)
+    return {"fn": fn, "within": within_ms, "how": how, "retain": retain, "time": time}
 
 
 def checked_lookup(

@@ -87,10 +87,10 @@ def checked_window(given: WindowRules) -> dict[str, Any]:
 def _check_lateness(given: WindowRules, lateness: int) -> None:
     """Refuse what is said of late messages where there can be none."""
     cases = {"unbounded()": isinstance(given.assigner, Unbounded), 'time="processing"': given.time == "processing"}
-    for name, found in (("lateness", lateness), ("late_trigger", given.late_trigger), ("late_to", given.late_to)):
+    for name, option in (("lateness", lateness), ("late_trigger", given.late_trigger), ("late_to", given.late_to)):
         for case, holds in cases.items():
             wrong, remedy = f"{given.what}: {name}= with {case}", "leave it out: nothing is late for such a window"
-            require(not (holds and found), PipelineError, wrong, f"no {name}", remedy)
+            require(not (holds and option), PipelineError, wrong, f"no {name}", remedy)
 
 
 def _check_triggers(given: WindowRules, lateness: int) -> None:
