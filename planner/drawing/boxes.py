@@ -94,10 +94,10 @@ def title_size(text: str) -> tuple[float, float]:
 
 def baselines(node: Node, top: float) -> list[float]:
     """The y of each line of text of a node whose box starts at `top`."""
-    found: list[float] = []
+    ys: list[float] = []
     at = top + _ABOVE
     for line in node.lines:
         font = FONTS[line.part]
-        found.append(at + (font.height + 0.7 * font.size) / 2)
+        ys.append(at + (font.height + 0.7 * font.size) / 2)
         at += font.height
-    return found
+    return ys

@@ -47,8 +47,8 @@ def shorten(text: str, size: float, room: float) -> str:
     if width_of(text, size) <= room:
         return text
     reach = accumulate(_width(letter) * size for letter in text)
-    kept = sum(1 for _ in takewhile(lambda right: right <= room - width_of("…", size), reach))
-    return text[:kept].rstrip(_JOINER) + "…"
+    length = sum(1 for _ in takewhile(lambda right: right <= room - width_of("…", size), reach))
+    return text[:length].rstrip(_JOINER) + "…"
 
 
 def _width(letter: str) -> float:

@@ -70,14 +70,14 @@ Pulls = Mapping[str, Sequence[tuple[str, float, float]]]
 
 
 def _pulls(rows: Rows, ports: Ports, force: float, *, upwards: bool) -> Pulls:
-    found: dict[str, list[tuple[str, float, float]]] = {id: [] for id in rows.items}
+    pulls: dict[str, list[tuple[str, float, float]]] = {id: [] for id in rows.items}
     for link, leave, enter in zip(rows.links, ports.leave, ports.enter, strict=True):
         pull = force * _PULL[(link.source.startswith("joint:")) + (link.target.startswith("joint:"))]
         if upwards:
-            found[link.target].append((link.source, leave - enter, pull))
+            pulls[link.target].append((link.source, leave - enter, pull))
         else:
-            found[link.source].append((link.target, enter - leave, pull))
-    return found
+            pulls[link.source].append((link.target, enter - leave, pull))
+    return pulls
 
 
 def _distance(rows: Rows, left: str, right: str) -> float:
@@ -86,13 +86,13 @@ def _distance(rows: Rows, left: str, right: str) -> float:
 
 
 def _packed(rows: Rows) -> dict[str, float]:
-    found: dict[str, float] = {}
+    lefts: dict[str, float] = {}
     for row in rows.rows:
         at = 0.0
         for id, after in zip(row, [*row[1:], None], strict=True):
-            found[id] = at
+            lefts[id] = at
             at += _distance(rows, id, after) if after else 0.0
-    return found
+    return lefts
 
 
 def _settle(rows: Rows, row: Sequence[str], lefts: dict[str, float], pulls: Sequence[Pulls]) -> None:
@@ -134,11 +134,11 @@ def _beside(values: Sequence[float], wanted: Sequence[Goals]) -> list[float | No
     """The values, with those of neighbours in between for what has no goals; None where nothing has any."""
     left = iter(values)
     last = values[0] if values else None
-    found: list[float | None] = []
+    filled: list[float | None] = []
     for goals in wanted:
         last = next(left) if goals else last
-        found.append(last)
-    return found
+        filled.append(last)
+    return filled
 
 
 def _median(goals: Goals) -> float:

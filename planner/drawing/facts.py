@@ -19,8 +19,8 @@ def types(key: str | None, value: str) -> str:
 
 def about_operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | None) -> Facts:
     """The identity, options, state and source line of an operator."""
-    kept = [] if store is None else [("store", types(store.key, store.value)), ("changelog", store.changelog)]
-    return _told(
+    store_facts = [] if store is None else [("store", types(store.key, store.value)), ("changelog", store.changelog)]
+    return _facts(
         ("operator", operator.label),
         ("id", operator.id),
         ("kind", operator.kind),
@@ -30,7 +30,7 @@ def about_operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | 
         ("value", operator.value),
         *operator.details.items(),
         ("writes", ", ".join(operator.writes)),
-        *kept,
+        *store_facts,
         ("at", place(operator.file, operator.line)),
         ("source line", text_at(operator.file, operator.line)),
     )
@@ -38,7 +38,7 @@ def about_operator(plan: Plan, operator: PlannedOperator, store: PlannedStore | 
 
 def about_stream(plan: Plan, stream: PlannedStream) -> Facts:
     """The kind, partitions, types, writers and readers of a stream."""
-    return _told(
+    return _facts(
         ("stream", stream.name),
         ("kind", stream.kind),
         ("partitions", str(stream.partitions)),
@@ -51,7 +51,7 @@ def about_stream(plan: Plan, stream: PlannedStream) -> Facts:
 
 def about_stage(plan: Plan, stage: PlannedStage) -> Facts:
     """The tasks, streams, operators and stores of a stage."""
-    return _told(
+    return _facts(
         ("stage", stage.name),
         ("tasks", _tasks(stage)),
         ("reads", ", ".join(stage.inputs)),
@@ -70,7 +70,7 @@ def _labels(plan: Plan, ids: Iterable[str]) -> str:
     return ", ".join(plan.operator(id).label for id in ids)
 
 
-def _told(*facts: tuple[str, str | None]) -> Facts:
+def _facts(*facts: tuple[str, str | None]) -> Facts:
     return tuple((clean(name), clean(text)) for name, text in facts if text)
 
 

@@ -56,14 +56,18 @@ def moved(way: Way, dx: float, dy: float) -> Way:
 def joined(*ways: Way) -> Way:
     """Ways that follow one another as one, without the points that change nothing."""
     points = [point for way in ways for point in way]
-    kept = points[:1]
+    corners = points[:1]
     for point in points[1:]:
-        if point == kept[-1]:
+        if point == corners[-1]:
             continue
-        if len(kept) > 1 and kept[-2].x == kept[-1].x == point.x and _between(kept[-2].y, kept[-1].y, point.y):
-            kept.pop()
-        kept.append(point)
-    return tuple(kept)
+        if (
+            len(corners) > 1
+            and corners[-2].x == corners[-1].x == point.x
+            and _between(corners[-2].y, corners[-1].y, point.y)
+        ):
+            corners.pop()
+        corners.append(point)
+    return tuple(corners)
 
 
 def _between(first: float, second: float, third: float) -> bool:

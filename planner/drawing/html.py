@@ -42,5 +42,5 @@ def _section(view: str, drawing: Drawing) -> str:
 
 def _facts(drawings: Mapping[View, Drawing]) -> str:
     """What there is to tell, by view and number of node, as JSON that can stand in a script element."""
-    told = {view: [[node.title, node.facts] for node in drawing.nodes] for view, drawing in drawings.items()}
-    return msgspec.json.encode(told).decode().replace("<", "\\u003c")
+    facts = {view: [[node.title, node.facts] for node in drawing.nodes] for view, drawing in drawings.items()}
+    return msgspec.json.encode(facts).decode().replace("<", "\\u003c")

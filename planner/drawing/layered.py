@@ -37,9 +37,9 @@ def layered(items: Sequence[Item], links: Sequence[Link]) -> Layout:
     around = [part for at in turned for part in _around(at, links[at])]
     layout = _downwards([*items, *turns], [*ahead, *around])
     ways = iter(layout.ways)
-    found = {at: next(ways) for at in range(len(links)) if at not in turned}
-    found |= {at: _led_around(ways) for at in turned}
-    return Layout(layout.width, layout.height, layout.boxes, tuple(found[at] for at in range(len(links))))
+    by_link = {at: next(ways) for at in range(len(links)) if at not in turned}
+    by_link |= {at: _led_around(ways) for at in turned}
+    return Layout(layout.width, layout.height, layout.boxes, tuple(by_link[at] for at in range(len(links))))
 
 
 def _turns(at: int) -> tuple[Item, Item]:
@@ -69,9 +69,9 @@ def _downwards(items: Sequence[Item], links: Sequence[Link]) -> Layout:
         for link, row, leave, enter in zip(rows.links, _rows(rows), ports.leave, ports.enter, strict=True)
     ]
     ways = tuple(tuple(point for at in chain for point in pieces[at]) for chain in rows.chains)
-    kept = {item.id: boxes[item.id] for item in items}
+    item_boxes = {item.id: boxes[item.id] for item in items}
     width = max((box.right for box in boxes.values()), default=0.0)
-    return Layout(width, max(bottoms, default=0.0), kept, ways)
+    return Layout(width, max(bottoms, default=0.0), item_boxes, ways)
 
 
 def _rows(rows: Rows) -> list[int]:

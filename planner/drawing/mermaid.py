@@ -67,9 +67,9 @@ def _escaped(text: str) -> str:
     text = re.sub(r"\$(?=\$)", "$\u2060", text)
     # A leading "1." or "-" would be read as a list.
     start = re.match(r"[0-9]+\.|-", text)
-    kept = len(start.group()) - 1 if start else len(text)
-    return _coded(text[:kept]) + (f"#{ord(text[kept])};" + _coded(text[kept + 1 :]) if start else "")
+    length = len(start.group()) - 1 if start else len(text)
+    return _coded(text[:length]) + (f"#{ord(text[length])};" + _coded(text[length + 1 :]) if start else "")
 
 
 def _coded(text: str) -> str:
-    return re.sub("[^\\w .,:/()=·\N{MULTIPLICATION SIGN}→…+-]", lambda found: f"#{ord(found.group())};", text)
+    return re.sub("[^\\w .,:/()=·\N{MULTIPLICATION SIGN}→…+-]", lambda match: f"#{ord(match.group())};", text)

@@ -61,23 +61,23 @@ def _shares(rows: Rows, link: Link) -> tuple[float, float]:
 
 
 def _ends(rows: Rows, *, upwards: bool) -> Ends:
-    found: dict[str, list[tuple[str, float, float]]] = {id: [] for id in rows.items}
+    ends: dict[str, list[tuple[str, float, float]]] = {id: [] for id in rows.items}
     for link in rows.links:
         start, stop = _shares(rows, link)
         if upwards:
-            found[link.target].append((link.source, start, stop))
+            ends[link.target].append((link.source, start, stop))
         else:
-            found[link.source].append((link.target, stop, start))
-    return found
+            ends[link.source].append((link.target, stop, start))
+    return ends
 
 
 def _swept(rows: Rows, order: Sequence[Sequence[str]], ends: Ends, *, upwards: bool) -> list[list[str]]:
     place = _places(order)
-    found = [list(row) for row in order]
-    for at in reversed(range(len(found))) if upwards else range(len(found)):
-        found[at].sort(key=lambda id: (not rows.items[id].leads, _mean(place, ends, id)))
-        place.update((id, float(number)) for number, id in enumerate(found[at]))
-    return found
+    swept = [list(row) for row in order]
+    for at in reversed(range(len(swept))) if upwards else range(len(swept)):
+        swept[at].sort(key=lambda id: (not rows.items[id].leads, _mean(place, ends, id)))
+        place.update((id, float(number)) for number, id in enumerate(swept[at]))
+    return swept
 
 
 def _mean(place: Places, ends: Ends, id: str) -> float:
@@ -93,8 +93,8 @@ def _exchanged(rows: Rows, order: list[list[str]], above: Ends, below: Ends) -> 
             left, right = row[at], row[at + 1]
             if rows.items[left].leads:
                 continue
-            kept = sum(_crossed(place, ends[left], ends[right]) for ends in (above, below))
-            if sum(_crossed(place, ends[right], ends[left]) for ends in (above, below)) < kept:
+            crossings = sum(_crossed(place, ends[left], ends[right]) for ends in (above, below))
+            if sum(_crossed(place, ends[right], ends[left]) for ends in (above, below)) < crossings:
                 row[at], row[at + 1] = right, left
                 place[left], place[right] = place[right], place[left]
     return order

@@ -9,15 +9,15 @@ def backward(items: Sequence[str], links: Sequence[tuple[str, str]]) -> set[tupl
     """The links to turn round so that no circle is left; none where there is no circle."""
     graph = _graph(items, links)
     open_items: set[str] = set()
-    found: set[tuple[str, str]] = set()
+    turned: set[tuple[str, str]] = set()
     for source, target, what in nx.dfs_labeled_edges(graph):
         if what == "forward":
             open_items.add(target)
         elif what == "reverse":
             open_items.discard(target)
         elif target in open_items:
-            found.add((source, target))
-    return found
+            turned.add((source, target))
+    return turned
 
 
 def ranks(
@@ -29,23 +29,23 @@ def ranks(
     `first` share the top row with nothing else, `last` the bottom row.
     """
     graph = _graph(items, links)
-    found = {item: row for row, items in enumerate(nx.topological_generations(graph)) for item in items}
+    rows = {item: row for row, items in enumerate(nx.topological_generations(graph)) for item in items}
     for item in reversed(list(nx.topological_sort(graph))):
         # What has more ways out than in is drawn close to where it goes: its links get shorter on the whole.
         if graph.out_degree(item) > graph.in_degree(item):
-            found[item] = min(found[target] for target in graph.successors(item)) - 1
-    lowest = max(found.values(), default=0)
-    found |= {item: lowest for item in graph if not graph.degree(item)}
-    return _pinned(found, first, last)
+            rows[item] = min(rows[target] for target in graph.successors(item)) - 1
+    lowest = max(rows.values(), default=0)
+    rows |= {item: lowest for item in graph if not graph.degree(item)}
+    return _pinned(rows, first, last)
 
 
-def _pinned(found: Mapping[str, int], first: Sequence[str], last: Sequence[str]) -> dict[str, int]:
+def _pinned(rows: Mapping[str, int], first: Sequence[str], last: Sequence[str]) -> dict[str, int]:
     edges = {*first, *last}
-    inner = {item: row for item, row in found.items() if item not in edges}
+    inner = {item: row for item, row in rows.items() if item not in edges}
     top = min(inner.values(), default=0) - 1 if first else min(inner.values(), default=0)
     placed = {item: row - top for item, row in inner.items()}
     bottom = max(placed.values(), default=0) + 1
-    return {item: 0 if item in set(first) else placed.get(item, bottom) for item in found}
+    return {item: 0 if item in set(first) else placed.get(item, bottom) for item in rows}
 
 
 def _graph(items: Sequence[str], links: Sequence[tuple[str, str]]) -> "nx.DiGraph[str]":

@@ -45,10 +45,10 @@ def node_shape(node: Node, box: Box, number: int) -> str:
     """A node with its lines of text; everything there is to tell about it is its title."""
     kind = f"stream {node.look}" if node.look in STREAMS else node.look
     lines = [_line(line, box.middle, y) for line, y in zip(node.lines, baselines(node, box.y), strict=True)]
-    return element("g", told(node), outline(node.look, box), *lines, class_=f"node {kind}", data_node=number)
+    return element("g", _facts_title(node), outline(node.look, box), *lines, class_=f"node {kind}", data_node=number)
 
 
-def told(node: Node) -> str:
+def _facts_title(node: Node) -> str:
     """The title of a node: its lines in full, and its facts."""
     return element("title", escaped("\n".join((node.title, *(f"{name}: {text}" for name, text in node.facts)))))
 

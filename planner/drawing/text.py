@@ -67,8 +67,8 @@ def _tree(
             yield _Row(f"{first}▸ {_apart(nodes[id].title)}, below")
             continue
         yield from _operator(drawing, nodes, id, first, rest)
-        found = [edge for edge in drawing.edges if edge.source == id and edge.target in inside and not edge.label]
-        readers = [edge.target for edge in found if nodes[id].look != "terminal"]
+        edges = [edge for edge in drawing.edges if edge.source == id and edge.target in inside and not edge.label]
+        readers = [edge.target for edge in edges if nodes[id].look != "terminal"]
         todo += reversed(list(_branches(readers, rest)))
 
 
@@ -88,8 +88,8 @@ def _operator(drawing: Drawing, nodes: Mapping[str, Node], id: str, first: str, 
     for stream in filter(None, into):
         yield _Row(f"{first}→ {_apart(stream)}")
         first = rest
-    told = [line.text for line in node.lines[1:]]
-    yield _Row(f"{first}{_SIGNS[node.look]} {_apart(node.title)}", _apart("; ".join(told)))
+    facts = [line.text for line in node.lines[1:]]
+    yield _Row(f"{first}{_SIGNS[node.look]} {_apart(node.title)}", _apart("; ".join(facts)))
     yield from (_Row(f"{rest}⇒ {_apart(stream)}") for stream in filter(None, out))
 
 

@@ -66,8 +66,8 @@ def _seen(operator: PlannedOperator, name: str, text: str) -> bool:
 
 def _stream(plan: Plan, stream: PlannedStream) -> Node:
     lines = [TextLine("title", clean(_stream_title(stream)))]
-    told = "" if stream.value is None else f"{types(stream.key, stream.value)}"
-    lines.append(TextLine("types", clean(" · ".join(filter(None, (_KINDS[stream.kind], told))))))
+    value_types = "" if stream.value is None else f"{types(stream.key, stream.value)}"
+    lines.append(TextLine("types", clean(" · ".join(filter(None, (_KINDS[stream.kind], value_types))))))
     return Node(f"stream:{stream.name}", stream.kind, tuple(lines), about_stream(plan, stream))
 
 
@@ -110,33 +110,33 @@ def _between_operators(plan: Plan) -> tuple[Edge, ...]:
     borders = {
         writer: stream for stream in plan.streams if stream.kind == "intermediate" for writer in stream.written_by
     }
-    found: list[Edge] = []
+    edges: list[Edge] = []
     for operator in in_sight(plan):
         for source in operator.inputs:
             stream = borders.get(source)
             border = stream is not None and operator.id in stream.read_by
             label = clean(_stream_title(stream)) if stream is not None and border else None
-            found.append(Edge(source, operator.id, "border" if border else "flow", label))
+            edges.append(Edge(source, operator.id, "border" if border else "flow", label))
         if operator.fills is not None:
-            found.append(Edge(operator.id, operator.fills))
+            edges.append(Edge(operator.id, operator.fills))
     for stream in plan.streams:
         if stream.kind != "intermediate":
-            found += [Edge(f"stream:{stream.name}", reader) for reader in stream.read_by]
+            edges += [Edge(f"stream:{stream.name}", reader) for reader in stream.read_by]
             way = _WAYS.get(stream.kind, "flow")
-            found += [Edge(writer, f"stream:{stream.name}", way) for writer in stream.written_by]
-    return tuple(dict.fromkeys(found))
+            edges += [Edge(writer, f"stream:{stream.name}", way) for writer in stream.written_by]
+    return tuple(dict.fromkeys(edges))
 
 
 def _between_stages(plan: Plan) -> tuple[Edge, ...]:
-    found: list[Edge] = []
+    edges: list[Edge] = []
     for stage in plan.stages:
         here = f"stage:{stage.id}"
-        found += [Edge(f"stream:{name}", here, _way(plan, name)) for name in stage.inputs]
-        found += [Edge(here, f"stream:{name}", _way(plan, name)) for name in stage.outputs]
-        found += [
+        edges += [Edge(f"stream:{name}", here, _way(plan, name)) for name in stage.inputs]
+        edges += [Edge(here, f"stream:{name}", _way(plan, name)) for name in stage.outputs]
+        edges += [
             Edge(here, f"stream:{stream.name}", "aside") for stream in plan.streams if stream.kind == "dead-letters"
         ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(edges))
 
 
 def _way(plan: Plan, name: str) -> Way:

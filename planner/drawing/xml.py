@@ -9,8 +9,8 @@ def element(name: str, *content: str, **attributes: object) -> str:
     >>> element("text", escaped("a < b"), x=1.5, class_="title")
     '<text x="1.5" class="title">a &lt; b</text>'
     """
-    told = "".join(f' {_named(key)}="{_valued(value)}"' for key, value in attributes.items() if value is not None)
-    return f"<{name}{told}>{''.join(content)}</{name}>" if content else f"<{name}{told}/>"
+    pairs = "".join(f' {_named(key)}="{_valued(value)}"' for key, value in attributes.items() if value is not None)
+    return f"<{name}{pairs}>{''.join(content)}</{name}>" if content else f"<{name}{pairs}/>"
 
 
 def escaped(text: str) -> str:
