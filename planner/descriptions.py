@@ -40,8 +40,8 @@ def trigger_text(trigger: Trigger) -> str:
         "{} from the first": None if trigger.first is None else duration(trigger.first),
         "{} from the last": None if trigger.last is None else duration(trigger.last),
     }
-    told = " or ".join(way.format(found) for way, found in ways.items() if found is not None)
-    return f"{'each time' if trigger.repeats else 'once'} after {told}"
+    conditions = " or ".join(way.format(limit) for way, limit in ways.items() if limit is not None)
+    return f"{'each time' if trigger.repeats else 'once'} after {conditions}"
 
 
 def state_text(state: State) -> str:
@@ -68,23 +68,23 @@ def function_options(op: Any) -> dict[str, str]:
 
 def source_options(op: ops.Source) -> dict[str, str]:
     """How it tells time, and what comes first."""
-    found = {"timestamp": function_name(op.timestamp) if op.timestamp else "of the record"}
+    options = {"timestamp": function_name(op.timestamp) if op.timestamp else "of the record"}
     if op.out_of_order:
-        found["out_of_order"] = duration(op.out_of_order)
+        options["out_of_order"] = duration(op.out_of_order)
     if op.idle_after is not None:
-        found["idle_after"] = duration(op.idle_after)
+        options["idle_after"] = duration(op.idle_after)
     if op.bootstrap:
-        found["bootstrap"] = "first"
-    return found
+        options["bootstrap"] = "first"
+    return options
 
 
 def async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
     """Its function, and the limits of its calls."""
-    found = {"function": function_name(op.fn), "order": op.order, "max_in_flight": str(op.max_in_flight)}
-    found["timeout"] = duration(op.timeout)
+    options = {"function": function_name(op.fn), "order": op.order, "max_in_flight": str(op.max_in_flight)}
+    options["timeout"] = duration(op.timeout)
     if op.retry is not None:
-        found["attempts"] = str(op.retry.attempts)
-    return found
+        options["attempts"] = str(op.retry.attempts)
+    return options
 
 
 def partition_by_options(op: ops.PartitionBy) -> dict[str, str]:
@@ -133,28 +133,28 @@ def remote_put_options(op: ops.PutRemote) -> dict[str, str]:
 
 
 def _remote(table: RemoteTable[Any, Any]) -> dict[str, str]:
-    found = {"table": table.name, "max_in_flight": str(table.max_in_flight), "timeout": duration(table.timeout_ms)}
-    found["attempts"] = str(table.retry.attempts)
+    options = {"table": table.name, "max_in_flight": str(table.max_in_flight), "timeout": duration(table.timeout_ms)}
+    options["attempts"] = str(table.retry.attempts)
     if table.batch is not None:
-        found["batch"] = f"{table.batch.size} keys, {duration(table.batch.delay_ms)}"
+        options["batch"] = f"{table.batch.size} keys, {duration(table.batch.delay_ms)}"
     if table.cache is not None:
-        found["cache"] = f"{table.cache.size} rows"
-    return found
+        options["cache"] = f"{table.cache.size} rows"
+    return options
 
 
 def window_options(op: ops.WindowBy) -> dict[str, str]:
     """Its windows, what it makes of them, and when it emits."""
-    found = {"windows": assigner_text(op.assigner), "aggregate": op.aggregate.name}
+    options = {"windows": assigner_text(op.assigner), "aggregate": op.aggregate.name}
     for name, trigger in (("early", op.trigger), ("late", op.late_trigger)):
         if trigger is not None:
-            found[name] = trigger_text(trigger)
+            options[name] = trigger_text(trigger)
     if op.lateness:
-        found["lateness"] = duration(op.lateness)
+        options["lateness"] = duration(op.lateness)
     if op.late_to is not None:
-        found["late_to"] = op.late_to
+        options["late_to"] = op.late_to
     if not op.accumulate:
-        found["panes"] = "discarding"
-    return found | _time(op)
+        options["panes"] = "discarding"
+    return options | _time(op)
 
 
 def join_options(op: ops.JoinStreams) -> dict[str, str]:
@@ -173,11 +173,11 @@ def _time(op: ops.WindowBy | ops.JoinStreams) -> dict[str, str]:
 
 def process_options(op: ops.Process) -> dict[str, str]:
     """Its processor, what that keeps, and its other outputs."""
-    found = {"processor": type(op.processor).__name__}
+    options = {"processor": type(op.processor).__name__}
     for name, state in states_of(op.processor).items():
-        found[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
+        options[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
     if clock_of(op.processor) is not None:
-        found["time"] = "event and processing"
+        options["time"] = "event and processing"
     if tags := tags_of(op.processor):
-        found["side outputs"] = ", ".join(tags)
-    return found
+        options["side outputs"] = ", ".join(tags)
+    return options

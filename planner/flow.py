@@ -133,16 +133,16 @@ def of_side(operator: ops.Side, inputs: list[Flow]) -> Flow:
 
 def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
     """The type of what a processor emits without a tag: as its class says, else as its method is annotated."""
-    told = _arguments(type(processor), KeyedProcessor)
-    if len(told) == 3 and not isinstance(told[2], TypeVar):
-        return UNKNOWN if told[2] is Any else told[2]
+    arguments = _arguments(type(processor), KeyedProcessor)
+    if len(arguments) == 3 and not isinstance(arguments[2], TypeVar):
+        return UNKNOWN if arguments[2] is Any else arguments[2]
     kinds = [kind for kind in _choices(returned(processor.on_message)) if kind is not NoneType]
     return _untagged(element(kinds[0])) if len(kinds) == 1 else UNKNOWN
 
 
 def _untagged(kind: Any) -> Any:
-    found = [one for one in _choices(kind) if (get_origin(one) or one) is not Tagged]
-    return Union[tuple(found)] if found else UNKNOWN  # noqa: UP007 - of as many as there are
+    kinds = [one for one in _choices(kind) if (get_origin(one) or one) is not Tagged]
+    return Union[tuple(kinds)] if kinds else UNKNOWN  # noqa: UP007 - of as many as there are
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:

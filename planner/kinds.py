@@ -56,7 +56,7 @@ def _if_given_value(operator: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class OperatorState:
     """The state of a kind of operator: its shown type and the facts that give it a meaning, by the input types."""
 
     shown: Callable[[Any, list[Flow]], str]
@@ -70,7 +70,7 @@ class PlannerKind:
     `flow` returns the types that it emits, by its input types. `declares_value` says whether the operator itself
     declares the type of its values. `options` are shown in plans. `check` raises PlanError where the input types do
     not suit it. `writes` returns the streams that it writes, by the name of the pipeline. `written` returns the types
-    that it writes there, by its input types and the types that it emits. `kept` is None for kinds without state.
+    that it writes there, by its input types and the types that it emits. `state` is None for kinds without state.
     """
 
     flow: Callable[[Any, list[Flow]], Flow]
@@ -79,7 +79,7 @@ class PlannerKind:
     check: Callable[[Any, checks.Flows], None] = checks.any_types
     writes: Callable[[str, Any], tuple[str, ...]] = _writes_nothing
     written: Callable[[Any, list[Flow], Flow], Flow] = _as_emitted
-    kept: Kept | None = None
+    state: OperatorState | None = None
 
 
 PLANNER_KINDS = KindTable(
@@ -116,18 +116,18 @@ PLANNER_KINDS = KindTable(
             check=checks.check_window,
             writes=_writes_late,
             written=_as_given,
-            kept=Kept(shown=state_facts.window_kept, meaning=state_facts.window_state),
+            state=OperatorState(shown=state_facts.window_text, meaning=state_facts.window_state),
         ),
         ops.JoinStreams: PlannerKind(
             flow=flow.of_function,
             options=text.join_options,
             check=checks.check_join,
-            kept=Kept(shown=state_facts.join_kept, meaning=state_facts.join_state),
+            state=OperatorState(shown=state_facts.join_text, meaning=state_facts.join_state),
         ),
         ops.TableOf: PlannerKind(
             flow=flow.of_table,
             options=text.no_options,
-            kept=Kept(shown=state_facts.table_kept, meaning=state_facts.table_state),
+            state=OperatorState(shown=state_facts.table_text, meaning=state_facts.table_state),
         ),
         ops.JoinTable: PlannerKind(
             flow=flow.of_function, options=text.table_join_options, check=checks.check_table_join
@@ -136,7 +136,7 @@ PLANNER_KINDS = KindTable(
             flow=flow.of_table_join,
             options=text.table_join_options,
             check=checks.check_joined_tables,
-            kept=Kept(shown=state_facts.joined_table_kept, meaning=state_facts.joined_table_state),
+            state=OperatorState(shown=state_facts.joined_table_text, meaning=state_facts.joined_table_state),
         ),
         ops.PutTo: PlannerKind(
             flow=flow.as_given, options=text.no_options, declares_value=_never, check=checks.check_put
@@ -145,7 +145,7 @@ PLANNER_KINDS = KindTable(
             flow=flow.of_processor,
             options=text.process_options,
             check=checks.check_process,
-            kept=Kept(shown=state_facts.process_kept, meaning=state_facts.process_state),
+            state=OperatorState(shown=state_facts.process_text, meaning=state_facts.process_state),
         ),
         ops.Side: PlannerKind(flow=flow.of_side, options=text.side_options),
         ops.SendTo: PlannerKind(

@@ -13,34 +13,34 @@ def check_own_streams(pipeline: Pipeline) -> None:
     """Refuse an operator that reads or writes a stream that the pipeline keeps for itself, and names that are too long
     for a topic, because they are made of the pipeline's and an id. It does not matter on which system it runs, for the
     same pipeline runs on all."""
-    kept = _kept(pipeline)
-    for name, (what, origin) in kept.items():
+    own = _own_streams(pipeline)
+    for name, (what, origin) in own.items():
         _check_length(name, what, origin)
     for operator in pipeline.operators:
         if operator.reads is not None:
-            _check_free(operator, "reads", operator.reads, kept)
+            _check_free(operator, "reads", operator.reads, own)
         for name in written_by(pipeline, operator):
             _check_length(name, operator.label, operator.origin)
-            _check_free(operator, "writes", name, kept)
+            _check_free(operator, "writes", name, own)
 
 
-def _kept(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
+def _own_streams(pipeline: Pipeline) -> dict[str, tuple[str, Origin]]:
     """What the pipeline keeps in each of its own streams, and the line that asks for it."""
-    kept = {
+    own = {
         checkpoints(pipeline.name): ("the pipeline's checkpoints", pipeline.origin),
         coordinator(pipeline.name): ("what the pipeline's containers agree on", pipeline.origin),
     }
     if pipeline.on_error.action == "dead_letter":
-        kept[dead_letters(pipeline.name)] = "the pipeline's dead letters", pipeline.origin
+        own[dead_letters(pipeline.name)] = "the pipeline's dead letters", pipeline.origin
     for operator in pipeline.operators:
         if operator.role == "both":
-            kept[changelog(pipeline.name, operator.id)] = f"the changelog of {operator.label}", operator.origin
-    return kept
+            own[changelog(pipeline.name, operator.id)] = f"the changelog of {operator.label}", operator.origin
+    return own
 
 
-def _check_free(operator: ops.Operator, does: str, name: str, kept: dict[str, tuple[str, Origin]]) -> None:
-    if name in kept:
-        what, origin = kept[name]
+def _check_free(operator: ops.Operator, does: str, name: str, own: dict[str, tuple[str, Origin]]) -> None:
+    if name in own:
+        what, origin = own[name]
         wrong = f"{operator.label} {does} the stream {name!r}, which is kept for {what}, at {origin}"
         remedy = "choose another id" if operator.is_border else "choose another stream"
         raise PlanError(explain(wrong, "a stream of its own", remedy, operator.origin))

@@ -46,15 +46,15 @@ def table_streams(pipeline: Pipeline) -> frozenset[str]:
 def _broadcast(pipeline: Pipeline, known: Mapping[str, int]) -> dict[str, int]:
     """The counts of streams that every task behind them reads whole: a copy for each of those tasks."""
     streams = {intermediate(pipeline.name, border.id): border for border in pipeline.borders if border.to_all}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for stage in cut(pipeline) if streams else []:
         names = inputs_of(pipeline, stage)
         tasks = max((known[name] for name in names if name not in streams), default=1)
         for name in names:
             if name in streams:
-                found[name] = tasks
+                counts[name] = tasks
                 _check_copies(streams[name], name, known.get(name, tasks), tasks)
-    return found
+    return counts
 
 
 def _check_copies(operator: ops.Operator, name: str, count: int, tasks: int) -> None:
@@ -85,11 +85,11 @@ def _reach(pipeline: Pipeline) -> dict[str, list[str]]:
     """For each operator, the streams whose messages reach it without crossing another border."""
     reach: dict[str, list[str]] = {}
     for operator in pipeline.operators:
-        found: dict[str, None] = {} if operator.reads is None else {operator.reads: None}
+        streams: dict[str, None] = {} if operator.reads is None else {operator.reads: None}
         for source in operator.fed_by:
             names = [intermediate(pipeline.name, source)] if border(pipeline, source) else reach[source]
-            found.update(dict.fromkeys(names))
-        reach[operator.id] = list(found)
+            streams.update(dict.fromkeys(names))
+        reach[operator.id] = list(streams)
     return reach
 
 
@@ -106,9 +106,9 @@ def _spread(known: dict[str, int], meetings: list[list[str]]) -> None:
                     changed = True
 
 
-def _check(operator: ops.Operator, found: dict[str, int]) -> None:
-    if len(set(found.values())) > 1:
-        listed = ", ".join(f"{name} has {count}" for name, count in found.items())
+def _check(operator: ops.Operator, counts: dict[str, int]) -> None:
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         wrong = f"{operator.kind} {operator.id!r} joins streams with different partition counts: {listed}"
         remedy = "bring the smaller ones together with .partition_by(...) first"
         raise PlanError(explain(wrong, "equal counts, for equal keys must meet in one task", remedy, operator.origin))

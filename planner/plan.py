@@ -209,8 +209,8 @@ class Plan:
         """A short hash of what may not change while state is kept: inputs, stateful operators, keys, and `parts`."""
         stores = [(store.operator, store.key, store.value) for store in self.stores]
         borders = [(stream.name, stream.kind, stream.partitions, stream.key) for stream in self.streams]
-        kept = [border for border in borders if border[1] in ("source", "intermediate")]
-        return hashlib.sha256(msgspec.json.encode([self.name, stores, kept, parts])).hexdigest()[:12]
+        inputs = [border for border in borders if border[1] in ("source", "intermediate")]
+        return hashlib.sha256(msgspec.json.encode([self.name, stores, inputs, parts])).hexdigest()[:12]
 
     def _repr_html_(self) -> str:
         return Plan.picture(self)

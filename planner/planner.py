@@ -6,7 +6,7 @@ from ..dsl import operators as ops
 from ..dsl.pipeline import Pipeline
 from . import validation
 from .flow import Flow, shown
-from .kinds import PLANNER_KINDS, Kept
+from .kinds import PLANNER_KINDS, OperatorState
 from .own_streams import check_own_streams
 from .partition_counts import counts
 from .plan import Plan, PlannedOperator, PlannedStage, PlannedStore, PlannedStream, StreamKind
@@ -159,16 +159,16 @@ def _kind(operator: ops.Operator) -> StreamKind:
 def _stores(pipeline: Pipeline, stages: tuple[PlannedStage, ...], known: Mapping[str, Flow]) -> Iterator[PlannedStore]:
     home = {id: stage for stage in stages for id in stage.operators}
     for operator in pipeline.operators:
-        kept = PLANNER_KINDS[operator].kept
-        if kept is not None:
-            yield _store(pipeline, operator, kept, home[operator.id], known)
+        state = PLANNER_KINDS[operator].state
+        if state is not None:
+            yield _store(pipeline, operator, state, home[operator.id], known)
 
 
 def _store(
-    pipeline: Pipeline, operator: ops.Operator, kept: Kept, stage: PlannedStage, known: Mapping[str, Flow]
+    pipeline: Pipeline, operator: ops.Operator, state: OperatorState, stage: PlannedStage, known: Mapping[str, Flow]
 ) -> PlannedStore:
     inputs = [known[source] for source in operator.inputs]
-    facts, types = kept.meaning(pipeline, operator, inputs)
+    facts, types = state.meaning(pipeline, operator, inputs)
     schema = StateSchema(
         kind=operator.kind,
         facts={**facts, PARTITIONS: str(stage.tasks)},
@@ -179,6 +179,6 @@ def _store(
         stage=stage.id,
         changelog=changelog(pipeline.name, operator.id),
         key=shown(known[operator.id].key) or "bytes",
-        value=kept.shown(operator, inputs),
+        value=state.shown(operator, inputs),
         schema=schema,
     )

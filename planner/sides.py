@@ -22,14 +22,14 @@ def side_facts(pipeline: Pipeline, join: ops.JoinStreams) -> dict[str, str]:
     return facts
 
 
-def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
+def swapped(stored: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
     """A difference as a line of text if something fed only one side and now feeds only the other; else None.
 
     Streams may be renamed or added, so a new name is no difference.
     """
-    kept = _with_own(kept, wanted)
+    stored = _with_own(stored, wanted)
     for how in (OWN, FROM, THROUGH):
-        before, now = _alone(kept, how), _alone(wanted, how)
+        before, now = _alone(stored, how), _alone(wanted, how)
         for side, other in (("left", "right"), ("right", "left")):
             crossed = sorted(before[other] & now[side])
             if crossed:
@@ -39,13 +39,13 @@ def swapped(kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
     return None
 
 
-def _with_own(kept: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str, str]:
+def _with_own(stored: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str, str]:
     """The kept facts. Facts of an earlier version counted tables and lookups as streams; these are removed."""
-    if f"left {OWN}" in kept:
-        return kept
+    if f"left {OWN}" in stored:
+        return stored
     sides = ("left", "right")
     beside = set().union(*(_listed_in(wanted, side, FROM) - _listed_in(wanted, side, OWN) for side in sides))
-    return {**kept, **{f"{side} {OWN}": _listed(_listed_in(kept, side, FROM) - beside) for side in sides}}
+    return {**stored, **{f"{side} {OWN}": _listed(_listed_in(stored, side, FROM) - beside) for side in sides}}
 
 
 def _alone(facts: Mapping[str, str], how: str) -> dict[str, set[str]]:

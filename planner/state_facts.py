@@ -41,8 +41,8 @@ def _trigger(trigger: Trigger | None) -> str:
         f"{duration(trigger.first or 0)} from the first": trigger.first is not None,
         f"{duration(trigger.last or 0)} from the last": trigger.last is not None,
     }
-    told = " or ".join(text for text, there in parts.items() if there)
-    return f"{'each time' if trigger.repeats else 'once'} after {told}"
+    conditions = " or ".join(text for text, there in parts.items() if there)
+    return f"{'each time' if trigger.repeats else 'once'} after {conditions}"
 
 
 def join_state(pipeline: Pipeline, op: ops.JoinStreams, inputs: list[Flow]) -> Meaning:
@@ -126,30 +126,31 @@ def _type(name: str, kind: Any) -> dict[str, Any]:
     return {} if isinstance(kind, Serde) and kind.layout else {name: plain(kind)}
 
 
-def window_kept(op: ops.WindowBy, inputs: list[Flow]) -> str:
+def window_text(op: ops.WindowBy, inputs: list[Flow]) -> str:
     """The accumulator."""
     return shown(op.aggregate.state(plain(inputs[0].value))) or "json"
 
 
-def join_kept(_: ops.JoinStreams, inputs: list[Flow]) -> str:
+def join_text(_: ops.JoinStreams, inputs: list[Flow]) -> str:
     """The rows of both sides."""
     return " and ".join(shown(flow.value) or "json" for flow in inputs)
 
 
-def table_kept(op: ops.TableOf, _: list[Flow]) -> str:
+def table_text(op: ops.TableOf, _: list[Flow]) -> str:
     """The rows."""
     return shown(op.value) or "json"
 
 
-def joined_table_kept(op: ops.JoinTables, _: list[Flow]) -> str:
+def joined_table_text(op: ops.JoinTables, _: list[Flow]) -> str:
     """The rows that its function returns."""
     return shown(without_none(returned(op.fn))) or "json"
 
 
-def process_kept(op: ops.Process, _: list[Flow]) -> str:
+def process_text(op: ops.Process, _: list[Flow]) -> str:
     """The states of the processor."""
-    found = states_of(op.processor).items()
+    states = states_of(op.processor).items()
     # How long entries are kept may change; that they say when they were written may not.
     return (
-        ", ".join(f"{name}: {state_text(state)}{' with ttl' if state.ttl else ''}" for name, state in found) or "timers"
+        ", ".join(f"{name}: {state_text(state)}{' with ttl' if state.ttl else ''}" for name, state in states)
+        or "timers"
     )

@@ -33,55 +33,56 @@ class StateSchema(Struct, frozen=True, kw_only=True):
     types: dict[str, TypeSchema] = {}
 
 
-def differences(kept: StateSchema, wanted: StateSchema) -> list[str]:
+def differences(stored: StateSchema, wanted: StateSchema) -> list[str]:
     """How the meaning of state that is kept differs from the one that is wanted, a line for each respect."""
-    if kept.kind != wanted.kind:
-        return [f"it was a {kept.kind}, and is a {wanted.kind}"]
+    if stored.kind != wanted.kind:
+        return [f"it was a {stored.kind}, and is a {wanted.kind}"]
     changed = {
         name: now
         for name, now in wanted.facts.items()
-        if name not in _SIDES and _alike(kept.facts.get(name, now)) != _alike(now)
+        if name not in _SIDES and _alike(stored.facts.get(name, now)) != _alike(now)
     }
     facts = [
-        _changed(name, kept.facts[name], now)
+        _changed(name, stored.facts[name], now)
         for name, now in changed.items()
         if name.removesuffix(WHOLE_NAME) == name or name.removesuffix(WHOLE_NAME) not in changed
     ]
-    sides = swapped(kept.facts, wanted.facts)
+    sides = swapped(stored.facts, wanted.facts)
     types = [
-        _changed(name, schema_text(kept.types[name]), schema_text(now)) + (f" ({why})" if why else "")
+        _changed(name, schema_text(stored.types[name]), schema_text(now)) + (f" ({why})" if why else "")
         for name, now in wanted.types.items()
-        if name in kept.types and (why := _obstacle(kept, name, now)) is not None
+        if name in stored.types and (why := _obstacle(stored, name, now)) is not None
     ]
     return facts + ([] if sides is None else [sides]) + types
 
 
-def _obstacle(kept: StateSchema, name: str, wanted: TypeSchema) -> str | None:
+def _obstacle(stored: StateSchema, name: str, wanted: TypeSchema) -> str | None:
     """What keeps values of a name from being read as the wanted type; None where nothing does."""
-    before = kept.types[name]
-    form = kept.facts.get(name.removeprefix("values of "), "")
+    before = stored.types[name]
+    form = stored.facts.get(name.removeprefix("values of "), "")
     # Items of other types are told from encoded ones where a list is read; these cannot be.
     if form in ("list", "list, with ttl") and (before.schema == "bytes") != (wanted.schema == "bytes"):
         return "items of the type bytes are kept as they are, others encoded"
     return obstacle(wanted, before)
 
 
-def carried(kept: Mapping[str, StateSchema], wanted: Mapping[str, StateSchema]) -> dict[str, StateSchema]:
-    """The records, by operator, of state of which a run has found the `kept` ones and goes on with the `wanted` ones.
+def carried(stored: Mapping[str, StateSchema], wanted: Mapping[str, StateSchema]) -> dict[str, StateSchema]:
+    """The records, by operator, of state of which a run has read the `stored` ones and goes on with the `wanted` ones.
 
     What runs have left is still there: operators, states of a processor and fields that are gone may come back, and
     are compared then.
     """
-    return {**kept, **{name: _merged(kept[name], now) if name in kept else now for name, now in wanted.items()}}
+    return {**stored, **{name: _merged(stored[name], now) if name in stored else now for name, now in wanted.items()}}
 
 
-def _merged(kept: StateSchema, wanted: StateSchema) -> StateSchema:
-    if differences(kept, wanted):
+def _merged(stored: StateSchema, wanted: StateSchema) -> StateSchema:
+    if differences(stored, wanted):
         return wanted
     types = {
-        name: merged_types(kept.types[name], now) if name in kept.types else now for name, now in wanted.types.items()
+        name: merged_types(stored.types[name], now) if name in stored.types else now
+        for name, now in wanted.types.items()
     }
-    return structs.replace(wanted, facts={**kept.facts, **wanted.facts}, types={**kept.types, **types})
+    return structs.replace(wanted, facts={**stored.facts, **wanted.facts}, types={**stored.types, **types})
 
 
 def _changed(name: str, before: str, now: str) -> str:

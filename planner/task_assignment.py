@@ -39,25 +39,25 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
     >>> assign({"clicks": 2, "by-user": 3}, 3, before=_)
     {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 2}
     """
-    found: dict[str, int] = {}
+    assigned: dict[str, int] = {}
     rooms = _rooms(stages, containers, before or {})
     for stage, tasks in stages.items():
         names = [task_name(stage, number) for number in range(tasks)]
-        found.update(_fill(names, rooms[stage], before or {}))
-    return {name: found[name] for name in tasks_of(stages)}
+        assigned.update(_fill(names, rooms[stage], before or {}))
+    return {name: assigned[name] for name in tasks_of(stages)}
 
 
 def _fill(names: list[str], room: list[int], before: Mapping[str, int]) -> dict[str, int]:
     """Assign tasks of one stage to their containers of `before` while these have room, the rest to free containers."""
-    found: dict[str, int] = {}
+    assigned: dict[str, int] = {}
     for name in names:
         home = before.get(name)
         if home is not None and home < len(room) and room[home]:
             room[home] -= 1
-            found[name] = home
+            assigned[name] = home
     free = [place for turn in range(max(room)) for place, left in enumerate(room) if left > turn]
-    found.update(zip((name for name in names if name not in found), free, strict=True))
-    return found
+    assigned.update(zip((name for name in names if name not in assigned), free, strict=True))
+    return assigned
 
 
 def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[str, list[int]]:
@@ -80,14 +80,14 @@ def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[s
     flow.add_edge("rest", "end", capacity=left % containers, weight=0)
     turn = 0
     for stage, tasks in stages.items():
-        kept = [0] * containers
+        staying = [0] * containers
         for number in range(tasks):
             home = before.get(task_name(stage, number), containers)
             if home < containers:
-                kept[home] += 1
+                staying[home] += 1
         flow.add_edge("start", ("stage", stage), capacity=tasks % containers, weight=0)
         for container in range(containers):
-            stays = kept[container] > tasks // containers
+            stays = staying[container] > tasks // containers
             wait = (container - turn) % containers  # all else being equal, they are dealt out in turn
             flow.add_edge(("stage", stage), container, capacity=1, weight=wait - gain if stays else wait)
         turn += tasks

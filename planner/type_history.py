@@ -8,9 +8,9 @@ from .type_reading import TypeComparison
 from .type_schema import VERSION, ClassSchema, Schema, TypeSchema, bare_name, free_name, kind_of, parted
 
 
-def merged_types(kept: TypeSchema, wanted: TypeSchema) -> TypeSchema:
+def merged_types(stored: TypeSchema, wanted: TypeSchema) -> TypeSchema:
     """The schema of all values that may be kept once values of the `wanted` type are written beside those of the
-    `kept` one, which it can read.
+    `stored` one, which it can read.
 
     What can read the merged schema can read both. So it has the fields that are gone, and a field that came later is
     not in every value.
@@ -22,53 +22,53 @@ def merged_types(kept: TypeSchema, wanted: TypeSchema) -> TypeSchema:
     >>> schema_text(merged_types(before, now))
     'Visit(user: str, url: str)'
     """
-    if kept == wanted:
+    if stored == wanted:
         return wanted
-    merge = _Merge(kept, wanted)
-    schema = merge.both(kept.schema, wanted.schema)
+    merge = _Merge(stored, wanted)
+    schema = merge.both(stored.schema, wanted.schema)
     return TypeSchema(schema=schema, classes=merge.classes, version=VERSION)
 
 
 class _Merge:
     """One merge. `classes` are those of the result, by their names there."""
 
-    def __init__(self, kept: TypeSchema, wanted: TypeSchema) -> None:
-        self._kept, self._wanted, self._reading = kept.classes, wanted.classes, TypeComparison(wanted, kept)
+    def __init__(self, stored: TypeSchema, wanted: TypeSchema) -> None:
+        self._stored, self._wanted, self._reading = stored.classes, wanted.classes, TypeComparison(wanted, stored)
         self._names: dict[tuple[str | None, str | None], str] = {}
         self.classes: dict[str, ClassSchema] = {}
 
-    def both(self, kept: Schema, wanted: Schema) -> Schema:
-        """The schema of values of either; the `wanted` one reads the `kept` one."""
-        if parted(wanted)[0] == "float" and parted(kept)[0] == "int":
-            return _one_of([wanted, kept])  # they are kept as whole numbers, which not all that reads floats reads
-        if kind_of(wanted) == "union" or kind_of(kept) == "union":
-            return self._union(_choices(kept), _choices(wanted))
-        if kind_of(kept) == "limited":
-            kept = kept["limited"][0]
-        kind, kept_kind = kind_of(wanted), kind_of(kept)
+    def both(self, stored: Schema, wanted: Schema) -> Schema:
+        """The schema of values of either; the `wanted` one reads the `stored` one."""
+        if parted(wanted)[0] == "float" and parted(stored)[0] == "int":
+            return _one_of([wanted, stored])  # they are kept as whole numbers, which not all that reads floats reads
+        if kind_of(wanted) == "union" or kind_of(stored) == "union":
+            return self._union(_choices(stored), _choices(wanted))
+        if kind_of(stored) == "limited":
+            stored = stored["limited"][0]
+        kind, stored_kind = kind_of(wanted), kind_of(stored)
         if kind == "limited":
             inner, conditions = wanted["limited"]
-            return {"limited": [self.both(kept, inner), conditions]}
-        if kind == kept_kind == "class":
-            return {"class": self._class(kept["class"], wanted["class"])}
-        if kind == kept_kind == "enum":
-            return {"enum": {**kept["enum"], **wanted["enum"]}}
-        if kind == "list" and kept_kind == "tuple":
-            items = [self.both(item, wanted["list"]) for item in kept["tuple"]]
+            return {"limited": [self.both(stored, inner), conditions]}
+        if kind == stored_kind == "class":
+            return {"class": self._class(stored["class"], wanted["class"])}
+        if kind == stored_kind == "enum":
+            return {"enum": {**stored["enum"], **wanted["enum"]}}
+        if kind == "list" and stored_kind == "tuple":
+            items = [self.both(item, wanted["list"]) for item in stored["tuple"]]
             return {"list": _one_of(items or [self._alone(wanted["list"], self._wanted)])}
-        if kind in ("list", "set") and kept_kind in ("list", "set"):
-            return {kind: self.both(kept[kept_kind], wanted[kind])}
-        if kind == kept_kind and kind in ("tuple", "dict"):
-            return {kind: [self.both(*pair) for pair in zip(kept[kind], wanted[kind], strict=True)]}
+        if kind in ("list", "set") and stored_kind in ("list", "set"):
+            return {kind: self.both(stored[stored_kind], wanted[kind])}
+        if kind == stored_kind and kind in ("tuple", "dict"):
+            return {kind: [self.both(*pair) for pair in zip(stored[kind], wanted[kind], strict=True)]}
         return self._alone(wanted, self._wanted)
 
-    def _union(self, kept: list[Schema], wanted: list[Schema]) -> Schema:
+    def _union(self, stored: list[Schema], wanted: list[Schema]) -> Schema:
         read: set[int] = set()
         choices: list[Schema] = []
-        for one in kept:
+        for one in stored:
             number = next((n for n, choice in enumerate(wanted) if self._reading.can(choice, one)), None)
             if number is None:  # listed values, of which each is read as another type
-                choices.append(self._alone(one, self._kept))
+                choices.append(self._alone(one, self._stored))
             else:
                 read.add(number)
                 choices.append(self.both(one, wanted[number]))
@@ -76,11 +76,11 @@ class _Merge:
             choices + [self._alone(choice, self._wanted) for n, choice in enumerate(wanted) if n not in read]
         )
 
-    def _class(self, kept: str, wanted: str) -> str:
-        if (kept, wanted) in self._names:
-            return self._names[kept, wanted]
-        name = self._named((kept, wanted), wanted)
-        old, new = self._kept[kept], self._wanted[wanted]
+    def _class(self, stored: str, wanted: str) -> str:
+        if (stored, wanted) in self._names:
+            return self._names[stored, wanted]
+        name = self._named((stored, wanted), wanted)
+        old, new = self._stored[stored], self._wanted[wanted]
         # Where fields have places, those at the end are the ones that only the longer class has.
         names = dict.fromkeys((*new.fields, *old.fields))
         self.classes[name] = ClassSchema(
@@ -99,7 +99,7 @@ class _Merge:
         if name not in old.fields:
             return self._alone(new.fields[name], self._wanted)
         if name not in new.fields:
-            return self._alone(old.fields[name], self._kept)
+            return self._alone(old.fields[name], self._stored)
         return self.both(old.fields[name], new.fields[name])
 
     def _named(self, pair: tuple[str | None, str | None], like: str) -> str:
@@ -122,7 +122,7 @@ class _Merge:
         return schema
 
     def _lone_class(self, name: str, classes: Mapping[str, ClassSchema]) -> str:
-        pair = (name, None) if classes is self._kept else (None, name)
+        pair = (name, None) if classes is self._stored else (None, name)
         if pair in self._names:
             return self._names[pair]
         merged = self._named(pair, name)

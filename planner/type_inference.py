@@ -18,15 +18,15 @@ def flows(pipeline: Pipeline) -> dict[str, Flow]:
 
 def typed_by(pipeline: Pipeline, operator: ops.Operator) -> tuple[ops.Operator, ...]:
     """The operators that declare the type of the values that an operator emits or writes: itself, or some before it."""
-    found: dict[str, ops.Operator] = {}
+    declaring: dict[str, ops.Operator] = {}
     waiting = [operator]
     while waiting:
         one = waiting.pop()
         if PLANNER_KINDS[one].declares_value(one):
-            found[one.id] = one
+            declaring[one.id] = one
         else:
             waiting += [pipeline.operator(source) for source in reversed(one.inputs)]
-    return tuple(found.values())
+    return tuple(declaring.values())
 
 
 def written_flow(operator: ops.Operator, known: Mapping[str, Flow]) -> Flow:

@@ -9,8 +9,8 @@ import msgspec
 from .type_schema import FIRST_VERSION, ClassSchema, Schema, TypeSchema, kind_of, parted, text_of
 
 
-def can_read(wanted: TypeSchema, kept: TypeSchema) -> bool:
-    """Whether every value that was written as the `kept` type can be read as the `wanted` one, with the same meaning.
+def can_read(wanted: TypeSchema, stored: TypeSchema) -> bool:
+    """Whether every value that was written as the `stored` type can be read as the `wanted` one, with the same meaning.
 
     Fields with a default may be added to a class, and fields may be removed, those of arrays at the end; int may become
     float, and a type one choice of several.
@@ -21,21 +21,21 @@ def can_read(wanted: TypeSchema, kept: TypeSchema) -> bool:
     >>> can_read(type_schema(int), type_schema(float))
     False
     """
-    return TypeComparison(wanted, kept).obstacle(wanted.schema, kept.schema) is None
+    return TypeComparison(wanted, stored).obstacle(wanted.schema, stored.schema) is None
 
 
-def obstacle(wanted: TypeSchema, kept: TypeSchema) -> str | None:
-    """What keeps values of the `kept` type from being read as the `wanted` one; None where nothing does, empty where
+def obstacle(wanted: TypeSchema, stored: TypeSchema) -> str | None:
+    """What keeps values of the `stored` type from being read as the `wanted` one; None where nothing does, empty where
     the two types say it.
 
     >>> from fluvial.planner.type_schema import type_schema
     >>> obstacle(type_schema(list[str]), type_schema(list[int]))
     'items: was int, is str'
     """
-    found = TypeComparison(wanted, kept).obstacle(wanted.schema, kept.schema)
-    if found is None:
+    difference = TypeComparison(wanted, stored).obstacle(wanted.schema, stored.schema)
+    if difference is None:
         return None
-    return "" if found.types and not found.path else ": ".join((*found.path, found.why))
+    return "" if difference.types and not difference.path else ": ".join((*difference.path, difference.why))
 
 
 class Obstacle(NamedTuple):
@@ -53,122 +53,126 @@ class Obstacle(NamedTuple):
 class TypeComparison:
     """One comparison. Pairs of classes that are being compared are taken to fit, for they may refer to themselves."""
 
-    def __init__(self, wanted: TypeSchema, kept: TypeSchema) -> None:
-        self._wanted, self._kept = wanted.classes, kept.classes
-        self._first = kept.version == FIRST_VERSION
+    def __init__(self, wanted: TypeSchema, stored: TypeSchema) -> None:
+        self._wanted, self._stored = wanted.classes, stored.classes
+        self._first = stored.version == FIRST_VERSION
         self._assumed: list[tuple[str, str]] = []
 
-    def can(self, wanted: Schema, kept: Schema) -> bool:
-        return self.obstacle(wanted, kept) is None
+    def can(self, wanted: Schema, stored: Schema) -> bool:
+        return self.obstacle(wanted, stored) is None
 
-    def obstacle(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+    def obstacle(self, wanted: Schema, stored: Schema) -> Obstacle | None:
         """What keeps a part of values from being read, None where nothing does."""
-        wanted, kept = _with_any(wanted), _with_any(kept)
-        kept_kind, wanted_kind = kind_of(kept), kind_of(wanted)
-        if kept_kind == "union":
-            return self._first_of(wanted, kept, (self.obstacle(wanted, one) for one in kept["union"]))
+        wanted, stored = _with_any(wanted), _with_any(stored)
+        stored_kind, wanted_kind = kind_of(stored), kind_of(wanted)
+        if stored_kind == "union":
+            return self._first_of(wanted, stored, (self.obstacle(wanted, one) for one in stored["union"]))
         if wanted_kind == "union":
-            return self._by_one_of(wanted, kept)
-        if kept_kind == "limited" or wanted_kind == "limited":
-            return self._limited(wanted, kept)
-        if kept == "metadata":
+            return self._by_one_of(wanted, stored)
+        if stored_kind == "limited" or wanted_kind == "limited":
+            return self._limited(wanted, stored)
+        if stored == "metadata":
             return None  # version 1 does not tell what it was
         if isinstance(wanted, str):
-            return None if self._as_scalar(wanted, kept) else self._types(wanted, kept)
-        compare = _COMPARED.get((wanted_kind, kept_kind or str(kept)))
+            return None if self._as_scalar(wanted, stored) else self._types(wanted, stored)
+        compare = _COMPARED.get((wanted_kind, stored_kind or str(stored)))
         if compare is None:
-            return self._types(wanted, kept)
-        found = compare(self, wanted[wanted_kind], kept if kept_kind == "" else kept[kept_kind])
-        return self._types(wanted, kept) if found is _TYPES else found
+            return self._types(wanted, stored)
+        obstacle = compare(self, wanted[wanted_kind], stored if stored_kind == "" else stored[stored_kind])
+        return self._types(wanted, stored) if obstacle is _TYPES else obstacle
 
-    def _types(self, wanted: Schema, kept: Schema) -> Obstacle:
-        return Obstacle(f"was {text_of(kept, self._kept)}, is {text_of(wanted, self._wanted)}", types=True)
+    def _types(self, wanted: Schema, stored: Schema) -> Obstacle:
+        return Obstacle(f"was {text_of(stored, self._stored)}, is {text_of(wanted, self._wanted)}", types=True)
 
-    def _first_of(self, wanted: Schema, kept: Schema, obstacles: Iterable[Obstacle | None]) -> Obstacle | None:
+    def _of_both(self, wanted: Schema, stored: Schema, obstacle: Obstacle | None) -> Obstacle | None:
+        """The obstacle, told of both types as a whole unless it says more."""
+        whole = obstacle is not None and obstacle.types and not obstacle.path
+        return self._types(wanted, stored) if whole else obstacle
+
+    def _first_of(self, wanted: Schema, stored: Schema, obstacles: Iterable[Obstacle | None]) -> Obstacle | None:
         """The first that there is, told of both types as a whole unless it says more."""
-        found = next(filter(None, obstacles), None)
-        return self._types(wanted, kept) if found is not None and found.types and not found.path else found
+        return self._of_both(wanted, stored, next(filter(None, obstacles), None))
 
-    def _by_one_of(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+    def _by_one_of(self, wanted: Schema, stored: Schema) -> Obstacle | None:
         """Whether one of several types reads all values; of values that are listed each may have its own."""
-        if kind_of(kept) == "values" and len(kept["values"]) > 1:
-            each = [{"values": [value]} for value in kept["values"]]
-            return self._first_of(wanted, kept, (self.obstacle(wanted, one) for one in each))
+        if kind_of(stored) == "values" and len(stored["values"]) > 1:
+            each = [{"values": [value]} for value in stored["values"]]
+            return self._first_of(wanted, stored, (self.obstacle(wanted, one) for one in each))
         choices = wanted["union"]
-        if parted(kept)[0] == "int" and any(map(_lists_numbers, choices)):
+        if parted(stored)[0] == "int" and any(map(_lists_numbers, choices)):
             # Whole numbers are looked for among those that are listed alone, and are no floats.
             choices = [one for one in choices if parted(one)[0] != "float"]
-        obstacles = [self.obstacle(one, kept) for one in choices]
+        obstacles = [self.obstacle(one, stored) for one in choices]
         if None in obstacles:
             return None
-        telling = [found for found in obstacles if found is not None and (found.path or not found.types)]
-        return max(telling, key=lambda found: len(found.path)) if telling else self._types(wanted, kept)
+        telling = [obstacle for obstacle in obstacles if obstacle is not None and (obstacle.path or not obstacle.types)]
+        return max(telling, key=lambda obstacle: len(obstacle.path)) if telling else self._types(wanted, stored)
 
-    def _limited(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+    def _limited(self, wanted: Schema, stored: Schema) -> Obstacle | None:
         """Compare types of which at least one has conditions."""
         plain, conditions = parted(wanted)
-        kept_plain, kept_conditions = parted(kept)
-        found = self.obstacle(plain, kept_plain)
-        if found is None and not (self._first or _implied(conditions, kept_conditions)):
-            return self._types(wanted, kept)
-        return self._types(wanted, kept) if found is not None and found.types and not found.path else found
+        stored_plain, stored_conditions = parted(stored)
+        obstacle = self.obstacle(plain, stored_plain)
+        if obstacle is None and not (self._first or _implied(conditions, stored_conditions)):
+            return self._types(wanted, stored)
+        return self._of_both(wanted, stored, obstacle)
 
-    def _as_scalar(self, wanted: str, kept: Schema) -> bool:
-        if wanted == kept or (isinstance(kept, str) and kept == _NARROWER.get(wanted)):
+    def _as_scalar(self, wanted: str, stored: Schema) -> bool:
+        if wanted == stored or (isinstance(stored, str) and stored == _NARROWER.get(wanted)):
             return True
-        values = _values(kept)
+        values = _values(stored)
         if values is not None:
             return wanted == "any" or all(_SCALARS.get(type(value)) == wanted for value in values)
-        return wanted == "any" and self._plain(kept)
+        return wanted == "any" and self._plain(stored)
 
-    def _plain(self, kept: Schema) -> bool:
+    def _plain(self, stored: Schema) -> bool:
         """Whether values are the same where they are read without a type."""
-        kind = kind_of(kept)
+        kind = kind_of(stored)
         if kind == "":
-            return kept in _PLAIN
+            return stored in _PLAIN
         if kind == "dict":
-            return parted(kept["dict"][0])[0] == "str" and self.can("any", kept["dict"][1])
-        inner = kept[kind]
+            return parted(stored["dict"][0])[0] == "str" and self.can("any", stored["dict"][1])
+        inner = stored[kind]
         return kind in ("list", "tuple") and all(
             self.can("any", one) for one in (inner if isinstance(inner, list) else [inner])
         )
 
-    def items(self, wanted: Schema, kept: Schema) -> Obstacle | None:
-        found = self.obstacle(wanted, kept)
-        return None if found is None else found.within("items")
+    def items(self, wanted: Schema, stored: Schema) -> Obstacle | None:
+        obstacle = self.obstacle(wanted, stored)
+        return None if obstacle is None else obstacle.within("items")
 
-    def set_of_list(self, wanted: Schema, kept: Schema) -> Obstacle | None:
+    def set_of_list(self, wanted: Schema, stored: Schema) -> Obstacle | None:
         """Version 1 tells sets as lists; what was a list may hold items more than once."""
-        return self.items(wanted, kept) if self._first else _TYPES
+        return self.items(wanted, stored) if self._first else _TYPES
 
-    def all_items(self, wanted: Schema, kept: list[Schema]) -> Obstacle | None:
-        return next(filter(None, (self.items(wanted, one) for one in kept)), None)
+    def all_items(self, wanted: Schema, stored: list[Schema]) -> Obstacle | None:
+        return next(filter(None, (self.items(wanted, one) for one in stored)), None)
 
-    def tuples(self, wanted: list[Schema], kept: list[Schema]) -> Obstacle | None:
-        if len(wanted) != len(kept):
+    def tuples(self, wanted: list[Schema], stored: list[Schema]) -> Obstacle | None:
+        if len(wanted) != len(stored):
             return _TYPES
-        return self._in_places((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, kept, strict=True), 1))
+        return self._in_places((f"item {n}", *pair) for n, pair in enumerate(zip(wanted, stored, strict=True), 1))
 
-    def dicts(self, wanted: list[Schema], kept: list[Schema]) -> Obstacle | None:
-        return self._in_places(zip(("keys", "values"), wanted, kept, strict=True))
+    def dicts(self, wanted: list[Schema], stored: list[Schema]) -> Obstacle | None:
+        return self._in_places(zip(("keys", "values"), wanted, stored, strict=True))
 
     def _in_places(self, places: Iterable[tuple[str, Schema, Schema]]) -> Obstacle | None:
-        for place, wanted, kept in places:
-            found = self.obstacle(wanted, kept)
-            if found is not None:
-                return found.within(place)
+        for place, wanted, stored in places:
+            obstacle = self.obstacle(wanted, stored)
+            if obstacle is not None:
+                return obstacle.within(place)
         return None
 
-    def classes(self, wanted: str, kept: str) -> Obstacle | None:
-        if (wanted, kept) in self._assumed:
+    def classes(self, wanted: str, stored: str) -> Obstacle | None:
+        if (wanted, stored) in self._assumed:
             return None
         before = len(self._assumed)
-        self._assumed.append((wanted, kept))
-        new, old = self._wanted[wanted], self._kept[kept]
-        found = _layout(new, old, self._first) or self._fields(new, old) or _defaults(new, old)
-        if found is not None:
+        self._assumed.append((wanted, stored))
+        new, old = self._wanted[wanted], self._stored[stored]
+        obstacle = _layout(new, old, self._first) or self._fields(new, old) or _defaults(new, old)
+        if obstacle is not None:
             del self._assumed[before:]  # what was found on the way was found on an assumption that does not hold
-        return found
+        return obstacle
 
     def _fields(self, new: ClassSchema, old: ClassSchema) -> Obstacle | None:
         there = (name for name in new.fields if name in old.fields)
@@ -182,11 +186,11 @@ def _layout(new: ClassSchema, old: ClassSchema, first: bool) -> Obstacle | None:
         return Obstacle(f"was {_FORMS[old.form]}, is {_FORMS[new.form]}")
     if new.tag != old.tag:
         return Obstacle(f"tag: was {_quoted(old.tag)}, is {_quoted(new.tag)}")
-    found = _by_position(new, old) if new.form == "array" else _by_name(new, old, first)
+    obstacle = _by_position(new, old) if new.form == "array" else _by_name(new, old, first)
     lacking = next((name for name in new.required if name not in old.always), None)
-    if found is None and lacking is not None:
+    if obstacle is None and lacking is not None:
         return Obstacle(f"field {lacking}: it has no default, and not every kept value has it")
-    return found
+    return obstacle
 
 
 def _by_name(new: ClassSchema, old: ClassSchema, first: bool) -> Obstacle | None:
@@ -230,21 +234,21 @@ def _quoted(value: Any) -> str:
 _INFINITE = float("inf")
 
 
-def _implied(wanted: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
-    """Whether values that meet the `kept` conditions meet those that are `wanted`."""
-    return all(_IMPLIED[name](value, kept) for name, value in wanted.items())
+def _implied(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Whether values that meet the `stored` conditions meet those that are `wanted`."""
+    return all(_IMPLIED[name](value, stored) for name, value in wanted.items())
 
 
 _IMPLIED: Mapping[str, Callable[[Any, Mapping[str, Any]], bool]] = {
-    "ge": lambda least, kept: max(kept.get("ge", -_INFINITE), kept.get("gt", -_INFINITE)) >= least,
-    "gt": lambda least, kept: kept.get("ge", -_INFINITE) > least or kept.get("gt", -_INFINITE) >= least,
-    "le": lambda most, kept: min(kept.get("le", _INFINITE), kept.get("lt", _INFINITE)) <= most,
-    "lt": lambda most, kept: kept.get("le", _INFINITE) < most or kept.get("lt", _INFINITE) <= most,
-    "multiple_of": lambda number, kept: "multiple_of" in kept and kept["multiple_of"] % number == 0,
-    "min_length": lambda least, kept: kept.get("min_length", 0) >= least,
-    "max_length": lambda most, kept: kept.get("max_length", _INFINITE) <= most,
-    "pattern": lambda pattern, kept: kept.get("pattern") == pattern,
-    "tz": lambda zone, kept: kept.get("tz") == zone,
+    "ge": lambda least, stored: max(stored.get("ge", -_INFINITE), stored.get("gt", -_INFINITE)) >= least,
+    "gt": lambda least, stored: stored.get("ge", -_INFINITE) > least or stored.get("gt", -_INFINITE) >= least,
+    "le": lambda most, stored: min(stored.get("le", _INFINITE), stored.get("lt", _INFINITE)) <= most,
+    "lt": lambda most, stored: stored.get("le", _INFINITE) < most or stored.get("lt", _INFINITE) <= most,
+    "multiple_of": lambda number, stored: "multiple_of" in stored and stored["multiple_of"] % number == 0,
+    "min_length": lambda least, stored: stored.get("min_length", 0) >= least,
+    "max_length": lambda most, stored: stored.get("max_length", _INFINITE) <= most,
+    "pattern": lambda pattern, stored: stored.get("pattern") == pattern,
+    "tz": lambda zone, stored: stored.get("tz") == zone,
 }
 
 
@@ -272,10 +276,10 @@ def _same_default(one: str, other: str) -> bool:
         return False
 
 
-def _enums(_: TypeComparison, wanted: Mapping[str, Any], kept: Mapping[str, Any]) -> Obstacle | None:
+def _enums(_: TypeComparison, wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> Obstacle | None:
     """Members may be renamed, but none may take the value of another."""
-    moved = any(name in wanted and wanted[name] != value for name, value in kept.items())
-    return _TYPES if moved or not set(kept.values()) <= set(wanted.values()) else None
+    moved = any(name in wanted and wanted[name] != value for name, value in stored.items())
+    return _TYPES if moved or not set(stored.values()) <= set(wanted.values()) else None
 
 
 def _listed(there: bool) -> Obstacle | None:
@@ -290,11 +294,11 @@ _COMPARED: Mapping[tuple[str, str], Callable[[TypeComparison, Any, Any], Obstacl
     ("list", "tuple"): TypeComparison.all_items,
     ("tuple", "tuple"): TypeComparison.tuples,
     ("dict", "dict"): TypeComparison.dicts,
-    ("values", "values"): lambda _, wanted, kept: _listed(set(kept) <= set(wanted)),
-    ("values", "enum"): lambda _, wanted, kept: _listed(set(kept.values()) <= set(wanted)),
+    ("values", "values"): lambda _, wanted, stored: _listed(set(stored) <= set(wanted)),
+    ("values", "enum"): lambda _, wanted, stored: _listed(set(stored.values()) <= set(wanted)),
     ("values", "none"): lambda _, wanted, __: _listed(None in wanted),
-    ("enum", "values"): lambda _, wanted, kept: _listed(set(kept) <= set(wanted.values())),
+    ("enum", "values"): lambda _, wanted, stored: _listed(set(stored) <= set(wanted.values())),
     ("enum", "enum"): _enums,
     ("class", "class"): TypeComparison.classes,
-    ("named", "named"): lambda _, wanted, kept: _listed(wanted == kept),
+    ("named", "named"): lambda _, wanted, stored: _listed(wanted == stored),
 }

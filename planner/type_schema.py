@@ -156,7 +156,7 @@ def _schema(info: inspect.Type, classes: _Classes) -> Schema:
 
 def _conditions(info: Any) -> dict[str, Any]:
     """The conditions that values of a type meet, by the names of `msgspec.Meta`."""
-    conditions = {name: found for name in _CONDITIONS if (found := getattr(info, name, None)) is not None}
+    conditions = {name: value for name in _CONDITIONS if (value := getattr(info, name, None)) is not None}
     if type(info) is inspect.IntType:  # so that what is the same is written in one way
         if "gt" in conditions:
             conditions["ge"] = math.floor(conditions.pop("gt")) + 1
