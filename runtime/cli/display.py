@@ -138,9 +138,9 @@ def summary(report: Report, labels: Mapping[str, str] | None = None) -> str:
     elif report.resumed:
         head += "\n  went on from checkpoints: counts are of this process alone"
     counts = {kind: getattr(report, kind) for kind in ("read", "written", "late", "failed", "keyless")}
-    told = labels or {}
+    labels = labels or {}
     rows = [
-        (what, told.get(name, str(name)), f"{count:,}")
+        (what, labels.get(name, str(name)), f"{count:,}")
         for what, by_name in counts.items()
         for name, count in by_name.items()
     ]

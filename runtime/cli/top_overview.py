@@ -141,7 +141,7 @@ def _rates(
     """How much a measure grows in a second, by the values of a label. A container that was not there, or has been
     restarted, counts from its start."""
     then = {progress.container: progress for progress in before}
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for progress in now:
         last = then.get(progress.container)
         if last is None or last.seconds > progress.seconds:
@@ -150,19 +150,19 @@ def _rates(
             seconds, earlier = progress.seconds - last.seconds, _sums([last], measure, label)
         for name, number in _sums([progress], measure, label).items():
             grown = (number - earlier.get(name, 0)) / seconds if seconds > 0 else 0.0
-            found[name] = found.get(name, 0) + grown
-    return found
+            rates[name] = rates.get(name, 0) + grown
+    return rates
 
 
-def _sums(told: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, float]:
-    return {name: sum(numbers) for name, numbers in _grouped(told, measure, label).items()}
+def _sums(containers: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, float]:
+    return {name: sum(numbers) for name, numbers in _grouped(containers, measure, label).items()}
 
 
-def _grouped(told: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, list[float]]:
+def _grouped(containers: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, list[float]]:
     """The values of a measure, by the values of one of its labels, or all under no name."""
     index = None if label is None else BY_NAME[measure].labels.index(label)
-    found: dict[str, list[float]] = {}
-    for fact in (fact for progress in told for fact in progress.facts if fact.metric == measure):
+    values: dict[str, list[float]] = {}
+    for fact in (fact for progress in containers for fact in progress.facts if fact.metric == measure):
         if not isinstance(fact.value, Histogram):
-            found.setdefault("" if index is None else fact.labels[index], []).append(fact.value)
-    return found
+            values.setdefault("" if index is None else fact.labels[index], []).append(fact.value)
+    return values

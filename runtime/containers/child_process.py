@@ -107,10 +107,10 @@ def _tell(write: Callable[[bytes], object], line: Line) -> None:
 
 def _read_line() -> bytes:
     """The first line of standard input, read without a buffer: the end of the process would wait for its lock."""
-    found = bytearray()
-    while not found.endswith(b"\n"):
-        found += os.read(0, 1 << 16) or b"\n"
-    return bytes(found)
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        line += os.read(0, 1 << 16) or b"\n"
+    return bytes(line)
 
 
 def _stop_with_parent() -> None:

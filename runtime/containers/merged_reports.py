@@ -48,7 +48,7 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restar
 
 def merged_warnings(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Each warning once, as the first has told it."""
-    found: dict[str, str] = {}
+    warnings: dict[str, str] = {}
     for part in parts:
-        found = {**part, **found}
-    return found
+        warnings = {**part, **warnings}
+    return warnings

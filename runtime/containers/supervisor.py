@@ -142,8 +142,8 @@ class _Supervisor:
 
     def _hear(self, child: _Child, line: Line) -> None:
         child.hear(line)
-        told = line.progress or line.report
-        for subject, text in told.warnings.items() if told is not None else ():
+        report = line.progress or line.report
+        for subject, text in report.warnings.items() if report is not None else ():
             if subject not in self._warnings:
                 self._warnings[subject] = text
                 logging.getLogger(STREAMS if subject.startswith(SUBJECTS) else TIMES).warning(text)
@@ -204,12 +204,12 @@ class _Supervisor:
         assert process.stdin is not None
         assert process.stderr is not None
         process.stdin.write(json.encode(child.order) + b"\n")  # and stays open as long as this process lives
-        told = asyncio.StreamReader()
+        lines = asyncio.StreamReader()
         pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(told), os.fdopen(reading, "rb")
+            lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(reading, "rb")
         )
         listening = [
-            asyncio.create_task(_each_line(told, lambda line: self._hear(child, json.decode(line, type=Line)))),
+            asyncio.create_task(_each_line(lines, lambda line: self._hear(child, json.decode(line, type=Line)))),
             asyncio.create_task(
                 _each_line(
                     process.stderr,

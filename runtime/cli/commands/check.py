@@ -12,7 +12,7 @@ from ....dsl.pipeline import Pipeline
 from ....dsl.serde import Serde, source_key_serde, type_name, value_serde
 from ....dsl.text import plural
 from ....planner.plan import Plan
-from ....planner.planner import plan
+from ....planner.planner import plan as make_plan
 from ....planner.settings import Settings
 from ....planner.stream_names import checkpoints
 from ....planner.type_inference import flows, written_flow
@@ -64,26 +64,26 @@ def check(
         streams = None
         yield Finding(f"system: {error}", OUT_OF_REACH)
     try:
-        made = plan(pipeline, partitions=existing)
+        plan = make_plan(pipeline, partitions=existing)
     except FluvialError as error:
         yield Finding(f"plan: {error}", error.exit_code)
         return
-    yield Finding(f"plan: {plural(len(made.stages), 'stage')}, {plural(len(made.streams), 'stream')}")
+    yield Finding(f"plan: {plural(len(plan.stages), 'stage')}, {plural(len(plan.streams), 'stream')}")
     if streams is not None:
-        yield from _sources(made, streams, existing)
-        yield from _outputs(made, existing)
-        yield from _settings(made, engine, streams, existing)
-        yield from _kept_state(made, engine, streams, settings)
-        yield from _inputs(made, engine, streams, settings)
+        yield from _sources(plan, streams, existing)
+        yield from _outputs(plan, existing)
+        yield from _settings(plan, engine, streams, existing)
+        yield from _kept_state(plan, engine, streams, settings)
+        yield from _inputs(plan, engine, streams, settings)
     yield from _types(pipeline)
     yield from _serdes(pipeline)
-    yield from _engine(made, engine, system.url if system else "")
+    yield from _engine(plan, engine, system.url if system else "")
     if engine == "spark":
         yield from _functions(pipeline)
 
 
-def _sources(made: Plan, system: System, existing: dict[str, int]) -> Iterator[Finding]:
-    for source in made.pipeline.sources:
+def _sources(plan: Plan, system: System, existing: dict[str, int]) -> Iterator[Finding]:
+    for source in plan.pipeline.sources:
         if source.stream not in existing:
             remedy = f"fluvial produce {source.stream} FILE --system {system.url}"
             yield Finding(f"source: there is no stream {source.stream!r} in {system.url}", WRONG, remedy)
@@ -154,18 +154,18 @@ def _first(stream: str, system: System) -> tuple[bytes | None, bytes | None]:
         consumer.close()
 
 
-def _outputs(made: Plan, existing: dict[str, int]) -> Iterator[Finding]:
-    for stream in made.streams:
+def _outputs(plan: Plan, existing: dict[str, int]) -> Iterator[Finding]:
+    for stream in plan.streams:
         if stream.kind != "source":
             state = "has" if stream.name in existing else "will be made with"
             yield Finding(f"{stream.kind}: {stream.name} {state} {plural(stream.partitions, 'partition')}")
 
 
-def _settings(made: Plan, engine: EngineName, system: System, existing: dict[str, int]) -> Iterator[Finding]:
+def _settings(plan: Plan, engine: EngineName, system: System, existing: dict[str, int]) -> Iterator[Finding]:
     """Whether streams that exist are kept as a run needs it, and what they do to messages that are written to them."""
     if not isinstance(system, SendingSystem):
         return
-    admin, uses = system.admin(), _uses(made, engine)
+    admin, uses = system.admin(), _uses(plan, engine)
     try:
         for stream, (kind, use) in uses.items():
             if stream not in existing:
@@ -174,53 +174,53 @@ def _settings(made: Plan, engine: EngineName, system: System, existing: dict[str
                 admin.check(stream, use)
             except SystemProblem as problem:
                 yield Finding(f"{kind}: {problem}", problem.exit_code)
-            for found in admin.warnings(stream) if use == "messages" else ():
-                yield Finding(f"{kind}: {found.text}", remedy=found.remedy)
+            for warning in admin.warnings(stream) if use == "messages" else ():
+                yield Finding(f"{kind}: {warning.text}", remedy=warning.remedy)
     except SystemProblem as problem:
         yield Finding(f"settings: {problem}", problem.exit_code)
 
 
-def _uses(made: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
+def _uses(plan: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
     """What the streams are for that a run writes: for the user, and for the system."""
     uses: dict[str, tuple[str, StreamUse]] = {
         stream.name: (stream.kind, "intermediate" if stream.kind == "intermediate" else "messages")
-        for stream in made.streams
+        for stream in plan.streams
         if stream.kind != "source"
     }
     if engine == "local":
-        uses |= {store.changelog: ("changelog", "changelog") for store in made.stores}
-        uses[checkpoints(made.name)] = ("checkpoints", "checkpoints")
+        uses |= {store.changelog: ("changelog", "changelog") for store in plan.stores}
+        uses[checkpoints(plan.name)] = ("checkpoints", "checkpoints")
     return uses
 
 
-def _kept_state(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
+def _kept_state(plan: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
     """Whether a run can go on with the state that runs before it have left."""
     # What Spark keeps of a query without state is more than its offsets: which stages are behind shuffles.
-    if missing(engine) is not None or gaps(made, engine, system.url) if engine == "spark" else not made.stores:
+    if missing(engine) is not None or gaps(plan, engine, system.url) if engine == "spark" else not plan.stores:
         return
     try:
         if engine == "spark":
-            import_module("fluvial.runtime.spark.engine").check_checkpoints(made, system, settings)
+            import_module("fluvial.runtime.spark.engine").check_checkpoints(plan, system, settings)
         else:
-            records = kept_states(made, checkpoints_in(system, made.name))
-            refuse_changed(made, records, reset_command(made, system, settings))
-            for problem in missing_stores(made, system, settings):
+            records = kept_states(plan, checkpoints_in(system, plan.name))
+            refuse_changed(plan, records, reset_command(plan, system, settings))
+            for problem in missing_stores(plan, system, settings):
                 raise problem
     except FluvialError as error:
         yield Finding(f"state: {error}", error.exit_code)
     else:
-        operators = ", ".join(store.operator for store in made.stores) or "queries"
+        operators = ", ".join(store.operator for store in plan.stores) or "queries"
         yield Finding(f"state: what is kept of {operators}, if anything, can be gone on with")
 
 
-def _inputs(made: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
+def _inputs(plan: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
     """Whether the streams are those that the engine has read before; Spark keeps that with its checkpoints."""
     try:
-        if other := read_by_other(made, system, settings, engine):
+        if other := read_by_other(plan, system, settings, engine):
             yield Finding(f"engine: {other.wrong}", remedy=other.remedy)
         if engine == "local":
-            kept = checkpoints_in(system, made.name)
-            refuse_recreated(made, system, kept, reset_command(made, system, settings))
+            stored = checkpoints_in(system, plan.name)
+            refuse_recreated(plan, system, stored, reset_command(plan, system, settings))
     except SystemProblem as problem:
         yield Finding(f"input: {problem}", problem.exit_code)
 
@@ -261,31 +261,31 @@ def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
 def _checkable(pipeline: Pipeline) -> list[tuple[Serde[Any], bool]]:
     """The serdes that can be checked, each once for reading and once for writing, as far as it does so."""
     known = flows(pipeline)
-    found: list[tuple[Serde[Any], bool]] = []
+    serdes: list[tuple[Serde[Any], bool]] = []
     for operator in _at_streams(pipeline):
         flow, writes = written_flow(operator, known), operator.reads is None
         # Outputs take keys as they come, encoded by then.
         kinds = (flow.value, flow.key) if operator.is_border or not writes else (flow.value,)
-        found += [(kind, writes) for kind in kinds if isinstance(kind, Serde) and kind.check is not None]
-    return [one for number, one in enumerate(found) if one not in found[:number]]
+        serdes += [(kind, writes) for kind in kinds if isinstance(kind, Serde) and kind.check is not None]
+    return [one for number, one in enumerate(serdes) if one not in serdes[:number]]
 
 
 def _name(kind: Any) -> str:
     return kind.name if isinstance(kind, Serde) else type_name(kind)
 
 
-def _engine(made: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
-    found = gaps(made, engine, system)
-    for gap in found:
+def _engine(plan: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
+    lacking = gaps(plan, engine, system)
+    for gap in lacking:
         yield Finding(
             f"engine: {engine} cannot run {gap.subject}; {gap.reason}", WRONG, "choose another engine or system"
         )
     need = missing(engine)
     if need is not None:
         yield Finding(f"engine: {engine} cannot start here: {need.missing}", WRONG, need.remedy)
-    elif not found:
+    elif not lacking:
         yield Finding(f"engine: {engine} runs all of it")
-    for note in notes(made, engine, system):
+    for note in notes(plan, engine, system):
         yield Finding(f"guarantee: {note.subject} is {note.reason}")
 
 

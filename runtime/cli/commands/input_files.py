@@ -44,8 +44,8 @@ def _source(pipeline: Pipeline, stream: str) -> ops.Source:
 
 def _key_encoder(kind: Any) -> Callable[[Any], bytes | None]:
     serde = key_serde(kind)
-    made = _bytes if kind is bytes else serde.from_json or converter(serde.type)
-    encode = _encoder(f"key of type {type_name(serde.type)}", made, serde.encode)
+    convert = _bytes if kind is bytes else serde.from_json or converter(serde.type)
+    encode = _encoder(f"key of type {type_name(serde.type)}", convert, serde.encode)
     return lambda field: None if field is None else encode(field)
 
 

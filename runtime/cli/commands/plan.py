@@ -13,7 +13,7 @@ from ....dsl.pipeline import Pipeline
 from ....dsl.text import plural
 from ....planner.drawing import Format, View, draw
 from ....planner.plan import Plan, PlannedStage
-from ....planner.planner import plan
+from ....planner.planner import plan as make_plan
 from ....planner.shown_operators import in_sight
 from ....planner.task_assignment import task_name
 from ...files import STANDARD, open_output
@@ -37,27 +37,27 @@ _NAMES: Mapping[str, Format] = {**ENDINGS, **{format: format for format in ENDIN
 def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, int]) -> Plan:
     """The plan, for the partition counts that a system holds, unless they are given."""
     existing = {} if system is None else system.admin().streams()
-    made = plan(pipeline, partitions={**existing, **partitions})
-    known = [stream.name for stream in made.streams]
+    plan = make_plan(pipeline, partitions={**existing, **partitions})
+    known = [stream.name for stream in plan.streams]
     for name, count in partitions.items():
         if name not in known:
-            raise refused("--partitions", f"{name}={count}", f"a stream of {made.name}: {', '.join(known)}")
-    return made
+            raise refused("--partitions", f"{name}={count}", f"a stream of {plan.name}: {', '.join(known)}")
+    return plan
 
 
-def tables(made: Plan, system: str) -> RenderableType:
+def tables(plan: Plan, system: str) -> RenderableType:
     """A plan as people read it: its stages with their operators, its streams, its stores, and who can run it."""
-    sizes = f"{plural(len(made.stages), 'stage')}, {plural(len(made.streams), 'stream')}"
-    parts: list[RenderableType] = [Text(f"{made.name}: {sizes}", style="bold")]
-    for number, stage in enumerate(made.stages, 1):
+    sizes = f"{plural(len(plan.stages), 'stage')}, {plural(len(plan.streams), 'stream')}"
+    parts: list[RenderableType] = [Text(f"{plan.name}: {sizes}", style="bold")]
+    for number, stage in enumerate(plan.stages, 1):
         parts += [
             Text(f"\nstage {number}: {_stage_name(stage)}, {plural(stage.tasks, 'task')}"),
-            _operators(made, stage),
+            _operators(plan, stage),
         ]
-    parts += [Text("\nstreams"), _streams(made)]
-    if made.stores:
-        parts += [Text("\nstores"), _stores(made)]
-    return Group(*parts, Text("\nengines"), _engines(made, system))
+    parts += [Text("\nstreams"), _streams(plan)]
+    if plan.stores:
+        parts += [Text("\nstores"), _stores(plan)]
+    return Group(*parts, Text("\nengines"), _engines(plan, system))
 
 
 def _stage_name(stage: PlannedStage) -> str:
@@ -65,34 +65,34 @@ def _stage_name(stage: PlannedStage) -> str:
     return stage.name if stage.name == stage.id else f"{stage.name} (tasks {task_name(stage.id, 0)} ...)"
 
 
-def _operators(made: Plan, stage: PlannedStage) -> RenderableType:
+def _operators(plan: Plan, stage: PlannedStage) -> RenderableType:
     rows = []
-    for operator in (operator for operator in in_sight(made) if operator.stage == stage.id):
+    for operator in (operator for operator in in_sight(plan) if operator.stage == stage.id):
         details = ", ".join(f"{name}={value}" for name, value in operator.details.items())
         where = str(Origin(operator.file, operator.line))
         rows.append((operator.label, operator.role, operator.value or "-", details, where, operator.id))
     return _table(("operator", "role", "emits", "options", "at", "id"), rows)
 
 
-def _streams(made: Plan) -> RenderableType:
+def _streams(plan: Plan) -> RenderableType:
     rows = [
         (stream.name, stream.kind, str(stream.partitions), stream.key or "-", stream.value or "-")
-        for stream in made.streams
+        for stream in plan.streams
     ]
     return _table(("stream", "kind", "partitions", "key", "value"), rows)
 
 
-def _stores(made: Plan) -> RenderableType:
-    rows = [(store.operator, store.stage, store.key, store.value, store.changelog) for store in made.stores]
+def _stores(plan: Plan) -> RenderableType:
+    rows = [(store.operator, store.stage, store.key, store.value, store.changelog) for store in plan.stores]
     return _table(("of", "stage", "key", "value", "changelog"), rows)
 
 
-def _engines(made: Plan, system: str) -> RenderableType:
+def _engines(plan: Plan, system: str) -> RenderableType:
     rows = []
     for engine in ENGINES:
-        lacking = [f"cannot run {gap.subject}; {gap.reason}" for gap in gaps(made, engine, system)]
-        told = [f"{note.subject} is {note.reason}" for note in notes(made, engine, system)]
-        rows.append((engine, "; ".join([*(lacking or ["runs all of it"]), *told])))
+        lacking = [f"cannot run {gap.subject}; {gap.reason}" for gap in gaps(plan, engine, system)]
+        remarks = [f"{note.subject} is {note.reason}" for note in notes(plan, engine, system)]
+        rows.append((engine, "; ".join([*(lacking or ["runs all of it"]), *remarks])))
     return _table((), rows)
 
 
@@ -103,7 +103,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableTyp
     return Padding(table, (0, 0, 0, 2), expand=False)
 
 
-def drawing(made: Plan, path: str, format: str | None, view: View) -> str:
+def drawing(plan: Plan, path: str, format: str | None, view: View) -> str:
     """Draw a plan in a format; without one, as the ending of the file says, and as text on standard output."""
     ending = "txt" if path == STANDARD else Path(path).suffix.removeprefix(".")
     named = format or ending
@@ -111,7 +111,7 @@ def drawing(made: Plan, path: str, format: str | None, view: View) -> str:
     if kind is None:
         option = "--format" if format else "-o"
         raise refused(option, format or path, f"one of {', '.join(ENDINGS)}", "name the format: --format svg")
-    return draw(made, kind, view=view)
+    return draw(plan, kind, view=view)
 
 
 def save(text: str, path: str) -> None:

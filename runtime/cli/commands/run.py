@@ -135,9 +135,9 @@ def _check_container(options: RunOptions) -> None:
 
 def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
     """Refuse files for streams that the pipeline does not have, and a temporary log that lacks an input."""
-    made = plan(pipeline)
-    sources = [stream.name for stream in made.streams if stream.kind == "source"]
-    written = [stream.name for stream in made.streams if stream.kind != "source"]
+    planned = plan(pipeline)
+    sources = [stream.name for stream in planned.streams if stream.kind == "source"]
+    written = [stream.name for stream in planned.streams if stream.kind != "source"]
     for option, given, streams, does in (
         ("--input", options.inputs, sources, "reads"),
         ("--output", options.outputs, written, "writes"),
@@ -199,15 +199,15 @@ def _temporary() -> Iterator[System]:
     folder = tempfile.mkdtemp(prefix="fluvial-")
     # It does not outlive the run, so nothing is gained by waiting for the disk.
     log = LogSystem(Path(folder, "log"), fsync=False)
-    kept = False
+    keep = False
     try:
         yield log
     except OutputProblem as problem:
-        kept = True
+        keep = True
         stays = f"The run is done, and its log stays: fluvial consume STREAM --values --system {log.url}"
         raise OutputProblem(f"{problem}\n{stays}\nRemove it afterwards: rm -r {folder}") from problem
     finally:
-        if not kept:
+        if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -35,8 +35,8 @@ def addresses(words: Sequence[str]) -> list[str]:
     >>> addresses(["9100", "http://worker-2:9100/metrics"])
     ['http://127.0.0.1:9100', 'http://worker-2:9100']
     """
-    found = [_address(word) for word in words]
-    named = {word for word, url in zip(words, found, strict=True) if url is None}
+    urls = [_address(word) for word in words]
+    named = {word for word, url in zip(words, urls, strict=True) if url is None}
     known = [endpoint for endpoint in endpoints() if not words or endpoint.pipeline in named]
     pipelines = sorted({endpoint.pipeline for endpoint in known})
     missing = sorted(named - {*pipelines})
@@ -46,7 +46,7 @@ def addresses(words: Sequence[str]) -> list[str]:
         expected = f"the name of one of these: {there}; or HOST:PORT" if missing else "one, or the name of one"
         remedy = "start it with fluvial run --metrics-port 0"
         raise UsageError(explain(wrong, expected, remedy, "the command line"))
-    return [*filter(None, found), *(note.url for note in known)]
+    return [*filter(None, urls), *(note.url for note in known)]
 
 
 def _address(word: str) -> str | None:
@@ -56,21 +56,21 @@ def _address(word: str) -> str | None:
 
 def ask(urls: Sequence[str]) -> list[Progress]:
     """What the containers at these addresses tell, but for those that are gone; raises `SystemProblem` if all are."""
-    found, problems = [], []
+    containers, problems = [], []
     for url in urls:
         try:
             with _open(f"{url}/progress.json", timeout=ANSWER_SECONDS) as answer:
-                found.append(msgspec.json.decode(answer.read(), type=Progress))
+                containers.append(msgspec.json.decode(answer.read(), type=Progress))
         except (OSError, msgspec.DecodeError) as error:
             problems.append(f"{url}: {_reason(error)}")
-    if not found:
+    if not containers:
         wrong = f"no run answers at {'; '.join(problems)}"
         raise SystemProblem(explain(wrong, "a run with --metrics-port", "look whether it runs", "the command line"))
-    others = sorted({progress.pipeline for progress in found})
+    others = sorted({progress.pipeline for progress in containers})
     if len(others) > 1:
         wrong = f"these serve more than one pipeline: {', '.join(others)}"
         raise UsageError(explain(wrong, "the addresses of one", "", "the command line"))
-    return sorted(found, key=lambda progress: (len(progress.container), progress.container))
+    return sorted(containers, key=lambda progress: (len(progress.container), progress.container))
 
 
 def _reason(error: Exception) -> object:
