@@ -13,15 +13,15 @@ def input_counts(
     graph: StageGraph,
     fed: Mapping[str, int],
     controls: Mapping[str, int],
-    made: Sequence[int],
+    emitted: Sequence[int],
     failed: Mapping[str, int],
 ) -> dict[str, int]:
     """Messages given to each operator: `fed` counts records by stream, `controls` those of them that are no messages,
-    `made` outputs by the operators' places in the stage, `failed` failures by operator."""
+    `emitted` messages by the operators' places in the stage, `failed` failures by operator."""
     given = {entry.writer: fed[stream] - controls.get(stream, 0) for stream, entry in graph.inputs.items()}
     out = {writer: number - failed.get(writer, 0) for writer, number in given.items()}
     counts: dict[str, int] = {}
-    for (id, operator), number in zip(graph.operators.items(), made, strict=True):
+    for (id, operator), number in zip(graph.operators.items(), emitted, strict=True):
         if id in graph.side_of:  # it is not what comes out of the processor otherwise
             counts[id] = number
         else:

@@ -173,7 +173,7 @@ class StageTask:
     def input_counts(self) -> dict[str, int]:
         """How many messages each operator was given since the task was created."""
         return input_counts(
-            self.program.graph, self.counts.fed, self.inputs.controls, self.counts.made, self.failures.counts
+            self.program.graph, self.counts.fed, self.inputs.controls, self.counts.emitted, self.failures.counts
         )
 
     # Outputs, and what a commit keeps.

@@ -26,7 +26,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
     names: dict[str, Any] = {
         "now": watermarks.now,
         "next_fire": watermarks.next_fire,
-        "made": environment.counts.made,
+        "emitted": environment.counts.emitted,
         "producer": environment.producer,
         "pack_trailer": pack_trailer,
         "with_trailer": with_trailer,

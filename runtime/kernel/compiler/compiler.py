@@ -94,7 +94,7 @@ class Compiler:
         if entry.clock == "source" and not self.graph.exact:
             text.add(2, f"advance_{number}(w)")
         for id in counted:
-            text.add(2, f"made[{self.number[id]}] += c_{self.number[id]}")
+            text.add(2, f"emitted[{self.number[id]}] += c_{self.number[id]}")
         text.add(2, f"return {tells}")
 
     def _counted(self, entry: StageInput) -> list[str]:

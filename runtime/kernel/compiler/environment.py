@@ -18,11 +18,11 @@ from .program import Program
 
 @dataclass(frozen=True, slots=True)
 class StageCounts:
-    """What a task has counted: records `fed` by stream, messages `made` by the operators' places in the stage, `late`
-    and `keyless` ones by operator."""
+    """What a task has counted: records `fed` by stream, messages `emitted` by the operators' places in the stage,
+    `late` and `keyless` ones by operator."""
 
     fed: dict[str, int]
-    made: list[int]
+    emitted: list[int]
     late: dict[str, int] = field(default_factory=dict)
     keyless: dict[str, int] = field(default_factory=dict)
 

@@ -22,7 +22,7 @@ def _transform(code: str) -> Callable[["Compiler", CodePath, Operator, Variables
         part.text.add(depth, code.format(n=number, v=names.value), operator.id)
         if code.endswith(":"):
             depth += 1
-            counter = f"c_{number}" if part.looped else f"made[{number}]"
+            counter = f"c_{number}" if part.looped else f"emitted[{number}]"
             part.text.add(depth, f"{counter} += 1", operator.id)
         compiler.follow(part, operator.id, out, depth)
 
@@ -126,7 +126,7 @@ def write_table_join(
         text.add(depth, f"if r_{n} is not None:", operator.id)
         depth += 1
     text.add(depth, f"v_{n} = f_{n}({names.value}, r_{n})", operator.id)
-    text.add(depth, f"{f'c_{n}' if part.looped else f'made[{n}]'} += 1", operator.id)
+    text.add(depth, f"{f'c_{n}' if part.looped else f'emitted[{n}]'} += 1", operator.id)
     compiler.follow(part, operator.id, replace(names, value=f"v_{n}"), depth)
 
 
@@ -150,11 +150,11 @@ def _output(record: Callable[["Compiler", CodePath, Any, Variables], str]) -> Ca
 
     def write(compiler: "Compiler", part: CodePath, operator: Operator, names: Variables, depth: int) -> None:
         n = compiler.number[operator.id]
-        made = record(compiler, part, operator, names)
+        output = record(compiler, part, operator, names)
         code = (
-            f"in_flight.effects.append(({operator.id!r}, release_{n}, ({made},)))"
+            f"in_flight.effects.append(({operator.id!r}, release_{n}, ({output},)))"
             if part.tracked
-            else f"out_{n}({made})"
+            else f"out_{n}({output})"
         )
         part.text.add(depth, code, operator.id)
 

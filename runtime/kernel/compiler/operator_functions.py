@@ -17,7 +17,7 @@ def after_firing(compiler: "Compiler", id: str) -> None:
     watermark = f"now[{graph.node_out[id]}]"
     part = compiler.part(id, watermark)
     text.add(1, f"def after_{number}(k, v, t, h):")
-    text.add(2, f"made[{number}] += 1", id)
+    text.add(2, f"emitted[{number}] += 1", id)
     # Time waits for what is under way behind a processor, whichever output it took.
     origin = graph.side_of.get(id, id)
     opened = f"in_flight = open_firing({origin!r}, k, v, t, {watermark})"
@@ -36,7 +36,7 @@ def after_call(compiler: "Compiler", id: str) -> None:
     text.add(3, "try:")
     text.add(4, "if call.error is not None:", id)
     text.add(5, "raise call.take_error()", id)
-    text.add(4, f"made[{number}] += len(call.results)", id)
+    text.add(4, f"emitted[{number}] += len(call.results)", id)
     if compiler.graph.followers[id]:
         text.add(4, "for v in call.results:", id)
         compiler.follow(part, id, Variables(), 5)
@@ -50,6 +50,6 @@ def merge(compiler: "Compiler", id: str) -> None:
     graph, number = compiler.graph, compiler.number[id]
     tracked = bool(graph.tracked)
     part = CodePath(id, tracked, True, graph.node_in[id], "w", compiler.text)
-    later = "".join(f", later_{compiler.number[kept]}" for kept in compiler.stateful(id)) if not tracked else ""
+    later = "".join(f", later_{compiler.number[stateful]}" for stateful in compiler.stateful(id)) if not tracked else ""
     compiler.text.add(1, f"def merge_{number}(k, v, t, h, {'in_flight' if tracked else 'w'}{later}):")
     compiler.follow(part, id, Variables(), 2)

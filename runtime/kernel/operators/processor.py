@@ -147,11 +147,11 @@ class ProcessOperator:
             put_to_work(self._processor, {name: clock})
         self._here = CallContext(self._timers)
         self._expiring = [(state, state.expiring) for state in self._states.values() if state.expiring is not None]
-        found = [entries for state in self._states.values() for entries in state.entries]
+        state_entries = [entries for state in self._states.values() for entries in state.entries]
         self._all_timers = [self._timers, *([self._clock_timers] if self._clock_timers else [])]
         self._over = namespace.permanent("e", "", MsgpackCodec(str))
-        timers = [kept for one in self._all_timers for kept in (one.times, one.far_timers)]
-        self._kept = [*found, *timers, self._over]
+        timers = [entries for one in self._all_timers for entries in (one.times, one.far_timers)]
+        self._entries = [*state_entries, *timers, self._over]
         self._run = self._runner()
         self.add = self._adder()
 
@@ -177,9 +177,9 @@ class ProcessOperator:
                 read_clock()
             scope.time = timestamp if timestamp > watermark else watermark
             message = Message(name, value, timestamp, headers)
-            made = run(on_message, message, key, name, timestamp, watermark)
-            if made:
-                emit(key, made, timestamp, headers)
+            outputs = run(on_message, message, key, name, timestamp, watermark)
+            if outputs:
+                emit(key, outputs, timestamp, headers)
 
         return add
 
@@ -190,7 +190,7 @@ class ProcessOperator:
     def _runner(self) -> Callable[[Callable[[Any, Any], Any], Any, bytes, Any, int, int], Sequence[Any]]:
         """The function that lets the processor handle what it is given: it keeps all that is done, or nothing if that
         raises, and returns what is to be emitted."""
-        here, scope, timers, made_of = self._here, self._scope, self._timers, self._made
+        here, scope, timers, outputs_of = self._here, self._scope, self._timers, self._outputs_of
         touched = scope.touched
 
         def run(
@@ -200,8 +200,8 @@ class ProcessOperator:
             timers.now = watermark
             scope.key = key
             try:
-                found = call(given, here)
-                made = () if found is None else made_of(found)
+                returned = call(given, here)
+                outputs = () if returned is None else outputs_of(returned)
                 for state in touched:
                     state.flush()
             finally:
@@ -209,24 +209,24 @@ class ProcessOperator:
                     state.close()
                 touched.clear()
                 scope.key = scope.journal = None
-            return made
+            return outputs
 
         return run
 
-    def _made(self, found: Any) -> list[Any]:
+    def _outputs_of(self, returned: Any) -> list[Any]:
         """All that the processor emits, whose code may run on meanwhile."""
-        if found.__class__ is str or found.__class__ is bytes:
-            raise TypeError(f"a processor returns values to emit, such as [{found!r}], not {found!r}")
-        made = list(found)
-        for one in made:
+        if returned.__class__ is str or returned.__class__ is bytes:
+            raise TypeError(f"a processor returns values to emit, such as [{returned!r}], not {returned!r}")
+        outputs = list(returned)
+        for one in outputs:
             if one.__class__ is Tagged and one.tag.name not in self._tags:
                 known = ", ".join(sorted(self._tags)) or "none"
                 raise TypeError(f"{one.tag!r} is no tag of {type(self._processor).__name__}, which has {known}")
-        return made
+        return outputs
 
-    def _emit(self, key: bytes, made: Sequence[Any], timestamp: int, headers: Headers) -> None:
+    def _emit(self, key: bytes, outputs: Sequence[Any], timestamp: int, headers: Headers) -> None:
         emit = self._context.emit
-        for one in made:
+        for one in outputs:
             if one.__class__ is not Tagged:
                 emit(key, one, timestamp, headers)
             elif (emit_aside := self.sides.get(one.tag.name)) is not None:
@@ -281,7 +281,7 @@ class ProcessOperator:
     def _set_to(self, timers: BoundTimers, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
         """The timers of these entries that are still set, in the order of the times that they are set to."""
         times = timers.times
-        return sorted((kept[1], entry) for entry in entries if (kept := times.get(entry)) is not None)
+        return sorted((timer[1], entry) for entry in entries if (timer := times.get(entry)) is not None)
 
     def _end(self) -> None:
         """At the end of input all timers that are set are due; those that are set meanwhile wait for more input, also
@@ -315,25 +315,25 @@ class ProcessOperator:
         timer = Timer(name.decode(), time, "processing" if clocked else "event")
         at = self._context.decode_key(key)
         try:
-            made = self._run(self._processor.on_timer, timer, key, at, time, watermark)
+            outputs = self._run(self._processor.on_timer, timer, key, at, time, watermark)
         except Exception as error:
             self._context.fail(key, timer, time, error)
         else:
-            self._emit(key, made, time, ())
+            self._emit(key, outputs, time, ())
 
     def next_due(self) -> int:
         return self._next_due
 
     @property
     def changed(self) -> int:
-        return sum(kept.changed for kept in self._kept)
+        return sum(entries.changed for entries in self._entries)
 
     def changes(self) -> Iterator[Change]:
-        return chain.from_iterable(kept.changes() for kept in self._kept)
+        return chain.from_iterable(entries.changes() for entries in self._entries)
 
     def mark_committed(self) -> None:
-        for kept in self._kept:
-            kept.mark_committed()
+        for entries in self._entries:
+            entries.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
-        return chain.from_iterable(kept.caches() for kept in self._kept)
+        return chain.from_iterable(entries.caches() for entries in self._entries)

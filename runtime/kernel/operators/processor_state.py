@@ -67,8 +67,8 @@ class BoundValue:
     def value(self) -> Any:
         if self._key is None:
             self._open()
-        kept = self._default if self._now is None else self._now
-        return kept if kept is None or self._give is None else self._give(kept)
+        value = self._default if self._now is None else self._now
+        return value if value is None or self._give is None else self._give(value)
 
     @value.setter
     def value(self, value: Any) -> None:
@@ -147,9 +147,9 @@ class BoundList:
     def __iter__(self) -> Iterator[Any]:
         key = self._open()
         pieces = 0 if self._cleared else self._heads.get(key)[0]
-        found = [item for number in range(pieces) for item in self._pieces.get(_numbered(key, number))]
-        found += self._added
-        return iter(found if self._give is None else map(self._give, found))
+        items = [item for number in range(pieces) for item in self._pieces.get(_numbered(key, number))]
+        items += self._added
+        return iter(items if self._give is None else map(self._give, items))
 
     def _open(self) -> bytes:
         if self._key is None:
@@ -227,10 +227,10 @@ class NameIndex:
             self._write(key, {number: laid_out.get(number, set()) for number in range(pieces)})
         else:
             gone = _by_piece(removed, pieces)
-            found = _by_piece(added, pieces)
+            new = _by_piece(added, pieces)
             touched = {
-                number: {*self._piece(key, number), *found.get(number, ())} - gone.get(number, set())
-                for number in {*found, *gone}
+                number: {*self._piece(key, number), *new.get(number, ())} - gone.get(number, set())
+                for number in {*new, *gone}
             }
             self._write(key, touched)
         if count:
@@ -247,10 +247,10 @@ class NameIndex:
 
 
 def _by_piece(names: Iterable[bytes], pieces: int) -> dict[int, set[bytes]]:
-    found: dict[int, set[bytes]] = {}
+    by_piece: dict[int, set[bytes]] = {}
     for name in names:
-        found.setdefault(zlib.crc32(name) % pieces, set()).add(name)
-    return found
+        by_piece.setdefault(zlib.crc32(name) % pieces, set()).add(name)
+    return by_piece
 
 
 class BoundMap(MutableMapping[Any, Any]):
@@ -271,21 +271,21 @@ class BoundMap(MutableMapping[Any, Any]):
     def _named(self, name: Any) -> bytes:
         if name is None:
             raise TypeError(f"state {self._name!r}: None is no key")
-        found = self._encode(name)
-        assert found is not None
-        return found
+        encoded = self._encode(name)
+        assert encoded is not None
+        return encoded
 
-    def _kept(self, name: bytes) -> Any:
+    def _current(self, name: bytes) -> Any:
         key = self._open()
         if name in self._changes:
             return self._changes[name]
         return None if self._cleared else self._entries.get(under(key, name))
 
     def __getitem__(self, name: Any) -> Any:
-        kept = self._kept(self._named(name))
-        if kept is None:
+        stored = self._current(self._named(name))
+        if stored is None:
             raise KeyError(name)
-        return kept if self._give is None else self._give(kept)
+        return stored if self._give is None else self._give(stored)
 
     def __setitem__(self, name: Any, value: Any) -> None:
         self._open()
@@ -295,13 +295,13 @@ class BoundMap(MutableMapping[Any, Any]):
 
     def __delitem__(self, name: Any) -> None:
         encoded = self._named(name)
-        if self._kept(encoded) is None:
+        if self._current(encoded) is None:
             raise KeyError(name)
         self._changes[encoded] = None
 
     def __iter__(self) -> Iterator[Any]:
-        found = map(self._decode, sorted(self._present()))
-        return iter(sorted(found) if self._in_order else list(found))
+        names = map(self._decode, sorted(self._present()))
+        return iter(sorted(names) if self._in_order else list(names))
 
     def __len__(self) -> int:
         return len(self._present())
@@ -311,7 +311,7 @@ class BoundMap(MutableMapping[Any, Any]):
         stored: Iterable[bytes] = () if self._cleared else self._names.all(key)
         if self.expiring is not None:
             stored = [name for name in stored if self._entries.get(under(key, name)) is not None]
-        names = dict.fromkeys(stored, True) | {name: kept is not None for name, kept in self._changes.items()}
+        names = dict.fromkeys(stored, True) | {name: value is not None for name, value in self._changes.items()}
         return [name for name, there in names.items() if there]
 
     def clear(self) -> None:
@@ -332,11 +332,11 @@ class BoundMap(MutableMapping[Any, Any]):
         removed = self._names.all(key) - self._changes.keys() if self._cleared else set[bytes]()
         for name in removed:
             entries.delete(under(key, name))
-        for name, kept in self._changes.items():
+        for name, value in self._changes.items():
             entry = under(key, name)
             stored = entries.stored(entry) is not None
-            if kept is not None:
-                entries.put(entry, kept)
+            if value is not None:
+                entries.put(entry, value)
                 if not stored:
                     added.add(name)
             elif stored:

@@ -49,10 +49,10 @@ class RowCache:
 
     def get(self, key: Any) -> Any:
         """The row, or `_MISSING`."""
-        found = self._rows.get(key)
-        if found is None:
+        entry = self._rows.get(key)
+        if entry is None:
             return _MISSING
-        until, row = found
+        until, row = entry
         if asyncio.get_running_loop().time() >= until:
             del self._rows[key]
             return _MISSING
@@ -137,13 +137,13 @@ class Batches:
 
     async def _answered(self, asked: dict[Any, Any], answer: "asyncio.Future[Mapping[Any, Any]]") -> None:
         try:
-            found = await self._make(asked)
+            rows = await self._make(asked)
         except Exception as error:
             if not answer.done():
                 answer.set_exception(error)
         else:
             if not answer.done():
-                answer.set_result(found)
+                answer.set_result(rows)
 
 
 class Remote:
@@ -156,8 +156,8 @@ class Remote:
         what = f"remote table {table.name!r}"
         self._reads = Calls(RateLimiter(table.reads_per_second), table.retry, timeout, f"read of {what}")
         self._writes = Calls(RateLimiter(table.writes_per_second), table.retry, timeout, f"write of {what}")
-        self._asked = Batches(table.batch, self._read_many) if table.batch else None
-        self._told = Batches(table.batch, self._write_many) if table.batch else None
+        self._read_batches = Batches(table.batch, self._read_many) if table.batch else None
+        self._write_batches = Batches(table.batch, self._write_many) if table.batch else None
         self._written = 0  # how many rows were written so far
         self._last: dict[Any, asyncio.Future[None]] = {}  # the last write of each key that is under way
 
@@ -166,7 +166,7 @@ class Remote:
         row = self._cache.get(key)
         if row is _MISSING:
             written = self._written
-            row = await (self._one(key) if self._asked is None else self._asked.ask(key))
+            row = await (self._one(key) if self._read_batches is None else self._read_batches.ask(key))
             # What was written meanwhile may be newer.
             if written == self._written and not self._last:
                 self._cache.put(key, row)
@@ -190,11 +190,11 @@ class Remote:
                 del self._last[key]
 
     async def _write(self, key: Any, row: Any) -> None:
-        if self._told is None:
+        if self._write_batches is None:
             assert self._table.write is not None
             await self._writes.make(self._table.write, key, row)
         else:
-            await self._told.ask(key, row)
+            await self._write_batches.ask(key, row)
 
     async def _one(self, key: Any) -> Any:
         return await self._reads.make(self._table.read, key)
@@ -208,10 +208,10 @@ class Remote:
         return {}
 
 
-def _mapping(found: Any) -> Mapping[Any, Any]:
-    if not isinstance(found, Mapping):
-        raise TypeError(f"with batch=, read must return a mapping of keys to rows, not {type(found).__name__}")
-    return found
+def _mapping(rows: Any) -> Mapping[Any, Any]:
+    if not isinstance(rows, Mapping):
+        raise TypeError(f"with batch=, read must return a mapping of keys to rows, not {type(rows).__name__}")
+    return rows
 
 
 def joined(remote: Remote, fn: Callable[[Any, Any], Any], how: str) -> Callable[[Any], Awaitable[Iterable[Any]]]:

@@ -165,10 +165,10 @@ class Entries:
         self.changes, self.mark_committed = cache.changes, cache.mark_committed
         self.get = self.stored = cache.fresh.__getitem__
 
-    def put(self, key: bytes, kept: Any) -> None:
+    def put(self, key: bytes, value: Any) -> None:
         if self._scope.journal is not None:
             self._note(key)
-        self._fresh[key] = kept
+        self._fresh[key] = value
 
     def delete(self, key: bytes) -> None:
         if self._scope.journal is not None:
@@ -204,9 +204,9 @@ class ExpiringEntries:
         entry = self._entries.get(key)
         return None if entry is None else entry[1]
 
-    def put(self, key: bytes, kept: Any) -> None:
+    def put(self, key: bytes, value: Any) -> None:
         entry, now = self._entries.get(key), self._scope.time
-        self._entries.put(key, (now, kept))
+        self._entries.put(key, (now, value))
         if entry is None or now < entry[0]:  # otherwise there is a timer that is not later
             self._far_timers.set(now + self._ttl, now, key)
 

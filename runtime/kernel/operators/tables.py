@@ -85,8 +85,8 @@ class TableOperator:
 
     def row(self, key: bytes | None) -> Any:
         """The row of a key, the caller's own; None if there is none."""
-        found = None if key is None else self._rows.cache.fresh[key]
-        return None if found is None else self._context.decode(found)
+        data = None if key is None else self._rows.cache.fresh[key]
+        return None if data is None else self._context.decode(data)
 
     def each_key(self) -> Iterator[bytes]:
         """The bytes of all keys, in their order."""
@@ -95,7 +95,7 @@ class TableOperator:
 
     def rows(self) -> Iterator[tuple[bytes, Any]]:
         """All rows, by key bytes in their order."""
-        return ((key, self._context.decode(found)) for key, found in self._rows.cache.items())
+        return ((key, self._context.decode(data)) for key, data in self._rows.cache.items())
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
         return self._rows.cache.undo(key or b"")
@@ -143,8 +143,8 @@ def joined_row(
     def joined(key: bytes) -> bytes | None:
         ours, theirs = left(key), right(key)
         missing = (needs_left and ours is None) or (needs_right and theirs is None)
-        found = None if missing or (ours is None and theirs is None) else fn(ours, theirs)
-        return None if found is None else encode(found)
+        row = None if missing or (ours is None and theirs is None) else fn(ours, theirs)
+        return None if row is None else encode(row)
 
     return joined
 

@@ -58,7 +58,7 @@ class InputProgress:
             stream: producers.get(stream, _ANY) if entry.clock == "trailer" else _ANY
             for stream, entry in inputs.items()
         }
-        self._producers = {stream: self._present(stream, told) for stream, told in position.producers.items()}
+        self._producers = {stream: self._present(stream, marks) for stream, marks in position.producers.items()}
         self._accepts = accepts
         self._opened = opened
         # By producer, how many messages came before its end of input.
@@ -79,41 +79,41 @@ class InputProgress:
         """By stream, the watermark of each producer that was idle; a source is producer 0. An older version kept these
         watermarks as if messages had reported them. A source that no longer has `idle_after` is not idle."""
         known = {stream for stream, entry in self.inputs.items() if entry.clock != "source" or stream in self._waits}
-        found = {stream: self._present(stream, rested) for stream, rested in position.rested.items() if stream in known}
+        idle = {stream: self._present(stream, rested) for stream, rested in position.rested.items() if stream in known}
         for stream, producers in position.idle.items():
             for producer in self._present(stream, dict.fromkeys(producers, 0)) if stream in known else ():
-                marks = found.setdefault(stream, {})
+                marks = idle.setdefault(stream, {})
                 marks.setdefault(producer, self._reported(stream, producer))
-        return found
+        return idle
 
-    def _present(self, stream: str, told: Mapping[int, int]) -> dict[int, int]:
+    def _present(self, stream: str, marks: Mapping[int, int]) -> dict[int, int]:
         """The watermarks of the producers that a stream still has."""
         number = self._numbers.get(stream, _ANY)
-        return {producer: mark for producer, mark in told.items() if producer < number}
+        return {producer: mark for producer, mark in marks.items() if producer < number}
 
     def _idle_streams(self) -> list[str]:
         """The inputs that were idle at the last commit."""
-        found = [stream for stream in self._producers if self._least(stream)[1]]
-        return [*found, *(stream for stream in self._waits if self._idle.get(stream))]
+        idle = [stream for stream in self._producers if self._least(stream)[1]]
+        return [*idle, *(stream for stream in self._waits if self._idle.get(stream))]
 
     def _known(self) -> dict[str, int]:
-        found = {}
+        known = {}
         for stream, entry in self.inputs.items():
             if entry.source is not None and stream in self.highs:
-                found[stream] = self._reached(stream, 0)
+                known[stream] = self._reached(stream, 0)
             elif stream in self._producers:
-                found[stream] = self._least(stream)[0]
-        return found
+                known[stream] = self._least(stream)[0]
+        return known
 
     def _least(self, stream: str) -> tuple[int, bool]:
         """The watermark of an intermediate stream, and whether it is idle: see `slowest`. Before all producers have
         told theirs, it has none."""
-        told, idle = self._producers[stream], self._idle.get(stream)
-        if len(told) < self._expected.get(stream, 1):
+        marks, idle = self._producers[stream], self._idle.get(stream)
+        if len(marks) < self._expected.get(stream, 1):
             return START, False
         if not idle:
-            return min(told.values()), False
-        return slowest((idle.get(producer, watermark), producer in idle) for producer, watermark in told.items())
+            return min(marks.values()), False
+        return slowest((idle.get(producer, watermark), producer in idle) for producer, watermark in marks.items())
 
     def _reached(self, stream: str, producer: int) -> int:
         """The watermark of one producer, or of a source: of an idle one, how far its time has gone on."""
@@ -153,13 +153,13 @@ class InputProgress:
     def report(self, stream: str, producer: int, watermark: int, *, idle: bool = False) -> None:
         """Report the watermark of one producer of an intermediate stream, and whether it is idle. A watermark that it
         reports while it is idle counts until it is no longer idle."""
-        told = self._producers.setdefault(stream, {})
+        marks = self._producers.setdefault(stream, {})
         if idle or self._idle.get(stream):
             self._report_among_idle(stream, producer, watermark, idle=idle)
             return
-        before = told.get(producer)
+        before = marks.get(producer)
         if before is None or watermark > before:
-            told[producer] = watermark
+            marks[producer] = watermark
             # The least can only have grown if this producer was the one that held it back.
             if before is None or before <= self._watermarks.stream(stream):
                 self._watermarks.set_stream(stream, self._least(stream)[0], idle=False)
@@ -179,11 +179,11 @@ class InputProgress:
 
     def _record(self, stream: str, producer: int, watermark: int, *, idle: bool) -> None:
         """Record the watermark of a producer, and whether it is idle."""
-        told = self._producers.setdefault(stream, {})
+        marks = self._producers.setdefault(stream, {})
         if (idle or self._idle.get(stream)) and self._set_idle(stream, producer, watermark if idle else None):
             # The same trailer, when it is read again, means that the producer is no longer idle.
             self.seen[stream].clear()
-        told[producer] = max(told.get(producer, START), START if idle else watermark)
+        marks[producer] = max(marks.get(producer, START), START if idle else watermark)
 
     def _set_idle(self, stream: str, producer: int, watermark: int | None) -> bool:
         """Record the watermark of an idle producer; None for one that is not idle. Returns whether the producer has
@@ -257,15 +257,15 @@ class InputProgress:
         """
         gone, reached = self._gone, self._watermarks.reached()
         highs = {stream: self._high(stream, high, floor(stream)) for stream, high in self.highs.items()}
-        told = {stream: _capped(found, floor(stream)) for stream, found in self._producers.items()}
-        ended = {stream: _before(found, landed(stream)) for stream, found in self._ended.items()}
+        producers = {stream: _capped(marks, floor(stream)) for stream, marks in self._producers.items()}
+        ended = {stream: _before(counts, landed(stream)) for stream, counts in self._ended.items()}
         return Position(
             {**gone.highs, **{stream: high for stream, high in highs.items() if high > START}},
-            told,
-            {stream: found for stream, found in ended.items() if found},
-            {stream: sorted(found) for stream, found in self._idle.items() if found},
+            producers,
+            {stream: numbers for stream, numbers in ended.items() if numbers},
+            {stream: sorted(marks) for stream, marks in self._idle.items() if marks},
             self._watermarks.clock if self._watermarks.clocked else START,
-            rested={stream: _capped(found, floor(stream)) for stream, found in self._idle.items() if found},
+            rested={stream: _capped(marks, floor(stream)) for stream, marks in self._idle.items() if marks},
             out_of_order=gone.out_of_order
             | {stream: entry.source.out_of_order for stream, entry in self.inputs.items() if entry.source is not None},
             reached=gone.reached | reached,
@@ -298,5 +298,5 @@ def _before(ended: Mapping[int, int], landed: int) -> list[int]:
     return sorted(producer for producer, came in ended.items() if came <= landed)
 
 
-def _capped(told: Mapping[int, int], floor: int | None) -> dict[int, int]:
-    return dict(told) if floor is None else {producer: min(mark, floor) for producer, mark in told.items()}
+def _capped(marks: Mapping[int, int], floor: int | None) -> dict[int, int]:
+    return dict(marks) if floor is None else {producer: min(mark, floor) for producer, mark in marks.items()}

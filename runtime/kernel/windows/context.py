@@ -70,17 +70,17 @@ class WindowContext:
             kind: PaneKind,
             replaces: tuple[Window, ...] = (),
             timestamp: int | None = None,
-            kept: bool = False,
+            stays: bool = False,
         ) -> None:
             name = decode_key(key)
             at = window.end - 1 if timestamp is None else timestamp
             try:
                 # The copy is what `result` is given: it is a user's function, too.
-                found = result(own_copy(value) if kept and type(value) not in UNCHANGING else value)
+                pane_value = result(own_copy(value) if stays and type(value) not in UNCHANGING else value)
             except Exception as error:
                 # It is the pane's failure, also where a message has let it fire: that one is in the window.
                 fail(key, Pane(name, window, None, kind, replaces), at, error)
             else:
-                emit(key, Pane(name, window, found, kind, replaces), at, ())
+                emit(key, Pane(name, window, pane_value, kind, replaces), at, ())
 
         return pane

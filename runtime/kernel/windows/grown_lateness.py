@@ -23,11 +23,11 @@ class Lateness:
         `watermark` is where it stood at the last commit."""
         self._now[operator] = lateness
         before = self._before.lateness.get(operator, lateness)
-        found = self._before.forgotten.get(operator, START)
+        end = self._before.forgotten.get(operator, START)
         if lateness > before and watermark > START:
-            found = max(found, watermark - before)
-        self._forgotten[operator] = found
-        return found
+            end = max(end, watermark - before)
+        self._forgotten[operator] = end
+        return end
 
     def add_to(self, position: Position, watermarks: Sequence[int], nodes: Mapping[str, int]) -> None:
         """Add to a position what is to be remembered: what the watermark alone does not make late."""

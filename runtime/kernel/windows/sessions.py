@@ -56,7 +56,7 @@ class SessionOperator:
         self._context = context
         self._gap = gap
         self._slot = max(1, gap // SLOTS)
-        self._kept = context.lateness + gap  # after its end, once it has fired
+        self._retention = context.lateness + gap  # after its end, once it has fired
         self._fired = context.watermark
         self._ended = False  # whether the end of input is about to let all sessions fire and be forgotten
         self._pane = context.panes()
@@ -76,8 +76,8 @@ class SessionOperator:
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
                 raise keyless()
-            found = known(key)
-            spans = fresh[key] if found is None else found
+            cached = known(key)
+            spans = fresh[key] if cached is None else cached
             if len(spans) == 1:
                 # Nearly all messages belong to the one session that goes on.
                 span = spans[0]
@@ -88,7 +88,7 @@ class SessionOperator:
                         span.last = timestamp
                     elif timestamp < span.first:
                         span.first = timestamp
-                    if found is None:
+                    if cached is None:
                         fresh[key] = spans
                     return
             elif not spans and timestamp + reach > watermark and timestamp > forgotten:
@@ -158,8 +158,8 @@ class SessionOperator:
             return span
         first = min(timestamp, joined[0].first) if joined else timestamp
         standing = list(chain.from_iterable(span.standing for span in joined))
-        made: SessionState[Any] = self.span(first, last, accumulator, True, False, standing)
-        return made
+        union: SessionState[Any] = self.span(first, last, accumulator, True, False, standing)
+        return union
 
     def _fire(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
         """Show what a session has; until more comes, there is nothing to wait for but to forget it."""
@@ -177,8 +177,8 @@ class SessionOperator:
         end = span.last + self._gap + 1
         standing, span.standing = span.standing, [(span.first, end)]
         replaces = tuple(sorted(Window(*past) for past in standing if past != (span.first, end))) if standing else ()
-        kept = self._context.accumulate and not self._ended
-        self._pane(key, Window(span.first, end), span.accumulator, kind, replaces, kept=kept)
+        stays = self._context.accumulate and not self._ended
+        self._pane(key, Window(span.first, end), span.accumulator, kind, replaces, stays=stays)
         if not self._context.accumulate:
             span.accumulator, span.held = None, False
 
@@ -239,7 +239,7 @@ class SessionOperator:
 
     def _over(self, span: SessionState[Any]) -> int:
         """When a span that has fired is forgotten."""
-        return span.last + self._gap + 1 + self._kept
+        return span.last + self._gap + 1 + self._retention
 
     def next_due(self) -> int:
         slot = self._forgotten.first()

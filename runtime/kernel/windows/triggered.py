@@ -123,7 +123,7 @@ class TriggeredWindowOperator:
         return take_back
 
     def _show(self, end: int, key: bytes, held: TriggeredWindow[Any], kind: PaneKind) -> None:
-        self._emit(end, key, held, kind, kept=self._context.accumulate)
+        self._emit(end, key, held, kind, stays=self._context.accumulate)
         held.shown, held.over = True, end <= self._fired
         held.open = held.open and kind != "on_time"
         cache = self._state.at[end]
@@ -136,9 +136,9 @@ class TriggeredWindowOperator:
         else:
             cache.fresh[key] = held
 
-    def _emit(self, end: int, key: bytes, held: TriggeredWindow[Any], kind: PaneKind, *, kept: bool) -> None:
+    def _emit(self, end: int, key: bytes, held: TriggeredWindow[Any], kind: PaneKind, *, stays: bool) -> None:
         timestamp = held.latest if self._for_ever else end - 1
-        self._pane(key, self._window(end), held.accumulator, kind, (), timestamp, kept)
+        self._pane(key, self._window(end), held.accumulator, kind, (), timestamp, stays)
 
     def advance(self, watermark: int) -> None:
         if watermark >= self.next_due():
@@ -164,14 +164,14 @@ class TriggeredWindowOperator:
                 if held.held and held.open:
                     self._show(end, key, held, "on_time")
             return
-        kept = self._context.accumulate and end + self._context.lateness > watermark
+        stays = self._context.accumulate and end + self._context.lateness > watermark
         for key, held in items:
             shows = held.held and held.open
             if shows:
-                self._emit(end, key, held, "on_time", kept=kept)
-            if kept:
+                self._emit(end, key, held, "on_time", stays=stays)
+            if stays:
                 self._keep(end, key, held, shows=shows)
-        if not kept:  # nothing of it is needed any more, so nothing is written either
+        if not stays:  # nothing of it is needed any more, so nothing is written either
             self._state.drop(end)
 
     def _keep(self, end: int, key: bytes, held: TriggeredWindow[Any], *, shows: bool) -> None:
@@ -185,10 +185,10 @@ class TriggeredWindowOperator:
 
     def _drop(self, end: int) -> None:
         """Forget a window; what the trigger for late panes has left is shown now."""
-        for key, kept in self._context.in_pieces(self._state.at[end].items()):
-            held = self._now(end, kept)
+        for key, stored in self._context.in_pieces(self._state.at[end].items()):
+            held = self._now(end, stored)
             if held.held and not held.shown:
-                self._emit(end, key, held, "late", kept=False)
+                self._emit(end, key, held, "late", stays=False)
         self._state.drop(end)
 
     def _fire_due(self, time: int, watermark: int) -> None:

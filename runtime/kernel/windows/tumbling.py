@@ -53,17 +53,17 @@ class TumblingOperator:
 
     def _fire(self, end: int, key: bytes, accumulator: Any) -> None:
         """Show a late pane."""
-        kept = self._context.accumulate
-        self._pane(key, Window(end - self._size, end), accumulator, "late", kept=kept)
-        if not kept:
+        stays = self._context.accumulate
+        self._pane(key, Window(end - self._size, end), accumulator, "late", stays=stays)
+        if not stays:
             self._state.at[end].delete(key)
 
-    def _fire_all(self, end: int, kept: bool) -> None:
+    def _fire_all(self, end: int, stays: bool) -> None:
         """Show the panes on time of all keys, which are forgotten unless they are `kept`."""
         window, pane = Window(end - self._size, end), self._pane
         for key, accumulator in self._context.in_pieces(self._state.at[end].items()):
-            pane(key, window, accumulator, "on_time", kept=kept)
-        if not kept:
+            pane(key, window, accumulator, "on_time", stays=stays)
+        if not stays:
             self._state.drop(end)
 
     def advance(self, watermark: int) -> None:
