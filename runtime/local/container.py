@@ -241,8 +241,8 @@ class Container:
         whose calls may change state has none under way.
         """
         began = self._clock()
-        found = [(task, task.ready()) for task in tasks]
-        ready = [(task, commit) for task, commit in found if commit is not None]
+        commits = [(task, task.ready()) for task in tasks]
+        ready = [(task, commit) for task, commit in commits if commit is not None]
         if not ready:
             return False
         if self._place is not None:
@@ -298,13 +298,13 @@ class Container:
             self._moved_at = now
         elif now - self._moved_at > self._settings.stall_timeout.total_seconds():
             seconds = self._settings.stall_timeout.total_seconds()
-            told = "; ".join(f"task {name} waits for {waits}" for name, waits in stuck.items())
+            waits_for = "; ".join(f"task {name} waits for {waits}" for name, waits in stuck.items())
             remedy = "look for a call that never returns, or raise stall_timeout"
             if absent := self._waiting.absent():
-                told += f"; this container waits for {absent}"
+                waits_for += f"; this container waits for {absent}"
                 remedy = "start the containers that are missing, or raise stall_timeout"
             raise NoProgressError(
-                f"nothing has moved for {seconds:g} s while there is work: {told}\n"
+                f"nothing has moved for {seconds:g} s while there is work: {waits_for}\n"
                 f"  expected: progress\n  to do: {remedy}"
             )
         if now >= self._next_look:

@@ -93,9 +93,9 @@ def _prepare(
 ) -> Container | None:
     """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
     admin = system.admin()
-    kept, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
-    refuse_changed(plan, kept_states(plan, kept), reset)
-    refuse_recreated(plan, system, kept, reset)
+    stored, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
+    refuse_changed(plan, kept_states(plan, stored), reset)
+    refuse_recreated(plan, system, stored, reset)
     for problem in missing_stores(plan, system, settings):
         raise problem
     refuse_other_counts(plan, settings)
@@ -191,8 +191,8 @@ def make_tasks(
     """The tasks of a plan, or its `own` of a container, each where its last commit left it; `stack` closes them."""
     plan, settings = run.plan, run.settings
     written = _written_between(plan, admin)
-    kept = checkpoints_in(system, plan.name)
-    if written and not kept:
+    stored = checkpoints_in(system, plan.name)
+    if written and not stored:
         raise _another_wrote(plan, written)
     remotes: Remotes = {}
     programs = {
@@ -204,17 +204,17 @@ def make_tasks(
         return store_for(plan, task, system, settings, run.container)
 
     run.commits.move_states(open_store)
-    setups = _setups(run, kept, own, open_store, stack)
-    settled = run.commits.align(setups, kept)
-    found = run.commits.resume(setups, migrate_checkpoints(plan, setups, settled))
+    setups = _setups(run, stored, own, open_store, stack)
+    settled = run.commits.align(setups, stored)
+    checkpoints = run.commits.resume(setups, migrate_checkpoints(plan, setups, settled))
     # A store may have been written after the checkpoints that were looked at before.
-    records = chain.from_iterable(one.states.items() for one in found.values())
+    records = chain.from_iterable(one.states.items() for one in checkpoints.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
-    latest = _begun_at_ends(plan, settings, kept)
+    latest = _begun_at_ends(plan, settings, stored)
     tasks = []
     for setup in setups:
-        checkpoint = found[setup.name]
+        checkpoint = checkpoints[setup.name]
         queues = InputQueues(_queues(plan, setup, checkpoint, starts, ends, latest))
         task = LocalTask(run, programs[setup.stage], setup, checkpoint, queues)
         stack.callback(task.close)
@@ -224,7 +224,7 @@ def make_tasks(
 
 def _setups(
     run: RunContext,
-    kept: Checkpoints,
+    stored: Checkpoints,
     own: Collection[str] | None,
     open_store: Callable[[str], TaskStore],
     stack: ExitStack,
@@ -238,7 +238,7 @@ def _setups(
             if own is not None and name not in own:
                 continue
             # Operators that are gone may come back: their state stays in the store, which follows the task's commits.
-            idle = not run.commits.early and name in kept and bool(kept[name].states)
+            idle = not run.commits.early and name in stored and bool(stored[name].states)
             store = open_store(name) if changelogs or idle else MemoryStore()
             stack.callback(store.close)
             inputs = [stream for stream in stage.inputs if number < plan.stream(stream).partitions]
@@ -275,13 +275,13 @@ def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, TimeSource]:
     return {name: "source" if plan.stream(name).kind == "source" else "trailer" for name in inputs}
 
 
-def _begun_at_ends(plan: Plan, settings: Settings, kept: Checkpoints) -> frozenset[str]:
+def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> frozenset[str]:
     """The sources of which a partition without a checkpoint is begun at its end. One that a stream was given after the
     pipeline had begun with it is new as a whole, and no message of it is left out."""
     if settings.offset_default == "earliest":
         return frozenset()
     sources = {stream.name for stream in plan.streams if stream.kind == "source"}
-    return frozenset(sources - table_streams(plan) - read_before(kept))
+    return frozenset(sources - table_streams(plan) - read_before(stored))
 
 
 def open_sinks(plan: Plan, stack: ExitStack) -> None:

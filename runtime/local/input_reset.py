@@ -37,26 +37,26 @@ def input_steps(
             wrong = f"pipeline {plan.name!r} does not read a stream {stream!r}"
             raise UsageError(explain(wrong, f"one of {', '.join(inputs)}", at=plan.pipeline.origin))
     with no_containers(plan.name, system):
-        kept = checkpoints_in(system, plan.name)
+        stored = checkpoints_in(system, plan.name)
         yield [
             ResetStep(
                 "identity" if keep_offsets else "offset",
                 f"of {stream} in {task}",
                 partial(_forget, plan, system, task, stream, keep_offsets),
             )
-            for task, found in kept.items()
+            for task, checkpoint in stored.items()
             for stream in streams
-            if stream in found.identities or (stream in found.offsets and not keep_offsets)
+            if stream in checkpoint.identities or (stream in checkpoint.offsets and not keep_offsets)
         ]
 
 
 def _forget(plan: Plan, system: System, task: str, stream: str, keep_offsets: bool) -> None:
-    found = checkpoints_in(system, plan.name)[task]
-    write(plan, system, {task: _without(found, stream, keep_offsets)})
+    checkpoint = checkpoints_in(system, plan.name)[task]
+    write(plan, system, {task: _without(checkpoint, stream, keep_offsets)})
 
 
-def _without(found: Checkpoint, stream: str, keep_offsets: bool) -> Checkpoint:
-    identities = {name: id for name, id in found.identities.items() if name != stream}
-    offsets = {name: at for name, at in found.offsets.items() if keep_offsets or name != stream}
-    tables = {id: at for id, at in (found.tables or {}).items() if keep_offsets or id != table_id(stream)}
-    return structs.replace(found, identities=identities, offsets=offsets, tables=tables)
+def _without(checkpoint: Checkpoint, stream: str, keep_offsets: bool) -> Checkpoint:
+    identities = {name: id for name, id in checkpoint.identities.items() if name != stream}
+    offsets = {name: at for name, at in checkpoint.offsets.items() if keep_offsets or name != stream}
+    tables = {id: at for id, at in (checkpoint.tables or {}).items() if keep_offsets or id != table_id(stream)}
+    return structs.replace(checkpoint, identities=identities, offsets=offsets, tables=tables)

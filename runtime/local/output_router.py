@@ -50,8 +50,8 @@ class Router:
 def _split(records: list[Record], partitions: int, keyless: int) -> Mapping[int, list[Record]]:
     if partitions == 1:
         return {0: records}
-    found: list[list[Record]] = [[] for _ in range(partitions)]
+    by_partition: list[list[Record]] = [[] for _ in range(partitions)]
     for record in records:
         key = record[0]
-        found[keyless if key is None else partition_of(key, partitions)].append(record)
-    return {partition: part for partition, part in enumerate(found) if part}
+        by_partition[keyless if key is None else partition_of(key, partitions)].append(record)
+    return {partition: part for partition, part in enumerate(by_partition) if part}

@@ -47,16 +47,16 @@ def reset_steps(
         if not isinstance(system, SendingSystem):
             stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]
             _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)
-        kept = checkpoints_in(system, plan.name)
+        stored = checkpoints_in(system, plan.name)
         if operators is None:
-            yield _all_steps(plan, system, settings, kept)
+            yield _all_steps(plan, system, settings, stored)
         else:
-            _check_operators(plan, kept, operators)
-            yield _state_steps(plan, system, settings, kept, operators)
+            _check_operators(plan, stored, operators)
+            yield _state_steps(plan, system, settings, stored, operators)
 
 
-def _check_operators(plan: Plan, kept: Checkpoints, operators: Sequence[str]) -> None:
-    known = {store.operator for store in plan.stores}.union(*(found.states for found in kept.values()))
+def _check_operators(plan: Plan, stored: Checkpoints, operators: Sequence[str]) -> None:
+    known = {store.operator for store in plan.stores}.union(*(checkpoint.states for checkpoint in stored.values()))
     for operator in operators:
         if operator not in known:
             wrong = f"no state of {operator!r} is kept by pipeline {plan.name!r}"
@@ -64,41 +64,43 @@ def _check_operators(plan: Plan, kept: Checkpoints, operators: Sequence[str]) ->
 
 
 def _state_steps(
-    plan: Plan, system: System, settings: Settings, kept: Checkpoints, operators: Sequence[str]
+    plan: Plan, system: System, settings: Settings, stored: Checkpoints, operators: Sequence[str]
 ) -> list[ResetStep]:
-    left = {task: without(found, operators) for task, found in kept.items()}
-    changed = {task: now for task, now in left.items() if now != kept[task]}
+    left = {task: without(checkpoint, operators) for task, checkpoint in stored.items()}
+    changed = {task: now for task, now in left.items() if now != stored[task]}
     if isinstance(system, SendingSystem):
         # A store whose changelog was made anew is no copy of it, and is emptied when a run opens it.
-        made = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
-        steps = (
+        removals = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
+        writes = (
             ResetStep("checkpoint", task, partial(write, plan, system, {task: now})) for task, now in changed.items()
         )
-        return [*made, *steps]
+        return [*removals, *writes]
     if not changed:
         return []
     # From then on the state does not count, whether it has been removed or not.
-    made = [ResetStep("checkpoint", ", ".join(changed), partial(write, plan, system, changed))]
+    steps = [ResetStep("checkpoint", ", ".join(changed), partial(write, plan, system, changed))]
     for task in changed:
-        mine = [operator for operator in operators if without(kept[task], [operator]) != kept[task]]
+        mine = [operator for operator in operators if without(stored[task], [operator]) != stored[task]]
         for folder in task_folders(plan, system, settings, task):
-            made.append(ResetStep("state", f"{', '.join(mine)} in {folder}", partial(_clear, folder, mine)))
-    return made
+            steps.append(ResetStep("state", f"{', '.join(mine)} in {folder}", partial(_clear, folder, mine)))
+    return steps
 
 
-def _all_steps(plan: Plan, system: System, settings: Settings, kept: Checkpoints) -> list[ResetStep]:
-    made = [
+def _all_steps(plan: Plan, system: System, settings: Settings, stored: Checkpoints) -> list[ResetStep]:
+    steps = [
         ResetStep("store", str(folder), partial(shutil.rmtree, folder, ignore_errors=True))
         for folder in pipeline_folders(plan, system, settings)
     ]
     between = [stream.name for stream in plan.streams if stream.kind == "intermediate"]
     if isinstance(system, SendingSystem):
-        operators = {store.operator for store in plan.stores}.union(*(found.changelogs for found in kept.values()))
-        made += _removed(system, [changelog(plan.name, operator) for operator in sorted(operators)], "changelog")
-        made += _removed(system, between, "stream")
+        operators = {store.operator for store in plan.stores}.union(
+            *(checkpoint.changelogs for checkpoint in stored.values())
+        )
+        steps += _removed(system, [changelog(plan.name, operator) for operator in sorted(operators)], "changelog")
+        steps += _removed(system, between, "stream")
     else:
-        made += [ResetStep("stream", name, partial(_empty, system, name)) for name in between if _holds(system, name)]
-    return [*made, *(ResetStep("checkpoint", task, partial(_forget, plan, system, task)) for task in kept)]
+        steps += [ResetStep("stream", name, partial(_empty, system, name)) for name in between if _holds(system, name)]
+    return [*steps, *(ResetStep("checkpoint", task, partial(_forget, plan, system, task)) for task in stored)]
 
 
 def _holds(system: System, stream: str) -> bool:
@@ -134,10 +136,10 @@ def _publish_pending(plan: Plan, system: PublishingSystem, settings: Settings, t
                     publish_pending(log, task, store)
 
 
-def write(plan: Plan, system: System, made: Checkpoints) -> None:
+def write(plan: Plan, system: System, stored: Checkpoints) -> None:
     """Write the checkpoints of tasks."""
     with closing(system.producer()) as producer:
-        producer.begin().commit(plan.name, {task: checkpoints.encode(now) for task, now in made.items()})
+        producer.begin().commit(plan.name, {task: checkpoints.encode(now) for task, now in stored.items()})
 
 
 def _forget(plan: Plan, system: System, task: str) -> None:

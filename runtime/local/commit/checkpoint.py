@@ -87,21 +87,21 @@ def decode(data: bytes, task: str) -> Checkpoint:
     try:
         # Each of the two leaves alone the fields of the other.
         position = json.decode(data, type=Position)
-        found = structs.replace(json.decode(data, type=Checkpoint), position=position)
+        checkpoint = structs.replace(json.decode(data, type=Checkpoint), position=position)
     except (DecodeError, UnicodeDecodeError) as error:
         wrong = f"the checkpoint of task {task} cannot be read: {error}"
         remedy = "remove what another program has written, or start over with fluvial reset --all"
         expected = "a checkpoint that a run of the pipeline wrote"
         raise SystemProblem(explain(wrong, expected, remedy, "the checkpoints of the pipeline")) from None
-    if found.version != VERSION:
-        wrong = f"the checkpoint of task {task} has version {found.version}"
+    if checkpoint.version != VERSION:
+        wrong = f"the checkpoint of task {task} has version {checkpoint.version}"
         raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
-    before = _tables_of_before(found) if found.tables is None else None
-    return structs.replace(found, tables=before) if before else found
+    before = _tables_of_before(checkpoint) if checkpoint.tables is None else None
+    return structs.replace(checkpoint, tables=before) if before else checkpoint
 
 
-def _tables_of_before(found: Checkpoint) -> dict[str, int]:
+def _tables_of_before(checkpoint: Checkpoint) -> dict[str, int]:
     """How far the tables of a checkpoint that does not tell have come: their streams were read for them alone."""
-    by_table = {table_id(stream): offset for stream, offset in found.offsets.items()}
-    kept = (id for id, schema in found.states.items() if schema.kind == TableOf.kind)
-    return {id: by_table[id] for id in kept if id in by_table}
+    by_table = {table_id(stream): offset for stream, offset in checkpoint.offsets.items()}
+    tables = (id for id, schema in checkpoint.states.items() if schema.kind == TableOf.kind)
+    return {id: by_table[id] for id in tables if id in by_table}

@@ -17,45 +17,45 @@ from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, Checkpoints
 from .contract import TaskSetup
 
 
-def migrate_checkpoints(plan: Plan, setups: Iterable[TaskSetup], kept: Checkpoints) -> dict[str, Checkpoint]:
+def migrate_checkpoints(plan: Plan, setups: Iterable[TaskSetup], stored: Checkpoints) -> dict[str, Checkpoint]:
     """The checkpoint of each task that has one, out of all that were kept under any name.
 
     A stream's partition belongs to one task, whatever it is called, and offsets grow: what is known of it comes from
     the task of that number that has read most of it. What is known of an operator comes from the one that has kept its
     state last. What is known of other streams, and of operators that are gone, is carried along: both may come back.
     """
-    made = {setup.name: _merged(plan, setup, kept) for setup in setups}
-    return {name: merged for name, merged in made.items() if not merged.blank}
+    merged_by_task = {setup.name: _merged(plan, setup, stored) for setup in setups}
+    return {name: merged for name, merged in merged_by_task.items() if not merged.blank}
 
 
-def kept_states(plan: Plan, kept: Checkpoints) -> list[tuple[str, StateSchema]]:
+def kept_states(plan: Plan, stored: Checkpoints) -> list[tuple[str, StateSchema]]:
     """What gives the state of operators its meaning, as (operator, record), out of all checkpoints of a pipeline: those
     of the tasks that have kept it last."""
-    found: list[tuple[str, StateSchema]] = []
+    records: list[tuple[str, StateSchema]] = []
     for store in plan.stores:
-        for holder in holders_of(store.operator, store.stage, kept):
-            if store.operator in kept[holder].states:
-                found.append((store.operator, kept[holder].states[store.operator]))
-    return found
+        for holder in holders_of(store.operator, store.stage, stored):
+            if store.operator in stored[holder].states:
+                records.append((store.operator, stored[holder].states[store.operator]))
+    return records
 
 
-def holders_of(operator: str, stage: str, kept: Checkpoints) -> list[str]:
+def holders_of(operator: str, stage: str, stored: Checkpoints) -> list[str]:
     """The tasks that have kept the state last of an operator which is in a stage now."""
-    numbers = sorted({number_of(name) for name in kept})
-    holders = (holder_of(operator, f"{stage}/{number}", kept) for number in numbers)
+    numbers = sorted({number_of(name) for name in stored})
+    holders = (holder_of(operator, f"{stage}/{number}", stored) for number in numbers)
     return [holder for holder in holders if holder is not None]
 
 
-def read_before(kept: Checkpoints) -> set[str]:
+def read_before(stored: Checkpoints) -> set[str]:
     """The streams that a pipeline has read at some time, in any partition."""
-    return {stream for found in kept.values() for stream in found.offsets}
+    return {stream for checkpoint in stored.values() for stream in checkpoint.offsets}
 
 
-def refuse_recreated(plan: Plan, system: System, kept: Checkpoints, reset: str) -> None:
+def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str) -> None:
     """Raise SystemProblem where a checkpoint points into a stream that was deleted since, whether it was made anew or
     not. A checkpoint of a version that kept no ids is taken for one of the streams that there are. `reset` is the
     command that resets the pipeline."""
-    known = {(stream, id) for found in kept.values() for stream, id in found.identities.items()}
+    known = {(stream, id) for checkpoint in stored.values() for stream, id in checkpoint.identities.items()}
     facts = facts_of(system, inputs_of(plan)) if known else {}
     for stream, id in sorted(known):
         now = facts.get(stream)
@@ -68,12 +68,12 @@ def number_of(task: str) -> str:
     return task.rpartition("/")[2]
 
 
-def holder_of(operator: str, task: str, kept: Checkpoints) -> str | None:
+def holder_of(operator: str, task: str, stored: Checkpoints) -> str | None:
     """Which task has kept the state last that an operator is to have in `task`; None where none has."""
-    names = [name for name, one in kept.items() if number_of(name) == number_of(task) and _knows(one, operator)]
+    names = [name for name, one in stored.items() if number_of(name) == number_of(task) and _knows(one, operator)]
     holder = task if task in names else next(iter(names), None)
     for name in names:
-        if holder is not None and _is_later(kept[name], kept[holder], operator):
+        if holder is not None and _is_later(stored[name], stored[holder], operator):
             holder = name
     return holder
 
@@ -90,24 +90,24 @@ def _knows(checkpoint: Checkpoint, operator: str) -> bool:
     return operator in checkpoint.states or operator in checkpoint.changelogs
 
 
-def _merged(plan: Plan, setup: TaskSetup, kept: Checkpoints) -> Checkpoint:
-    own, inputs = kept.get(setup.name, Checkpoint()), plan.stage(setup.stage).inputs
-    all_names = [one for name, one in kept.items() if number_of(name) == str(setup.number)]
-    made = without(own, {store.operator for store in plan.stores if store.stage != setup.stage})
-    holders = {operator: holder_of(operator, setup.name, kept) for operator in setup.changelogs}
+def _merged(plan: Plan, setup: TaskSetup, stored: Checkpoints) -> Checkpoint:
+    own, inputs = stored.get(setup.name, Checkpoint()), plan.stage(setup.stage).inputs
+    all_names = [one for name, one in stored.items() if number_of(name) == str(setup.number)]
+    merged = without(own, {store.operator for store in plan.stores if store.stage != setup.stage})
+    holders = {operator: holder_of(operator, setup.name, stored) for operator in setup.changelogs}
     for operator, holder in holders.items():
         if holder is not None:
-            made = with_operator(made, operator, kept[holder])
+            merged = with_operator(merged, operator, stored[holder])
     tables = tables_by_stream(plan, setup.changelogs)
     for stream in inputs:
         if stream in tables:
             holder = holders[tables[stream]]
-            furthest = _as_read_for(tables[stream], stream, Checkpoint() if holder is None else kept[holder])
+            furthest = _as_read_for(tables[stream], stream, Checkpoint() if holder is None else stored[holder])
         else:
             furthest = max((own, *all_names), key=lambda one: one.offsets.get(stream, -1))
-        made = _with_stream(made, stream, furthest)
+        merged = _with_stream(merged, stream, furthest)
     clocks = (one.position.clock for one in (all_names if own.blank else [own]))
-    return structs.replace(made, position=replace(made.position, clock=max(clocks, default=START)))
+    return structs.replace(merged, position=replace(merged.position, clock=max(clocks, default=START)))
 
 
 def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:

@@ -96,9 +96,11 @@ class Known:
         """
         assignment = self.assignment
         numbers = set() if assignment is None else set(range(assignment.containers)) - {container}
-        found = [self.presences.get(number) for number in numbers]
+        presences = [self.presences.get(number) for number in numbers]
         present = [
-            one for one in found if one is not None and one.state != "starting" and one.generation == self._generation
+            one
+            for one in presences
+            if one is not None and one.state != "starting" and one.generation == self._generation
         ]
         if len(present) < len(numbers):
             return None
@@ -111,15 +113,15 @@ class Known:
 
 def begin(known: Known, wanted: Wanted, run: str, ends: Mapping[str, list[int]] | None) -> Assignment:
     """A new run: in the present generation if that has the same containers and tasks, else in the next."""
-    kept = None if ends is None else dict(ends)
+    ends_by_stream = None if ends is None else dict(ends)
     last = known.assignment
     if last is None:
         tasks = assign(wanted.stages, wanted.containers)
         return Assignment(
-            generation=1, containers=wanted.containers, tasks=tasks, run=run, until=wanted.until, ends=kept
+            generation=1, containers=wanted.containers, tasks=tasks, run=run, until=wanted.until, ends=ends_by_stream
         )
     if _same(last, wanted):
-        return replace(last, run=run, until=wanted.until, ends=kept)
+        return replace(last, run=run, until=wanted.until, ends=ends_by_stream)
     return Assignment(
         generation=last.generation + 1,
         containers=wanted.containers,
@@ -127,7 +129,7 @@ def begin(known: Known, wanted: Wanted, run: str, ends: Mapping[str, list[int]] 
         before={**({} if known.settled else last.before), last.generation: last.containers},
         run=run,
         until=wanted.until,
-        ends=kept,
+        ends=ends_by_stream,
     )
 
 
@@ -158,11 +160,11 @@ _DECODERS: Mapping[bytes, Callable[[bytes], Written]] = {
 }
 
 
-def record_of(told: Written) -> tuple[bytes, bytes]:
+def record_of(written: Written) -> tuple[bytes, bytes]:
     """Key and value in the stream, where the last record of a key counts."""
-    if isinstance(told, Presence):
-        return b"%s%d" % (_PRESENCE, told.container), json.encode(told)
-    return _ASSIGNMENT if isinstance(told, Assignment) else _INQUIRY, json.encode(told)
+    if isinstance(written, Presence):
+        return b"%s%d" % (_PRESENCE, written.container), json.encode(written)
+    return _ASSIGNMENT if isinstance(written, Assignment) else _INQUIRY, json.encode(written)
 
 
 def read_record(key: bytes | None, value: bytes | None) -> Written | None:
@@ -174,13 +176,13 @@ def read_record(key: bytes | None, value: bytes | None) -> Written | None:
     if decode is None or value is None:
         return None
     try:
-        found = decode(value)
+        record = decode(value)
     except (DecodeError, UnicodeDecodeError) as error:
         wrong = f"the record {key!r} cannot be read: {error}"
         remedy = "remove what another program has written, or start over with fluvial reset --all"
         expected = "a record that a container of the pipeline wrote"
         raise SystemProblem(explain(wrong, expected, remedy, "the coordinator stream")) from None
-    if found.version != VERSION:
-        wrong = f"a record of the coordinator stream has version {found.version}"
+    if record.version != VERSION:
+        wrong = f"a record of the coordinator stream has version {record.version}"
         raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
-    return found
+    return record

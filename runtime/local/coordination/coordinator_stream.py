@@ -66,16 +66,16 @@ class Coordinator:
             while start < end:
                 for batch in consumer.poll(_PAUSE_SECONDS):
                     start = batch.next_offset
-                    for told in map(_told, batch.records):
-                        if isinstance(told, Assignment):
-                            assignment = told
-                        elif isinstance(told, Presence):
-                            presences[told.container] = told
+                    for record in map(_decoded, batch.records):
+                        if isinstance(record, Assignment):
+                            assignment = record
+                        elif isinstance(record, Presence):
+                            presences[record.container] = record
         return Known(assignment, presences), start
 
-    def write(self, told: Presence | Inquiry) -> None:
+    def write(self, record: Presence | Inquiry) -> None:
         """Say that a container is there, or ask whether any is."""
-        self._append([told])
+        self._append([record])
 
     def ask(self, process: str, seconds: float) -> Presence | None:
         """Ask whether any container is alive, and wait so long for the first answer."""
@@ -86,9 +86,11 @@ class Coordinator:
             consumer.assign({self._place: read_to})
             while time.monotonic() < until:
                 for batch in consumer.poll(_PAUSE_SECONDS):
-                    found = next((told for told in map(_told, batch.records) if isinstance(told, Presence)), None)
-                    if found is not None:
-                        return found
+                    answer = next(
+                        (record for record in map(_decoded, batch.records) if isinstance(record, Presence)), None
+                    )
+                    if answer is not None:
+                        return answer
         return None
 
     @contextmanager
@@ -105,11 +107,11 @@ class Coordinator:
             return
         with claimed(self._system, self._pipeline, "coordinator", PATIENCE_SECONDS):
             known, read_to = self.read()
-            made = decide(known)
-            if made != known.assignment:
-                self._await_the_end(known, made)
-                self._append([made], alone=True)
-            yield made, known, read_to
+            assignment = decide(known)
+            if assignment != known.assignment:
+                self._await_the_end(known, assignment)
+                self._append([assignment], alone=True)
+            yield assignment, known, read_to
 
     def _settle_by_fencing(self, system: SendingSystem, decide: Decide) -> tuple[Assignment, Known, int]:
         until = time.monotonic() + PATIENCE_SECONDS
@@ -120,26 +122,26 @@ class Coordinator:
             try:
                 with closing(system.record_producer(self._place[0])) as sender:
                     known, read_to = self.read()  # what others before had under way is now there, or dropped
-                    made = decide(known)
-                    if made != known.assignment:
+                    assignment = decide(known)
+                    if assignment != known.assignment:
                         sender.begin()
-                        sender.send(*self._place, [_record(made)])
+                        sender.send(*self._place, [_record(assignment)])
                         sender.commit()
-                    return made, known, read_to
+                    return assignment, known, read_to
             except TakenOver:
                 if time.monotonic() > until:
                     raise
             time.sleep(random.uniform(0, 4 * _PAUSE_SECONDS))
 
-    def _await_the_end(self, known: Known, made: Assignment) -> None:
+    def _await_the_end(self, known: Known, assignment: Assignment) -> None:
         """Wait for containers that are being stopped; refuse to go on beside others."""
         before = 1 if known.assignment is None else known.assignment.containers
-        for container in range(max(before, made.containers)):
+        for container in range(max(before, assignment.containers)):
             with claimed(self._system, self._pipeline, str(container), GRACE_SECONDS):
                 pass
 
-    def _append(self, told: Sequence[Written], *, alone: bool = False) -> None:
-        records = [_record(one) for one in told]
+    def _append(self, written: Sequence[Written], *, alone: bool = False) -> None:
+        records = [_record(one) for one in written]
         if isinstance(self._system, SendingSystem):
             with closing(self._system.record_producer(once=False)) as sender:
                 sender.send(*self._place, records)
@@ -211,30 +213,30 @@ class Watch:
     def _look(self, timeout: float) -> None:
         for batch in self._consumer.poll(timeout):
             self._read_to = batch.next_offset
-            for told in map(_told, batch.records):
-                if isinstance(told, Assignment):
-                    self._see_assignment(told)
-                elif isinstance(told, Inquiry):
+            for record in map(_decoded, batch.records):
+                if isinstance(record, Assignment):
+                    self._see_assignment(record)
+                elif isinstance(record, Inquiry):
                     self.asked = True
-                elif told is not None:
-                    self._presences[told.container] = told
-                    if told.container == self._presence.container:
-                        self._see_presence(told)
+                elif record is not None:
+                    self._presences[record.container] = record
+                    if record.container == self._presence.container:
+                        self._see_presence(record)
 
-    def _see_assignment(self, told: Assignment) -> None:
-        if told.generation != self._assignment.generation:
-            containers = "1 container" if told.containers == 1 else f"{told.containers} containers"
-            raise self._lost(f"generation {told.generation}, with {containers}, has begun")
-        if told.run != self._assignment.run:
+    def _see_assignment(self, assignment: Assignment) -> None:
+        if assignment.generation != self._assignment.generation:
+            containers = "1 container" if assignment.containers == 1 else f"{assignment.containers} containers"
+            raise self._lost(f"generation {assignment.generation}, with {containers}, has begun")
+        if assignment.run != self._assignment.run:
             raise self._lost("another run has begun")
 
-    def _see_presence(self, told: Presence) -> None:
-        if told.incarnation == self._presence.incarnation:
+    def _see_presence(self, presence: Presence) -> None:
+        if presence.incarnation == self._presence.incarnation:
             self._seated = True
-        elif told.incarnation not in self._others:  # else it says again what nobody told it had arrived
-            self._others.add(told.incarnation)
-            if self._seated and told.state == "starting":
-                raise self._lost(f"{told.process} has taken it")
+        elif presence.incarnation not in self._others:  # else it says again what nobody told it had arrived
+            self._others.add(presence.incarnation)
+            if self._seated and presence.state == "starting":
+                raise self._lost(f"{presence.process} has taken it")
 
     def _lost(self, why: str) -> TakenOver:
         return TakenOver(
@@ -247,9 +249,9 @@ class Watch:
         self._consumer.close()
 
 
-def _record(told: Written) -> Record:
-    return (*record_of(told), time.time_ns() // 1_000_000, ())
+def _record(written: Written) -> Record:
+    return (*record_of(written), time.time_ns() // 1_000_000, ())
 
 
-def _told(record: Record) -> Written | None:
+def _decoded(record: Record) -> Written | None:
     return read_record(record[0], record[1])

@@ -264,13 +264,13 @@ def _ends(plan: Plan, system: System, until: str) -> Ends | None:
 def _by_stream(ends: Ends | None) -> dict[str, list[int]] | None:
     if ends is None:
         return None
-    found: dict[str, list[int]] = {}
+    by_stream: dict[str, list[int]] = {}
     for (stream, _), end in sorted(ends.items()):
-        found.setdefault(stream, []).append(end)
-    return found
+        by_stream.setdefault(stream, []).append(end)
+    return by_stream
 
 
 def _by_place(ends: dict[str, list[int]] | None) -> Ends | None:
     if ends is None:
         return None
-    return {(stream, partition): end for stream, found in ends.items() for partition, end in enumerate(found)}
+    return {(stream, partition): end for stream, offsets in ends.items() for partition, end in enumerate(offsets)}

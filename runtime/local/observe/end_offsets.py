@@ -15,7 +15,7 @@ class Ends:
         self._admin = admin
         self._apart = apart
         self._thread: Thread | None = None
-        self._found: dict[str, list[int]] | None = None
+        self._latest: dict[str, list[int]] | None = None
 
     def ask(self, streams: Iterable[str]) -> None:
         """Ask anew, unless the answer to the last question is still to come."""
@@ -38,13 +38,13 @@ class Ends:
         return self._thread is None or not self._thread.is_alive()
 
     @property
-    def found(self) -> dict[str, list[int]] | None:
+    def latest(self) -> dict[str, list[int]] | None:
         """The ends by stream, as the last answer told them; None before it has come, and where the system could not
         tell: one that is away is for those who read from it to meet."""
-        return self._found if self.answered else None
+        return self._latest if self.answered else None
 
     def _ask(self, streams: list[str]) -> None:
         try:
-            self._found = {stream: self._admin.ends(stream) for stream in streams}
+            self._latest = {stream: self._admin.ends(stream) for stream in streams}
         except SystemProblem:
-            self._found = None
+            self._latest = None

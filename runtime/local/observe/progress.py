@@ -145,7 +145,7 @@ class Telling:
 
     def _lags(self, positions: Mapping[StreamPartition, int]) -> dict[StreamPartition, int] | None:
         """What is still to be read from these positions on, None where that is not known."""
-        ends = self._ends.found
+        ends = self._ends.latest
         if ends is None:
             return None
         known = {place: at for place, at in positions.items() if place[0] in ends}

@@ -35,26 +35,26 @@ class Shown:
     value: Any
 
 
-def get(made: Plan, system: System, settings: Settings, table: str, key: str) -> Shown:
+def get(plan: Plan, system: System, settings: Settings, table: str, key: str) -> Shown:
     """The row of a key, which may be null. Raises UsageError for what is no table or no key of it, SystemProblem where
     no state is, and FluvialError where there is no such row."""
-    flow = _flow(made, table)
+    flow = _flow(plan, table)
     wanted = _key(flow, key)
     data = _key_bytes(flow, wanted)
     with ExitStack() as stack:
-        views = _views(made, system, settings, table, stack)
-        found = [row for view in views if (row := view.get(prefix_of(table), data)) is not None]
-    if not found:
+        views = _views(plan, system, settings, table, stack)
+        rows = [row for view in views if (row := view.get(prefix_of(table), data)) is not None]
+    if not rows:
         raise FluvialError(f"table {table!r} has no row of key {key!r} in its stores here, as of the last commit")
-    return Shown(_builtin(wanted), _builtin(_decoded(flow, found[0])))
+    return Shown(_builtin(wanted), _builtin(_decoded(flow, rows[0])))
 
 
-def scan(made: Plan, system: System, settings: Settings, table: str, limit: int | None) -> Iterator[Shown]:
+def scan(plan: Plan, system: System, settings: Settings, table: str, limit: int | None) -> Iterator[Shown]:
     """The rows of a table in the order of their keys' bytes; raises as `get` does."""
-    flow = _flow(made, table)
+    flow = _flow(plan, table)
     decode_key = key_serde(flow.key).decode
     with ExitStack() as stack:
-        parts = [view.scan(prefix_of(table)) for view in _views(made, system, settings, table, stack)]
+        parts = [view.scan(prefix_of(table)) for view in _views(plan, system, settings, table, stack)]
         for key, row in islice(merge(*parts, key=itemgetter(0)), limit):
             yield Shown(_builtin(decode_key(key)), _builtin(_decoded(flow, row)))
 
@@ -64,17 +64,17 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _flow(made: Plan, table: str) -> Flow:
+def _flow(plan: Plan, table: str) -> Flow:
     kinds = ops.TableOf | ops.JoinTables
-    tables = [op.id for op in made.pipeline.operators if isinstance(op, kinds)]
+    tables = [op.id for op in plan.pipeline.operators if isinstance(op, kinds)]
     if table not in tables:
-        kept = next((store for store in made.stores if store.operator == table), None)
-        wrong = f"{table!r} is no table of pipeline {made.name!r}"
-        if kept is not None:
-            wrong = f"{made.operator(table).kind} {table!r} keeps {kept.value}, in a form that is no table's"
+        stored = next((store for store in plan.stores if store.operator == table), None)
+        wrong = f"{table!r} is no table of pipeline {plan.name!r}"
+        if stored is not None:
+            wrong = f"{plan.operator(table).kind} {table!r} keeps {stored.value}, in a form that is no table's"
         listed = ", ".join(map(repr, tables)) or "none"
-        raise UsageError(explain(wrong, f"one of its tables: {listed}", at=made.pipeline.origin))
-    return flows(made.pipeline)[table]
+        raise UsageError(explain(wrong, f"one of its tables: {listed}", at=plan.pipeline.origin))
+    return flows(plan.pipeline)[table]
 
 
 def _key(flow: Flow, text: str) -> Any:
@@ -89,8 +89,8 @@ def _key(flow: Flow, text: str) -> Any:
 
 
 def _key_bytes(flow: Flow, key: Any) -> bytes:
-    found = flow.key.encode(key) if isinstance(flow.key, Serde) else encode_key(key)
-    return found or b""
+    data = flow.key.encode(key) if isinstance(flow.key, Serde) else encode_key(key)
+    return data or b""
 
 
 def _decoded(flow: Flow, data: bytes) -> Any:
@@ -101,21 +101,21 @@ def _builtin(value: Any) -> Any:
     return msgspec.to_builtins(value, enc_hook=str, str_keys=True)
 
 
-def _views(made: Plan, system: System, settings: Settings, table: str, stack: ExitStack) -> list[StoreView]:
+def _views(plan: Plan, system: System, settings: Settings, table: str, stack: ExitStack) -> list[StoreView]:
     """The stores that hold the table, one of each task that has kept it last: a run of another version of the pipeline
     may have had it in another stage."""
-    stage = next(store.stage for store in made.stores if store.operator == table)
+    stage = next(store.stage for store in plan.stores if store.operator == table)
     if isinstance(system, SendingSystem):
-        folders = latest_folders(made, system, settings, table) or store_folders(made, system, settings, stage)
+        folders = latest_folders(plan, system, settings, table) or store_folders(plan, system, settings, stage)
     else:
         folders = [
             folder
-            for task in holders_of(table, stage, checkpoints_in(system, made.name))
-            for folder in task_folders(made, system, settings, task)
+            for task in holders_of(table, stage, checkpoints_in(system, plan.name))
+            for folder in task_folders(plan, system, settings, task)
         ]
     if not folders:
-        wrong = f"there is no state of table {table!r} of pipeline {made.name!r} for {system.url}"
+        wrong = f"there is no state of table {table!r} of pipeline {plan.name!r} for {system.url}"
         expected = "stores that the local engine has left on this machine; those of Spark and memory: cannot be read"
         remedy = "run the pipeline here first, with the same --system and --state-dir"
-        raise SystemProblem(explain(wrong, expected, remedy, made.pipeline.origin))
+        raise SystemProblem(explain(wrong, expected, remedy, plan.pipeline.origin))
     return [stack.enter_context(StoreView(folder)) for folder in folders]

@@ -52,22 +52,22 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
 
     Raises SystemProblem where the store lacks what the log counts, or the log what the store has.
     """
-    kept = log.checkpoint(task)
-    finish_move(store, kept)
+    committed = log.checkpoint(task)
+    finish_move(store, committed)
     own = stored_checkpoint(store, task)
     if own is None:
-        _check_gone(log, task, () if kept is None else kept.states)
+        _check_gone(log, task, () if committed is None else committed.states)
         store.clear()
         store.write([(META, IDENTITY, log.producer.identity.encode())])
         return
     if not _belongs_to(log, store):
         raise store_problems.foreign(log.plan, log.reset, log.system.url, task)
-    if kept is not None and not kept.states and (own.states or own.number):
+    if committed is not None and not committed.states and (own.states or own.number):
         store.clear()  # its operators were reset, or moved to other stores
     else:
-        kept = _compared(log, task, own, publish_pending(log, task, store))
-        _check_gone(log, task, kept.states.keys() - own.states.keys())
-        _remove(store, {*operators, *own.states} - kept.states.keys() if kept.states else ())
+        committed = _compared(log, task, own, publish_pending(log, task, store))
+        _check_gone(log, task, committed.states.keys() - own.states.keys())
+        _remove(store, {*operators, *own.states} - committed.states.keys() if committed.states else ())
     store.write([(META, IDENTITY, log.producer.identity.encode())])
 
 
@@ -77,25 +77,25 @@ def stored_checkpoint(store: TaskStore | StoreView, task: str) -> Checkpoint | N
     return None if data is None else checkpoints.decode(data, task)
 
 
-def finish_move(store: TaskStore, kept: Checkpoint | None) -> None:
+def finish_move(store: TaskStore, committed: Checkpoint | None) -> None:
     """Take state as the store's own that was moved to it, if the log counts it there; else forget the move."""
     data = store.get(META, MOVED)
     if data is not None:
-        done = kept is not None and data == checkpoints.encode(kept)
+        done = committed is not None and data == checkpoints.encode(committed)
         store.write([*([(META, CHECKPOINT, data)] if done else []), (META, MOVED, None)])
 
 
 def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoint | None:
     """Publish the last commit of a store if the log has all but that one; the checkpoint that the log has then."""
     own, token = stored_checkpoint(store, task), store.get(META, PENDING)
-    kept = log.checkpoint(task)
-    number = 0 if kept is None else kept.number
+    committed = log.checkpoint(task)
+    number = 0 if committed is None else committed.number
     if own is None or token is None or own.number != number + 1 or not _belongs_to(log, store):
-        return kept
+        return committed
     try:
         log.producer.publish(token)
     except SystemProblem as problem:
-        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, kept, problem) from problem
+        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, committed, problem) from problem
     return log.checkpoint(task)
 
 
@@ -104,16 +104,16 @@ def _belongs_to(log: CommittedLog, store: TaskStore) -> bool:
     return store.get(META, IDENTITY) in (None, log.producer.identity.encode())
 
 
-def _compared(log: CommittedLog, task: str, own: Checkpoint, kept: Checkpoint | None) -> Checkpoint:
+def _compared(log: CommittedLog, task: str, own: Checkpoint, committed: Checkpoint | None) -> Checkpoint:
     """The checkpoint that the log has; raises SystemProblem unless the store is at the same commit. Commits without a
     number are compared by what they have read."""
-    if kept is None:
+    if committed is None:
         raise store_problems.unknown(log.plan, log.reset, log.system.url, task)
-    if own.number < kept.number or checkpoints.is_ahead(kept, own):
-        raise store_problems.behind(log.plan, log.reset, log.system.url, task, own, kept)
-    if own.number > kept.number or checkpoints.is_ahead(own, kept):
-        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, kept)
-    return kept
+    if own.number < committed.number or checkpoints.is_ahead(committed, own):
+        raise store_problems.behind(log.plan, log.reset, log.system.url, task, own, committed)
+    if own.number > committed.number or checkpoints.is_ahead(own, committed):
+        raise store_problems.ahead(log.plan, log.reset, log.system.url, task, own, committed)
+    return committed
 
 
 def _remove(store: TaskStore, operators: Collection[str]) -> None:

@@ -33,29 +33,29 @@ def unknown(plan: Plan, reset: str, url: str, task: str) -> SystemProblem:
     return _problem(plan, wrong, "a store and a log that were kept together", remedy)
 
 
-def behind(plan: Plan, reset: str, url: str, task: str, own: Checkpoint, kept: Checkpoint) -> SystemProblem:
+def behind(plan: Plan, reset: str, url: str, task: str, own: Checkpoint, committed: Checkpoint) -> SystemProblem:
     """The log has commits that the store lacks."""
-    wrong = f"the store of task {task} is older than its checkpoint in {url}{_numbers(own, kept)}: it was damaged, or "
-    wrong += "replaced by a copy"
-    remedy = "bring the newest store back, or let what it keeps begin anew: " + _reset(reset, kept.states)
+    wrong = f"the store of task {task} is older than its checkpoint in {url}{_numbers(own, committed)}"
+    wrong += ": it was damaged, or replaced by a copy"
+    remedy = "bring the newest store back, or let what it keeps begin anew: " + _reset(reset, committed.states)
     return _problem(plan, wrong, "the store that was written with the checkpoint", remedy)
 
 
 def ahead(
-    plan: Plan, reset: str, url: str, task: str, own: Checkpoint, kept: Checkpoint | None, why: object = ""
+    plan: Plan, reset: str, url: str, task: str, own: Checkpoint, committed: Checkpoint | None, why: object = ""
 ) -> SystemProblem:
     """The store has commits that the log lacks; `why` one of them cannot be published."""
     wrong = f"{url} has lost a commit that the store of task {task} has"
-    wrong += f"; its outputs cannot be published: {why}" if why else _numbers(own, kept)
+    wrong += f"; its outputs cannot be published: {why}" if why else _numbers(own, committed)
     remedy = "bring back a log and stores that were kept together, or let what the store keeps begin anew: "
-    command = _reset(reset, () if kept is None else kept.states)
+    command = _reset(reset, () if committed is None else committed.states)
     return _problem(plan, wrong, "a log that has all commits of its stores", remedy + command)
 
 
-def _numbers(own: Checkpoint, kept: Checkpoint | None) -> str:
+def _numbers(own: Checkpoint, committed: Checkpoint | None) -> str:
     if not own.number:
         return ""
-    return f" (the store is at commit {own.number}, the log at {0 if kept is None else kept.number})"
+    return f" (the store is at commit {own.number}, the log at {0 if committed is None else committed.number})"
 
 
 def _reset(reset: str, operators: Collection[str] = ()) -> str:

@@ -54,10 +54,10 @@ def move_states(log: CommittedLog, open_store: OpenStore) -> None:
         log.producer.begin().commit(log.plan.name, _encoded(_stale(log.plan, log.checkpoints())))
 
 
-def moves(plan: Plan, kept: Checkpoints) -> Iterator[Move]:
+def moves(plan: Plan, stored: Checkpoints) -> Iterator[Move]:
     """The moves that a plan needs, given the checkpoints of its pipeline."""
     for operator, target in _places(plan):
-        holder = holder_of(operator, target, kept)
+        holder = holder_of(operator, target, stored)
         if holder is not None and holder != target:
             yield Move(operator, holder, target)
 
@@ -69,15 +69,15 @@ def _places(plan: Plan) -> Iterator[tuple[str, str]]:
             yield store.operator, task_name(store.stage, number)
 
 
-def _stale(plan: Plan, kept: Checkpoints) -> dict[str, Checkpoint]:
+def _stale(plan: Plan, stored: Checkpoints) -> dict[str, Checkpoint]:
     """The checkpoints that count state which is kept elsewhere, or has to be, without it."""
-    found = dict(kept)
+    stale = dict(stored)
     for operator, target in _places(plan):
-        others = [name for name in found if name != target and number_of(name) == number_of(target)]
+        others = [name for name in stale if name != target and number_of(name) == number_of(target)]
         for name in others:
-            if operator in found[name].states:
-                found[name] = without(found[name], [operator])
-    return {name: one for name, one in found.items() if one != kept[name]}
+            if operator in stale[name].states:
+                stale[name] = without(stale[name], [operator])
+    return {name: one for name, one in stale.items() if one != stored[name]}
 
 
 def _move_to(log: CommittedLog, target: str, open_store: OpenStore, stack: ExitStack) -> None:
@@ -86,15 +86,15 @@ def _move_to(log: CommittedLog, target: str, open_store: OpenStore, stack: ExitS
     stores = {target: stack.enter_context(closing(open_store(target)))}
     align(log, target, stores[target], ())
     # A try that was cut off may have just been brought to its end.
-    made = [move for move in moves(log.plan, log.checkpoints()) if move.target == target]
-    for source in dict.fromkeys(move.source for move in made):
+    wanted = [move for move in moves(log.plan, log.checkpoints()) if move.target == target]
+    for source in dict.fromkeys(move.source for move in wanted):
         stores[source] = stack.enter_context(closing(open_store(source)))
         align(log, source, stores[source], ())
-    for move in made:
+    for move in wanted:
         _copy(stores[move.source], stores[target], prefix_of(move.operator))
-    if made:
-        _commit(log, target, stores[target], made)
-    for move in made:
+    if wanted:
+        _commit(log, target, stores[target], wanted)
+    for move in wanted:
         stores[move.source].write([(prefix_of(move.operator), None, None)])
 
 
@@ -112,21 +112,21 @@ def _copy(source: TaskStore, target: TaskStore, prefix: bytes) -> None:
     target.write(piece)
 
 
-def _commit(log: CommittedLog, target: str, store: TaskStore, made: Sequence[Move]) -> None:
+def _commit(log: CommittedLog, target: str, store: TaskStore, wanted: Sequence[Move]) -> None:
     """Let the log say that the state is in the target's store, and in no other, at one stroke."""
     changed = dict(log.checkpoints())
     changed.setdefault(target, Checkpoint())
-    for move in made:
+    for move in wanted:
         changed[target] = with_operator(changed[target], move.operator, changed[move.source])
         changed[move.source] = without(changed[move.source], [move.operator])
     now = changed[target] = structs.replace(changed[target], number=changed[target].number + 1)
     store.write([(META, MOVED, checkpoints.encode(now))])
     if log.producer.durable:
         store.sync()
-    places = (target, *(move.source for move in made))
+    places = (target, *(move.source for move in wanted))
     log.producer.begin().commit(log.plan.name, _encoded({name: changed[name] for name in places}))
     finish_move(store, now)
 
 
-def _encoded(made: Mapping[str, Checkpoint]) -> dict[str, bytes]:
-    return {name: checkpoints.encode(one) for name, one in made.items()}
+def _encoded(changed: Mapping[str, Checkpoint]) -> dict[str, bytes]:
+    return {name: checkpoints.encode(one) for name, one in changed.items()}

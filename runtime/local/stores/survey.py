@@ -24,11 +24,11 @@ def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[S
     """
     if isinstance(system, SendingSystem) or state_folder(plan, system, settings) is None:
         return
-    kept, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
-    for task in dict.fromkeys([*tasks_of(stages_of(plan)), *(move.source for move in moves(plan, kept))]):
-        if task in kept:
-            if kept[task].states and not task_folders(plan, system, settings, task):
-                yield store_problems.gone(plan, reset, task, kept[task].states)
+    stored, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
+    for task in dict.fromkeys([*tasks_of(stages_of(plan)), *(move.source for move in moves(plan, stored))]):
+        if task in stored:
+            if stored[task].states and not task_folders(plan, system, settings, task):
+                yield store_problems.gone(plan, reset, task, stored[task].states)
         # A first commit may be published at the start. Of a run that is under way, the log is asked again.
         elif _commits(plan, system, settings, task) > 1 and task not in checkpoints_in(system, plan.name):
             yield store_problems.unknown(plan, reset, system.url, task)
@@ -40,8 +40,8 @@ def latest_folders(plan: Plan, system: System, settings: Settings, operator: str
     latest: dict[str, Path] = {}
     for folder in every_folder(plan, system, settings):
         with StoreView(folder) as view:
-            found = stored_checkpoint(view, folder.name)
-        if found is not None and operator in found.states:
+            checkpoint = stored_checkpoint(view, folder.name)
+        if checkpoint is not None and operator in checkpoint.states:
             latest[number_in(folder)] = folder
     return [latest[number] for number in sorted(latest)]
 
@@ -50,6 +50,6 @@ def _commits(plan: Plan, system: System, settings: Settings, task: str) -> int:
     """How many commits a store has; 0 where there is none, or it does not count them."""
     for folder in task_folders(plan, system, settings, task):
         with StoreView(folder) as view:
-            found = stored_checkpoint(view, task)
-            return 0 if found is None else found.number
+            checkpoint = stored_checkpoint(view, task)
+            return 0 if checkpoint is None else checkpoint.number
     return 0

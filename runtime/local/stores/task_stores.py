@@ -87,11 +87,11 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
     """The folders of a stage's stores on this machine, one for each task: of several containers' the latest."""
     wanted = re.compile(rf"({re.escape(_name(task_name(stage, 0)).removesuffix('0'))}\d+)(?:{_AGAIN}\d+)?")
-    found: dict[str, Path] = {}
+    latest: dict[str, Path] = {}
     for folder in every_folder(plan, system, settings):
         if match := wanted.fullmatch(folder.name):
-            found[match[1]] = folder
-    return [found[name] for name in sorted(found)]
+            latest[match[1]] = folder
+    return [latest[name] for name in sorted(latest)]
 
 
 def every_folder(plan: Plan, system: System, settings: Settings) -> list[Path]:

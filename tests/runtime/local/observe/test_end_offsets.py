@@ -34,9 +34,9 @@ def two_words() -> MemorySystem:
 
 def test_an_answer_is_there_at_once() -> None:
     ends = Ends(two_words().admin())
-    before = ends.found
+    before = ends.latest
     ends.ask(["words"])
-    assert [before, ends.found] == [None, TOLD]
+    assert [before, ends.latest] == [None, TOLD]
 
 
 def test_nobody_waits_for_one_that_takes_long() -> None:
@@ -46,10 +46,10 @@ def test_nobody_waits_for_one_that_takes_long() -> None:
     for _ in range(3):
         ends.ask(["words"])
         ends.wait(0)
-        seen.append((ends.answered, ends.found))
+        seen.append((ends.answered, ends.latest))
     admin.may.set()
     ends.wait(PATIENT)
-    seen.append((ends.answered, ends.found))
+    seen.append((ends.answered, ends.latest))
     assert seen == [*[(False, None)] * 3, (True, TOLD)]
     assert admin.asked == 1
 
@@ -60,4 +60,4 @@ def test_a_system_that_is_away_does_not_tell() -> None:
     for streams, found in ((["words"], TOLD), (["words", "nothing"], None), (["words"], TOLD)):
         ends.ask(streams)
         ends.wait(PATIENT)
-        assert ends.found == found
+        assert ends.latest == found
