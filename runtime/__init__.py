@@ -33,6 +33,6 @@ if not TYPE_CHECKING:  # type checkers would take any name for known
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(import_module(_HOMES[name], __name__), name)
-        globals()[name] = found
-        return found
+        value = getattr(import_module(_HOMES[name], __name__), name)
+        globals()[name] = value
+        return value

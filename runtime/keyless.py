@@ -18,13 +18,15 @@ class KeylessWarning:
 
     def look(self, counts: Iterable[Mapping[str, int]]) -> None:
         """Take in how many messages without a key each table was given by now, by task."""
-        found: dict[str, int] = {}
+        totals: dict[str, int] = {}
         for part in counts:
             for table, number in part.items():
-                found[table] = found.get(table, 0) + number
-        for table in found.keys() - self._warned:
+                totals[table] = totals.get(table, 0) + number
+        for table in totals.keys() - self._warned:
             self._warned.add(table)
-            wrong = f"table {table!r} was given messages without a key, {found[table]:,} by now, and does not keep them"
+            wrong = (
+                f"table {table!r} was given messages without a key, {totals[table]:,} by now, and does not keep them"
+            )
             expected = "a key for each row: a table is the latest row of each key"
             remedy = "write the keys, with --key-field for one; report and metrics go on to count them as keyless"
             _log.warning(explain(wrong, expected, remedy, self._plan.pipeline.operator(table).origin))

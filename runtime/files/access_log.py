@@ -56,10 +56,10 @@ def parse_access_log(line: str) -> Request:
     >>> request.host, request.user, request.time, request.path, request.status, request.bytes
     ('::1', 'ada', 1431857103000, '/a', 200, 0)
     """
-    found = _LINE.match(line)
-    if found is None:
+    match = _LINE.match(line)
+    if match is None:
         raise ValueError(_why(line))
-    host, user, minute, second, zone, first, status, size, referrer, agent = found.groups()
+    host, user, minute, second, zone, first, status, size, referrer, agent = match.groups()
     method, path, protocol = _request(first)
     return Request(
         host,
@@ -115,9 +115,9 @@ def _text(quoted: str | None) -> str | None:
     )
 
 
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    code, letter = found.groups()
-    return bytes.fromhex(code.decode()) if code else _LETTERS.get(letter, found[0])
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    code, letter = match.groups()
+    return bytes.fromhex(code.decode()) if code else _LETTERS.get(letter, match[0])
 
 
 def _why(line: str) -> str:
@@ -125,10 +125,10 @@ def _why(line: str) -> str:
     end, pattern = 0, ""
     for expected, part in _PARTS:
         pattern += part
-        found = re.match(pattern, line, re.ASCII)
-        if found is None:
+        match = re.match(pattern, line, re.ASCII)
+        if match is None:
             rest = line[end : end + 40]
             there = f"{rest!r}" if rest else "its end"
             return f"no line of an access log: expected {expected} at column {end + 1}, found {there}"
-        end = found.end()
+        end = match.end()
     raise AssertionError("the line can be read")

@@ -25,8 +25,10 @@ def _fields(value: Any) -> Any:
     """The fields of a message of Protobuf, which JSON does not know; TypeError for other classes."""
     if not hasattr(getattr(value, "DESCRIPTOR", None), "full_name"):
         raise TypeError(f"JSON cannot hold a {type(value).__name__}")
-    told = import_module("google.protobuf.json_format")  # by name, for it is an extra, and only who has it comes here
-    return told.MessageToDict(value, preserving_proto_field_name=True)
+    json_format = import_module(
+        "google.protobuf.json_format"
+    )  # by name, for it is an extra, and only who has it comes here
+    return json_format.MessageToDict(value, preserving_proto_field_name=True)
 
 
 _encode = msgspec.json.Encoder(enc_hook=_fields).encode
@@ -58,7 +60,7 @@ def unobeyed(line: bytes) -> bytes:
     >>> unobeyed('"\x9b2J"'.encode())
     b'"\\\\u009b2J"'
     """
-    return _UNSEEN.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), line)
+    return _UNSEEN.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), line)
 
 
 def shown(data: bytes | None) -> str | dict[str, str] | None:

@@ -31,10 +31,10 @@ if not TYPE_CHECKING:  # type checkers would take any name for known
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         home, extra = _HOMES[name]
         try:
-            found = getattr(import_module(home, __name__), name)
+            value = getattr(import_module(home, __name__), name)
         except ModuleNotFoundError as error:
             wrong = f"{name} needs {error.name}, which is not installed"
             remedy = f"pip install 'fluvial[{extra}]'"
             raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
