@@ -9,6 +9,7 @@ from .aggregates import Aggregate
 from .error_policy import Retry
 from .errors import PipelineError
 from .message import Pane
+from .operators.deduplicate import checked_deduplicate
 from .operators.join import check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
 from .processor import KeyedProcessor, Tag, checked_processor, tags_of
@@ -26,6 +27,7 @@ V = TypeVar("V")
 U = TypeVar("U")
 W = TypeVar("W")
 A = TypeVar("A")
+B = TypeVar("B")
 
 
 class KeyedStream(MessageStream[V], Generic[K, V]):
@@ -221,6 +223,35 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         fields = checked_join(what, fn, within, how, retain, time)
         tail = self._graph.add(ops.JoinStreams, id=id, inputs=inputs, **fields)
         return KeyedStream(self._graph, tail)
+
+    def deduplicate(
+        self,
+        within: timedelta,
+        *,
+        by: Callable[[V], B] | None = None,
+        by_type: type[B] | Serde[B] | None = None,
+        id: str,
+    ) -> "KeyedStream[K, V]":
+        """Pass on the first message of each key, and leave out those that are less than `within` apart from it in time.
+
+        With `by` only messages with an equal `by(value)` are duplicates of each other; `by_type`, a type of key, may be
+        left out where `by` is annotated. What counts is the time from each message that was passed on, earlier or
+        later, to the message at hand. A message that is more than `within` behind the watermark is dropped and counted
+        as late, for its duplicates may be forgotten. What is passed on stays as it is.
+
+        >>> pipeline = Pipeline("once")
+        >>> def number(order: str) -> str:
+        ...     return order.partition(":")[0]
+        >>> orders = pipeline.stream("orders", key=str, value=str)
+        >>> orders.deduplicate(timedelta(hours=1), by=number, id="once").send_to("once")
+        >>> with PipelineDriver(pipeline) as driver:
+        ...     for order, at in (("17:tea", 0), ("18:milk", 1000), ("17:tea", 2000)):
+        ...         driver.send("orders", order, key="ann", timestamp=at)
+        ...     [message.value for message in driver.read("once")]
+        ['17:tea', '18:milk']
+        """
+        fields = checked_deduplicate(f"deduplicate {id!r}", within, by, by_type)
+        return KeyedStream(self._graph, self._add(ops.Deduplicate, id=id, **fields))
 
     def process(self, processor: KeyedProcessor[K, V, U], *, id: str) -> "ProcessedStream[K, U]":
         """Hand the messages of each key to a processor, which keeps state and sets timers: see `KeyedProcessor`."""

@@ -319,7 +319,7 @@ class MessageStream(Generic[V]):
     if not TYPE_CHECKING:  # type checkers would take any attribute for known
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("window", "join", "process"):
+            if name in ("window", "join", "deduplicate", "process"):
                 remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
                 raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
             wrong = f"{type(self).__name__!r} object has no attribute {name!r}"

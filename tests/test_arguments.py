@@ -232,6 +232,7 @@ CASES: dict[str, Case] = {
         retain="all",
         time="event",
     ),
+    "deduplicate": on(keyed, Keyed.deduplicate, within=MINUTE, by=plain, by_type=str, id="d"),
     "process": on(keyed, Keyed.process, processor=Echo(), id="p"),
     "tagged": on(lambda: keyed().process(Echo(), id="p"), ProcessedStream.tagged, tag=Echo.high),
     "Table.join": on(

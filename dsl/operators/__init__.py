@@ -7,6 +7,7 @@ Each idea has a module with its records, and with the checks of what its verbs a
 from .async_call import AsyncFlatMap, Order
 from .base import NAMELESS, Emits, Numbered, Operator, PerMessage, Role, Time
 from .border import Border, Broadcast, PartitionBy
+from .deduplicate import Deduplicate
 from .join import How, JoinRemote, JoinStreams, JoinTable, JoinTables, Lookup, Retain
 from .process import Process, Side
 from .stateless import Branch, Filter, FlatMap, Map, MapMessages, Merge, Source, Split
@@ -20,6 +21,7 @@ __all__ = [
     "Border",
     "Branch",
     "Broadcast",
+    "Deduplicate",
     "Emits",
     "Filter",
     "FlatMap",
