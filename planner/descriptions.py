@@ -171,6 +171,11 @@ def _time(op: ops.WindowBy | ops.JoinStreams) -> dict[str, str]:
     return {} if op.time == "event" else {"time": op.time}
 
 
+def deduplicate_options(op: ops.Deduplicate) -> dict[str, str]:
+    """Within which time messages are duplicates, and by what besides their key."""
+    return {"within": duration(op.within)} | ({} if op.by is None else {"by": function_name(op.by)})
+
+
 def process_options(op: ops.Process) -> dict[str, str]:
     """Its processor, what that keeps, and its other outputs."""
     options = {"processor": type(op.processor).__name__}

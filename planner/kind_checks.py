@@ -49,6 +49,11 @@ def check_process(operator: ops.Process, flows: Flows) -> None:
     _check_keyed(operator, flows)
 
 
+def check_deduplicate(operator: ops.Deduplicate, flows: Flows) -> None:
+    """There must be a key."""
+    _check_keyed(operator, flows)
+
+
 def check_join(operator: ops.JoinStreams, flows: Flows) -> None:
     """Both sides must have keys of one type, and rows that can be kept."""
     _check_keys(operator, flows, "streams")

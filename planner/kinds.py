@@ -141,6 +141,13 @@ PLANNER_KINDS = KindTable(
         ops.PutTo: PlannerKind(
             flow=flow.as_given, options=text.no_options, declares_value=_never, check=checks.check_put
         ),
+        ops.Deduplicate: PlannerKind(
+            flow=flow.as_given,
+            options=text.deduplicate_options,
+            declares_value=_never,
+            check=checks.check_deduplicate,
+            kept=Kept(shown=state_facts.deduplicate_text, meaning=state_facts.deduplicate_state),
+        ),
         ops.Process: PlannerKind(
             flow=flow.of_processor,
             options=text.process_options,

@@ -75,6 +75,12 @@ def joined_table_state(_: Pipeline, op: ops.JoinTables, inputs: list[Flow]) -> M
     return facts, _type("row", row)
 
 
+def deduplicate_state(_: Pipeline, op: ops.Deduplicate, inputs: list[Flow]) -> Meaning:
+    """Key, and the type of what messages are told apart by besides. What is kept are times: `within` may change."""
+    by = {"by": "nothing"} if op.by is None else _serde_facts("by", key_serde(op.by_type))
+    return {**_key(inputs[0].key), **by}, {}
+
+
 def process_state(_: Pipeline, op: ops.Process, inputs: list[Flow]) -> Meaning:
     """Key, and the form of each state of the processor; the types of their values."""
     facts, types = _key(inputs[0].key), dict[str, Any]()
@@ -97,8 +103,11 @@ def _state(name: str, state: State) -> dict[str, str]:
 
 
 def _key(kind: Any) -> dict[str, str]:
-    serde = key_serde(kind)
-    return {"key": serde.name, **_layout("key", serde)}
+    return _serde_facts("key", key_serde(kind))
+
+
+def _serde_facts(what: str, serde: Serde[Any]) -> dict[str, str]:
+    return {what: serde.name, **_layout(what, serde)}
 
 
 def _rows(what: str, kind: Any) -> dict[str, str]:
@@ -144,6 +153,11 @@ def table_text(op: ops.TableOf, _: list[Flow]) -> str:
 def joined_table_text(op: ops.JoinTables, _: list[Flow]) -> str:
     """The rows that its function returns."""
     return shown(without_none(returned(op.fn))) or "json"
+
+
+def deduplicate_text(_: ops.Deduplicate, __: list[Flow]) -> str:
+    """The times of the messages that were passed on."""
+    return "times"
 
 
 def process_text(op: ops.Process, _: list[Flow]) -> str:

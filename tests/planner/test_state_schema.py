@@ -166,6 +166,29 @@ def test_a_join_with_another_meaning(changed: dict[str, Any], told: str) -> None
     assert told in differences(join(), join(**changed))
 
 
+def shortened(text: str) -> str:
+    return text[:1]
+
+
+def deduplicate(key: Any = str, **changed: Any) -> StateSchema:
+    given: dict[str, Any] = {"within": minutes(1), "by": length} | changed
+    pipeline = Pipeline("p")
+    keyed: KeyedStream[Any, str] = pipeline.stream("in", key=key, value=str)
+    keyed.deduplicate(id="d", **given).send_to("out")
+    return schema(pipeline)
+
+
+def test_a_deduplication_with_another_meaning() -> None:
+    assert differences(deduplicate(), deduplicate(by=shortened)) == ["by: was int, is str"]
+    assert differences(deduplicate(), deduplicate(by=None)) == ["by: was int, is nothing"]
+    assert differences(deduplicate(), deduplicate(key=int)) == ["key: was str, is int"]
+
+
+def test_a_deduplication_with_the_same_meaning() -> None:
+    assert differences(deduplicate(), deduplicate(within=minutes(5))) == []
+    assert differences(deduplicate(), deduplicate(by=len, by_type=INT64)) == []
+
+
 def process(**states: Any) -> StateSchema:
     def on_message(_: Any, message: Message[int], __: Context[str]) -> Iterable[int]:
         return [message.value]

@@ -26,6 +26,12 @@ def untyped_state(pipeline: Pipeline) -> None:
     keyed.window(tumbling(HOUR), collect(), id="w").send_to("c")
 
 
+def deduplicated_without_one_key(pipeline: Pipeline) -> None:
+    words, numbers = pipeline.stream("a", value=str, key=str), pipeline.stream("b", value=str, key=int)
+    merged: Any = words.merge(numbers)  # type: ignore[arg-type]  # pyright: ignore
+    merged.deduplicate(HOUR, id="d").send_to("c")
+
+
 CASES: list[tuple[Callable[[Pipeline], Any], int, str, str, str]] = [
     (lambda p: p.stream("a", value=str), 0, "nothing reads what stream", "a terminal operator", ".send_to"),
     (unread_border, 1, "nothing reads what partition_by b", "a terminal operator", ".send_to"),
@@ -38,6 +44,13 @@ CASES: list[tuple[Callable[[Pipeline], Any], int, str, str, str]] = [
     ),
     (untyped_border, 1, "the type of its values is not known", "a value type at the border", "value=YourType"),
     (untyped_state, 2, "keeps values whose type is not known", "a type to decode", "annotate"),
+    (
+        deduplicated_without_one_key,
+        3,
+        "deduplicate 'd' on messages without one key type",
+        "a keyed stream",
+        ".partition_by(...) before .deduplicate",
+    ),
 ]
 """What writes a wrong pipeline, on which line below its first, and the error."""
 
