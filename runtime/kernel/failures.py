@@ -61,13 +61,9 @@ class Failures:
             what = f"timer {value.name!r} of key {_shown(key)}, set to {timestamp}"
         else:
             at = {"time": str(timestamp)}
-            emitted = self.pipeline.operator(operator).kind == "process"
-            rows = f"the rows of key {_shown(key)}, joined at time {timestamp}"
-            what = (
-                f"what {self.pipeline.operator(operator).label} emitted for key {_shown(key)} at time {timestamp}"
-                if emitted
-                else rows
-            )
+            joined = self.pipeline.operator(operator).kind == "join"
+            emitted = f"what {self.pipeline.operator(operator).label} emitted for key {_shown(key)} at time {timestamp}"
+            what = f"the rows of key {_shown(key)}, joined at time {timestamp}" if joined else emitted
         record = (key, None, timestamp, ())
         self._handle(error, operator_of(error) or operator, what, {**at, "firing": operator}, record)
 

@@ -136,6 +136,12 @@ KERNEL_KINDS = KindTable(
             emits_at_once=_if_followed,
         ),
         ops.PutTo: KernelKind(write=writers.write_put, attach=bind.attach_put),
+        ops.Deduplicate: KernelKind(
+            write=writers.write_stateful,
+            define=own.after_firing,
+            make_state=bind.make_deduplicate,
+            emits_at_once=_if_time_counts,
+        ),
         ops.Process: KernelKind(
             write=writers.write_stateful,
             define=own.after_firing,

@@ -11,6 +11,7 @@ from ....dsl.message import Headers
 from ....dsl.serde import Serde, key_encoder, key_serde, untyped_serde, value_serde
 from ....dsl.windows import Hopping, Session, Tumbling, Unbounded
 from ....planner.flow import plain
+from ..operators.deduplicate import DeduplicateContext, DeduplicateOperator
 from ..operators.interval_join import JoinOperator
 from ..operators.join_context import JoinContext
 from ..operators.latest_join import LatestJoinOperator
@@ -26,7 +27,7 @@ from ..windows.triggered import TriggeredWindowOperator
 from ..windows.triggered_sessions import TriggeredSessionOperator
 from ..windows.triggers import AT_ONCE, NEVER
 from ..windows.tumbling import TumblingOperator
-from .returned_values import Unencodable
+from .returned_values import NoName, Unencodable
 
 if TYPE_CHECKING:
     from .environment import StageEnvironment
@@ -138,12 +139,8 @@ def make_join(
     environment: "StageEnvironment", operator: ops.JoinStreams, emit: Callable[..., None]
 ) -> StatefulOperator:
     """The rows that a join of streams keeps."""
-    graph, counts, id = environment.program.graph, environment.counts.late, operator.id
+    graph, id = environment.program.graph, operator.id
     serdes = [_serde(environment.program.flows[source].value) for source in operator.inputs]
-
-    def late() -> None:
-        counts[id] = counts.get(id, 0) + 1
-
     context = JoinContext(
         id=id,
         backend=environment.backend,
@@ -156,11 +153,46 @@ def make_join(
         decode=(serdes[0].decode, serdes[1].decode),
         emit=environment.effects.emitter(emit),
         fail=environment.effects.emitter(partial(environment.failures.firing, id)),
-        late=late,
+        late=partial(_count, environment.counts.late, id),
         schedule=_schedule(environment, operator),
         firing=partial(environment.firing, graph.node_out[id]),
     )
     return JoinOperator(context) if operator.retain == "all" else LatestJoinOperator(context)
+
+
+def make_deduplicate(
+    environment: "StageEnvironment", operator: ops.Deduplicate, emit: Callable[..., None]
+) -> StatefulOperator:
+    """The times of the messages that an operator has passed on."""
+    context = DeduplicateContext(
+        id=operator.id,
+        backend=environment.backend,
+        empty=environment.empty,
+        watermark=environment.watermarks.reached_by(operator.id),
+        within=operator.within,
+        name=None if operator.by is None else _name_by(operator.by, operator.by_type),
+        emit=environment.effects.emitter(emit),
+        late=partial(_count, environment.counts.late, operator.id),
+        schedule=environment.watermarks.schedule,
+    )
+    return DeduplicateOperator(context)
+
+
+def _name_by(by: Callable[[Any], Any], kind: Any) -> Callable[[Any], bytes]:
+    """A function that gives the bytes of what a function of the user's returns for a value."""
+    encode, serde = key_encoder(kind), key_serde(kind).name
+
+    def name(value: Any) -> bytes:
+        answer = by(value)
+        try:
+            data = encode(answer)
+        except Exception as error:
+            raise NoName(answer, serde) from error
+        if data is None:
+            raise NoName(answer, serde)
+        return data
+
+    return name
 
 
 def make_process(environment: "StageEnvironment", operator: ops.Process, emit: Callable[..., None]) -> StatefulOperator:

@@ -62,3 +62,11 @@ class Unencodable(Told):
     def __init__(self, value: Any, stream: str, serde: str, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
         self.value, self.stream, self.serde = value, stream, serde
+
+
+class NoName(Told):
+    """What a function has returned to tell messages apart by, and cannot be encoded as the type that is declared."""
+
+    def __init__(self, answer: Any, serde: str) -> None:
+        super().__init__(f"by returned what cannot be encoded as {serde}: {answer!r}")
+        self.serde = serde

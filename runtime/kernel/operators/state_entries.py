@@ -264,8 +264,10 @@ class StateNamespace:
 
     def entries(self, mark: str, state: str, codec: Codec, ttl: int | None) -> Entries | ExpiringEntries:
         """Entries that expire after `ttl` ms, if it is not None."""
-        if ttl is None:
-            return self.permanent(mark, state, codec)
+        return self.permanent(mark, state, codec) if ttl is None else self.expiring(mark, state, codec, ttl)
+
+    def expiring(self, mark: str, state: str, codec: Codec, ttl: int) -> ExpiringEntries:
+        """Entries that expire after `ttl` ms."""
         return ExpiringEntries(self.permanent(mark, state, _dated(codec)), self.scope, ttl, self.far_timers("x", state))
 
     def far_timers(self, mark: str, state: str = "") -> FarTimers:

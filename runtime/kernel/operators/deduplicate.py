@@ -1,0 +1,120 @@
+"""Deduplication: messages that come again within a time are left out."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ....dsl.message import Headers
+from ..state_cache import Change, StateBackend, WriteBackCache
+from ..state_codec import MsgpackCodec
+from ..stateful_operator import keyless
+from ..time.bounds import END
+from .state_entries import KeyScope, StateNamespace, under
+
+
+@dataclass(slots=True)
+class DeduplicateContext:
+    """What a deduplication is made with.
+
+    `name` gives the bytes of what tells the messages of a key apart, from their value; None where nothing does. `emit`
+    hands a message on: key bytes, value, timestamp, headers; `late` counts one that came too late; for the rest see
+    `WindowContext`.
+    """
+
+    id: str
+    backend: StateBackend
+    empty: bool
+    watermark: int
+    within: int
+    name: Callable[[Any], bytes] | None
+    emit: Callable[[bytes, Any, int, Headers], None]
+    late: Callable[[], None]
+    schedule: Callable[[int], None]
+
+
+class DeduplicateOperator:
+    """Passes on messages that are no duplicates: none of their key and name, whose time is less than `within` apart,
+    was passed on before. State: key and name -> the times of the messages that were passed on, as far as a message that
+    is not late may be less than `within` apart from them.
+
+    A message that is not late is at most `within` behind the watermark, and so is apart by less than that from what is
+    less than twice `within` behind it. So an entry lives for twice `within` from its latest time.
+    """
+
+    def __init__(self, context: DeduplicateContext) -> None:
+        self._context = context
+        self._passed = context.watermark
+        self._scope = KeyScope()
+        namespace = StateNamespace(
+            context.id, context.backend, context.empty, context.schedule, context.watermark, self._scope
+        )
+        self._life = 2 * context.within
+        self._times = namespace.expiring("p", "", MsgpackCodec(tuple[int, ...]), self._life)
+        self.add = self._adder()
+
+    def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
+        # A closure over locals: this runs for each message.
+        context, scope, is_new = self._context, self._scope, self._is_new
+        within, name, emit = context.within, context.name, context.emit
+
+        def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+            try:
+                if key is None:
+                    raise keyless()
+                if not self._passed <= watermark < END:  # one that is read again may come behind the end of its input
+                    watermark = self._passed
+                entry = under(key, b"" if name is None else name(value))
+                if timestamp + within < watermark:
+                    context.late()
+                elif is_new(entry, timestamp, watermark):
+                    emit(key, value, timestamp, headers)
+            finally:
+                scope.journal = None
+
+        return add
+
+    def _is_new(self, entry: bytes, timestamp: int, watermark: int) -> bool:
+        """Whether a message is no duplicate; if so, remember its time."""
+        scope, times, within = self._scope, self._times, self._context.within
+        scope.time = watermark
+        before: tuple[int, ...] = times.get(entry) or ()
+        if any(-within < timestamp - time < within for time in before):
+            return False
+        kept = sorted((*(time for time in before if time + self._life > watermark), timestamp))
+        scope.time = kept[-1]  # from there the entry lives on
+        times.put(entry, tuple(kept))
+        return True
+
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
+        # A timer that was set stays: it fires without effect.
+        journal: list[Callable[[], None]] = []
+        self._scope.journal = journal
+
+        def take_back() -> None:
+            for restore in reversed(journal):
+                restore()
+
+        return take_back
+
+    def advance(self, watermark: int) -> None:
+        # At the end of input all is kept: a later run may read the message again.
+        if watermark < END:
+            for entry in self._times.over(watermark):
+                self._times.delete(entry)
+            self._passed = max(self._passed, watermark)
+
+    def next_due(self) -> int:
+        return self._times.next_due()
+
+    @property
+    def changed(self) -> int:
+        return self._times.changed
+
+    def changes(self) -> Iterator[Change]:
+        return self._times.changes()
+
+    def mark_committed(self) -> None:
+        self._times.mark_committed()
+
+    def caches(self) -> Iterable[WriteBackCache]:
+        return self._times.caches()
