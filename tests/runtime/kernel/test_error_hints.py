@@ -40,6 +40,10 @@ async def one(number: int) -> Any:
     return number
 
 
+def one_over(number: int) -> int:
+    return 1 // (number - 3)
+
+
 def refuse(_: Any) -> bytes:
     raise ValueError("not this one")
 
@@ -266,6 +270,27 @@ CASES: list[tuple[Callable[[Any], None], str, str]] = [
         lambda s: s.async_flat_map(fetch, id="c").map(anything(Point())).send_to("out"),
         "its value of type Point cannot be encoded as json for the stream out",
         "Serde",
+    ),
+    (
+        lambda s: s.deduplicate(SECOND, by=anything("x"), by_type=int, id="d").send_to("out"),
+        "deduplicate d failed on the message at in, partition 0, offset 0, key 'a': by returned what cannot be encoded"
+        " as int: 'x'",
+        "expected: a value of type int, as declared to do: mend the function of by=, or by_type=",
+    ),
+    (
+        lambda s: s.deduplicate(SECOND, by=anything(None), by_type=str, id="d").send_to("out"),
+        "by returned what cannot be encoded as str: None",
+        "a value of type str, as declared",
+    ),
+    (
+        lambda s: s.deduplicate(SECOND, by=one_over, id="d").send_to("out"),
+        "ZeroDivisionError: integer division or modulo by zero, raised at",
+        "mend the function or the message",
+    ),
+    (
+        lambda s: s.deduplicate(SECOND, id="d").map(one_over).send_to("out"),
+        "map(one_over) failed on what deduplicate d emitted for key 'a' at time 0: ZeroDivisionError",
+        "mend the function or the message",
     ),
     (lambda s: s.send_to("out", key=anything(2.5)), "its key: TypeError: a key is str, bytes, int", "of the key"),
     (

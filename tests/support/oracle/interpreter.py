@@ -11,6 +11,7 @@ from fluvial.dsl import operators as ops
 from fluvial.dsl.message import Headers, Record
 from fluvial.dsl.windows import Unbounded
 from oracle.calls import Calls
+from oracle.deduplication import KeptTimes
 from oracle.joins import Joined, KeptRows
 from oracle.lines import Lines, Quiet
 from oracle.processing import Due, Emitted, KeptProcess
@@ -103,6 +104,7 @@ class _Run:
         self._windows: dict[str, KeptWindows] = {}
         self._joins: dict[str, KeptRows] = {}
         self._processes: dict[str, KeptProcess] = {}
+        self._passed: dict[str, KeptTimes] = {}
         for operator in pipeline.operators:
             for place, source in enumerate(operator.fed_by):  # a stream merged with itself is read twice
                 self._readers[source].append((operator, place))
@@ -113,10 +115,13 @@ class _Run:
                 self._joins[operator.id] = KeptRows(operator, (left, right))
             if isinstance(operator, ops.Process):
                 self._processes[operator.id] = KeptProcess(operator)
-        self._stores: dict[str, KeptWindows | KeptRows | KeptProcess] = {
+            if isinstance(operator, ops.Deduplicate):
+                self._passed[operator.id] = KeptTimes(operator)
+        self._stores: dict[str, KeptWindows | KeptRows | KeptProcess | KeptTimes] = {
             **self._windows,
             **self._joins,
             **self._processes,
+            **self._passed,
         }
         self._tables = KeptTables(pipeline)
         self._puts: list[tuple[str, bytes | None, Any]] = []
@@ -349,7 +354,7 @@ class _Run:
             case ops.Split():
                 holding = (place for place, holds in enumerate(operator.predicates) if holds(value))
                 self._emit_branch(operator, next(holding, len(operator.predicates)), message)
-            case ops.WindowBy() | ops.JoinStreams() | ops.Process():
+            case ops.WindowBy() | ops.JoinStreams() | ops.Process() | ops.Deduplicate():
                 self._keep(operator, message, place)
             case ops.TableOf():
                 key = self._key_bytes(operator, message.key)
@@ -389,7 +394,12 @@ class _Run:
             if isinstance(reader, ops.Branch) and reader.place == place:
                 self._emit(reader, message)
 
-    def _keep(self, operator: ops.WindowBy | ops.JoinStreams | ops.Process, message: Message[Any], place: int) -> None:
+    def _keep(
+        self,
+        operator: ops.WindowBy | ops.JoinStreams | ops.Process | ops.Deduplicate,
+        message: Message[Any],
+        place: int,
+    ) -> None:
         before = self._pipeline.operator(operator.inputs[place])
         key = self._key_bytes(before, message.key)
         if key is None:
@@ -397,6 +407,9 @@ class _Run:
         taken: Sequence[Firing | Joined | Emitted] | Literal["late"]
         if isinstance(operator, ops.Process):
             taken = self._processes[operator.id].take(key, message)
+        elif isinstance(operator, ops.Deduplicate):
+            passed = self._passed[operator.id].take(key, message)
+            taken = passed if passed == "late" else [_as_it_came(one) for one in passed]
         elif isinstance(operator, ops.WindowBy):
             taken = self._windows[operator.id].take(key, message.key, message.timestamp, message.value)
         else:
@@ -424,6 +437,10 @@ class _Run:
 
     def _key_bytes(self, operator: ops.Operator, key: Any) -> bytes | None:
         return encode_key(key, self._types[operator.id].key)
+
+
+def _as_it_came(message: Message[Any]) -> Emitted:
+    return Emitted(message.key, message.value, None, message.timestamp, message.headers)
 
 
 def _with(message: Message[Any], value: Any) -> Message[Any]:
