@@ -22,6 +22,7 @@ from generators.cases import Case, cases, expected, judge, murmur2, partition_of
 from generators.described_steps import (
     Border,
     Broadcast,
+    Deduplicate,
     Join,
     Map,
     Process,
@@ -117,7 +118,7 @@ def test_steps_of_all_kinds_are_drawn_together(mode: Mode) -> None:
         assert not read & written
 
     check()
-    for kind in (Broadcast, RemoteLookup, RemotePut):
+    for kind in (Broadcast, RemoteLookup, RemotePut, Deduplicate):
         assert {(kind, Process), (kind, WindowStep)} <= set(drawn)
 
 

@@ -124,6 +124,20 @@ def test_processors_do_what_the_oracle_s_do(mode: Mode, most: int) -> None:
     check()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "most"), [("on_time", 100), ("late", 200)])
+def test_duplicates_are_left_out_as_the_oracle_does(mode: Mode, most: int) -> None:
+    @settings(MANY, max_examples=examples(most))
+    @given(cases(mode, extras=["duplicates"]), st.integers(1, 20))
+    def check(case: Case, batch: int) -> None:
+        wanted = expected(case)
+        assert_same(on_driver(case), wanted)
+        assert_same(on_local_memory(case), wanted)
+        assert_same(lowered(case, batch if mode == "on_time" else 1), wanted)
+
+    check()
+
+
 FILLED = Description(
     (Source("a", key="str"),),
     (
@@ -187,7 +201,7 @@ def test_all_operators_together_survive_restarts(mode: Mode, windows: Windows) -
     check()
 
 
-KINDS = pytest.mark.parametrize("kind", ["tables", "processors"])
+KINDS = pytest.mark.parametrize("kind", ["tables", "processors", "duplicates"])
 """What random pipelines have besides joins."""
 
 

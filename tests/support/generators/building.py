@@ -27,13 +27,14 @@ from generators import case_functions as given
 from generators import case_remotes as remote
 from generators.case_events import Event, at, at_if_good
 from generators.case_joins import FAILING_JOINS, JOINS
-from generators.case_keys import FAILING_KEYS, KEY_TYPES, KEYS, KeyType
+from generators.case_keys import FAILING_KEYS, KEY_TYPES, KEYS, WHOLE, KeyType
 from generators.case_processors import PROCESSORS
 from generators.case_windows import AGGREGATES, FAILING_AGGREGATES, event_of, event_of_good, in_order, key_of_pane
 from generators.described_steps import (
     Async,
     Border,
     Broadcast,
+    Deduplicate,
     Filter,
     FlatMap,
     Join,
@@ -147,6 +148,14 @@ def _join(built: _Built, step: Join) -> Any:
     return built.of(step).join(built.nodes[step.other], fn, within=timedelta(milliseconds=step.within), **options)
 
 
+def _deduplicate(built: _Built, step: Deduplicate) -> Any:
+    by = None if step.by is None else (_KEYS | WHOLE)[step.by](step.number)
+    # What may be None tells no type.
+    options: dict[str, Any] = {"by": by, "by_type": str if step.by in FAILING_KEYS else None}
+    once = built.of(step).deduplicate(timedelta(milliseconds=step.within), id=built.id("once"), **options)
+    return once.map_messages(given.bare) if step.bare else once
+
+
 def _process(built: _Built, step: Process) -> Any:
     processor = PROCESSORS[step.processor](step.number, step.fails)
     made = built.of(step).process(processor, id=built.id("process"))
@@ -239,6 +248,7 @@ _BUILD: Mapping[type[Step], Callable[[_Built, Any], Any]] = {
     WindowStep: _window,
     Split: _split,
     Process: _process,
+    Deduplicate: _deduplicate,
     Send: _send,
     Put: lambda built, step: built.of(step).send_to(built.tables[step.table]),
     RemotePut: lambda built, step: built.of(step).send_to(built.remotes[step.remote]),

@@ -195,6 +195,11 @@ def headed(number: int) -> Callable[[Message[Event]], Message[Event]]:
     return add
 
 
+def bare(message: Message[Event]) -> Message[Event]:
+    """A message without key and headers."""
+    return Message(None, message.value, message.timestamp)
+
+
 def messages_fail(number: int) -> Callable[[Message[Event]], Message[Event]]:
     def pass_on(message: Message[Event]) -> Message[Event]:
         refuse(message.value, number)

@@ -44,6 +44,13 @@ def both(number: int) -> Callable[[Event], Any]:
     return key
 
 
+def whole(_: int) -> Callable[[Event], Any]:
+    def key(event: Event) -> tuple[str, int, int]:
+        return event.k, event.n, event.at
+
+    return key
+
+
 KeyType = Literal["str", "int", "pair"]
 KEY_TYPES: dict[KeyType, Any] = {"str": str, "int": int, "pair": tuple[str, int]}
 KeyMaker = Callable[[int], Callable[[Event], Any]]
@@ -57,3 +64,5 @@ FAILING_KEYS: dict[str, KeyMaker] = {
     "word_fails": word_fails,
 }
 """Of str: a key of None fails at a window."""
+WHOLE: dict[str, KeyMaker] = {"whole": whole}
+"""Of no stream: equal ones are of equal events."""

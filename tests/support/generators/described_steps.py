@@ -184,6 +184,17 @@ class Process(Step):
 
 
 @dataclass(frozen=True, repr=False)
+class Deduplicate(Step):
+    """`by` is a key's function, or None. What is passed on `bare` has lost what duplicates differ in: its headers, and
+    with them its key."""
+
+    within: int
+    by: str | None = None
+    number: int = 0
+    bare: bool = False
+
+
+@dataclass(frozen=True, repr=False)
 class Send(Step):
     """`send_to`, as an end of its own: no step may read it. `form` is "event", or a map to something else before."""
 

@@ -7,6 +7,7 @@ from generators.case_keys import KeyType
 from generators.described_steps import (
     Border,
     Broadcast,
+    Deduplicate,
     Join,
     Merge,
     Messages,
@@ -49,7 +50,7 @@ class Description(Compact):
         match step:
             case Border():
                 return step.key
-            case Messages() | Broadcast():
+            case Messages() | Broadcast() | Deduplicate(bare=True):
                 return None
             case Merge():
                 types: set[KeyType | None] = {self.key_type(one) for one in (step.of, *step.others)}

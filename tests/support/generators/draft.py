@@ -19,9 +19,9 @@ Windows = Literal["plain", "counts", "triggers"]
 """Which windows there are: those of one size and sessions, which fire at their ends; with "counts" also the others, and
 triggers that count; with "triggers" also triggers that wait for a time."""
 
-Extra = Literal["joins", "tables", "processors", "broadcasts", "remote reads", "remote writes"]
+Extra = Literal["joins", "tables", "processors", "broadcasts", "remote reads", "remote writes", "duplicates"]
 """What there may be besides: streams joined with streams, with tables, with splits and processors, what every task is
-told, and tables that somebody else keeps."""
+told, tables that somebody else keeps, and duplicates that are left out."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Node:
     windowed_here: bool = False  # behind a window of its own stage
     dated: bool = False  # behind a window whose panes may be older than the watermark, by the steps that it takes
     joined_here: bool = False  # behind a join of its own stage
+    moved: bool = False  # behind what makes other times or events: these do not tell their times
     before: frozenset[int] = frozenset()  # the nodes of its stage that lead to it
 
 

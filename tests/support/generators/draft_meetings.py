@@ -49,6 +49,7 @@ def _merged(node: Node, inputs: list[Node], copies: int, others: list[int]) -> N
         # Whose results come first, of several joins that one message reaches, is nowhere promised.
         timed=any(one.timed for one in inputs) or sum(one.joined_here for one in inputs) > 1,
         joined_here=any(one.joined_here for one in inputs),
+        moved=any(one.moved for one in inputs),
         before=frozenset(others).union(*(one.before for one in inputs)),
     )
 
@@ -92,6 +93,7 @@ def join(draft: Draft, of: int) -> None:
         windowed_here=any(one.windowed_here for one in inputs),
         timed=timed or how != "inner" or behind > 0,
         joined_here=True,
+        moved=True,
         before=frozenset({other}).union(*(one.before for one in inputs)),
     )
     step = Join(
@@ -122,4 +124,4 @@ def look_up(draft: Draft, of: int) -> None:
     draft.unite(node.stage, draft.drafts.stages[chosen])
     how: Literal["inner", "left"] = draft.pick(("left", "inner"))
     step = Lookup(of, chosen, how, draft.name(node, JOINS, FAILING_JOINS), draft.small())
-    draft.add(step, draft.nodes[of])
+    draft.add(step, draft.nodes[of], moved=True)

@@ -23,7 +23,7 @@ def read(draft: Draft, of: int) -> None:
         draft.name(node, JOINS, FAILING_JOINS),
         draft.small(),
     )
-    draft.add_call(step, node)
+    draft.add_call(step, node, moved=True)
 
 
 def may_write(draft: Draft, number: int) -> bool:

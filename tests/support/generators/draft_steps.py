@@ -3,7 +3,19 @@
 from fluvial.dsl.operators import Order
 from generators import case_functions as given
 from generators.case_keys import FAILING_KEYS, KEYS
-from generators.described_steps import Async, Border, Broadcast, Filter, FlatMap, Map, Messages, Process, Send, Split
+from generators.described_steps import (
+    Async,
+    Border,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    FlatMap,
+    Map,
+    Messages,
+    Process,
+    Send,
+    Split,
+)
 from generators.draft import MOST_COPIES, Draft, Node
 
 MOST_TASKS = 4
@@ -54,7 +66,7 @@ def map_messages(draft: Draft, of: int) -> None:
     # What time let emit, made earlier, may be late or not, as an engine steps through time.
     backward = draft.late and not node.timed
     names = {**given.MESSAGES, **(given.BACKWARD_MESSAGES if backward else {})}
-    draft.add(Messages(of, draft.name(node, names, given.FAILING_MESSAGES), draft.small()), node, key=None)
+    draft.add(Messages(of, draft.name(node, names, given.FAILING_MESSAGES), draft.small()), node, key=None, moved=True)
 
 
 def may_cross(draft: Draft, _: int) -> bool:
@@ -115,7 +127,24 @@ def process(draft: Draft, of: int) -> None:
     aside = draft.pick((None, f"aside-{len(draft.nodes)}"))
     step = Process(of, processor, draft.small(), fails, aside)
     dated = node.dated or watching or (sorts and late)
-    draft.add(step, node, copies=node.copies * times, timed=timed, dated=dated, joined_here=True)
+    draft.add(step, node, copies=node.copies * times, timed=timed, dated=dated, joined_here=True, moved=True)
+
+
+def may_deduplicate(draft: Draft, number: int) -> bool:
+    node = draft.nodes[number]
+    # Which of two duplicates comes first wants the one order that mode late has, or no duplicates but equal ones.
+    keeps = node.key is not None and not node.dated and not node.timed and (draft.late or not node.moved)
+    return "duplicates" in draft.extras and keeps
+
+
+def deduplicate(draft: Draft, of: int) -> None:
+    node, within = draft.nodes[of], draft.pick((10, 1, 5, 50))
+    if draft.late:
+        by = draft.pick((None, *(name for names in KEYS.values() for name in names)))
+        by = draft.name(node, (by,), FAILING_KEYS) if by is not None else None
+        draft.add(Deduplicate(of, within, by, draft.small()), node, joined_here=True)
+    else:
+        draft.add(Deduplicate(of, within, "whole", bare=True), node, key=None, joined_here=True)
 
 
 def send(draft: Draft, of: int) -> None:

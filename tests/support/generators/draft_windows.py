@@ -57,7 +57,7 @@ def _add(draft: Draft, step: WindowStep, node: Node, copies: int) -> None:
         draft.exact.add(node.stage)
     stage = draft.new_stage(node) if crosses else node.stage
     here = {"windowed_here": not crosses, "joined_here": node.joined_here and not crosses}
-    draft.add(step, node, stage=stage, copies=copies, timed=True, dated=dated, **here)
+    draft.add(step, node, stage=stage, copies=copies, timed=True, dated=dated, moved=True, **here)
 
 
 def _other_window(draft: Draft, step: WindowStep, node: Node) -> tuple[WindowStep, int]:

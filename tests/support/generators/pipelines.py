@@ -30,8 +30,9 @@ def pipelines(
     source, each stage reads one stream, and async calls keep the order of their stage.
 
     What triggers show depends on the order of arrival, so only "late" knows other `windows` than plain ones; so it is
-    with joins that retain the latest rows alone, and with all processors but those that sort. The tables that streams
-    look rows up in have inputs that are to be there before all others.
+    with joins that retain the latest rows alone, with duplicates that differ in more than their headers, and with all
+    processors but those that sort. The tables that streams look rows up in have inputs that are to be there before all
+    others.
     """
     assert windows == "plain" or mode != "on_time", "triggers need the one order of arrival that mode late has"
     modes: tuple[Mode, ...] = ("on_time", "late") if windows == "plain" else ("late",)
@@ -81,6 +82,7 @@ _KINDS: Mapping[str, _Kind] = {
     "lookup": _Kind(meetings.may_look_up, meetings.look_up, 10),
     "split": _Kind(steps.may_split, steps.split),
     "process": _Kind(steps.may_process, steps.process, 15),
+    "deduplicate": _Kind(steps.may_deduplicate, steps.deduplicate, 8),
     "send": _Kind(steps.anywhere, steps.send),
     "broadcast": _Kind(steps.may_broadcast, steps.broadcast, 8),
     "remote read": _Kind(remotes.may_read, remotes.read, 20),
