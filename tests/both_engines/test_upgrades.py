@@ -92,6 +92,18 @@ def process(states: Callable[[], dict[str, Any]]) -> Pipeline:
     return of(lambda keyed: keyed.process(kind(), id="c"))
 
 
+def itself(number: int) -> int:
+    return number
+
+
+def tens(number: int) -> int:
+    return number // 10
+
+
+def deduplicating(within: int, by: Callable[[int], int] = itself) -> Pipeline:
+    return of(lambda keyed: keyed.deduplicate(ms(within), by=by, id="d"))
+
+
 def seen(ttl: int | None = None) -> dict[str, Any]:
     return {"seen": ValueState(int, 0, ttl=None if ttl is None else ms(ttl))}
 
@@ -283,6 +295,42 @@ ROWS = [
         [3],
         [3],
         key=(5).to_bytes(8, "big"),
+    ),
+    Row(
+        "within of a deduplication, longer",
+        lambda: deduplicating(10),
+        lambda: deduplicating(100),
+        [1],
+        [30, 101],
+        [7],
+        [7, 7, 7],
+    ),
+    Row(
+        "within of a deduplication, longer, for what is forgotten",
+        lambda: deduplicating(10),
+        lambda: deduplicating(100),
+        [1, 50],
+        [2, 51],
+        [7],
+        [7, 8, 7, 8],
+    ),
+    Row(
+        "within of a deduplication, shorter",
+        lambda: deduplicating(100),
+        lambda: deduplicating(10),
+        [1],
+        [5, 20],
+        [7],
+        [7, 7, 7],
+    ),
+    Row(
+        "by of a deduplication, with the same type",
+        lambda: deduplicating(10),
+        lambda: deduplicating(10, tens),
+        [1],
+        [2, 3],
+        [81],
+        [7, 79, 81],
     ),
     Row("an operator more", counting, two_windows, [1, 2], [3], [3]),
     Row("an operator less", two_windows, counting, [1, 2], [3], [3]),

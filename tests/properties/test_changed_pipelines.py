@@ -101,6 +101,7 @@ KINDS: dict[str, Add] = {
     "of one stream": of_one_stream,
     "joins": lambda one, other: one.join(other, both, within=SIZE, how="outer", id="w"),
     "latest joins": lambda one, other: one.join(other, both, within=SIZE, how="left", retain="latest", id="w"),
+    "deduplication": lambda one, other: merged_of(one, other).deduplicate(SIZE, id="w"),
     "timers": lambda one, other: merged_of(one, other).process(Reminder(), id="w"),
     "windows by the clock": windowed(tumbling(SIZE), time="processing"),
     "clock timers": lambda one, other: merged_of(one, other).process(ClockReminder(), id="w"),
