@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from fluvial.dsl.message import Message
 from fluvial.dsl.operators import Deduplicate
+from oracle.processing import Emitted
 from oracle.wire import encode_declared_key
 
 
@@ -23,8 +24,8 @@ class KeptTimes:
     def restore(self, snapshot: Any) -> None:
         self._times = snapshot
 
-    def take(self, encoded: bytes, message: Message[Any]) -> list[Message[Any]] | Literal["late"]:
-        """The message, if it is to be passed on."""
+    def take(self, encoded: bytes, message: Message[Any]) -> list[Emitted] | Literal["late"]:
+        """The message as it came, if it is to be passed on."""
         place = encoded, self._name(message.value)
         if message.timestamp < self.watermark - self._operator.within:
             return "late"
@@ -32,7 +33,7 @@ class KeptTimes:
         if min((abs(time - message.timestamp) for time in times), default=math.inf) < self._operator.within:
             return []
         self._times[place] = (*times, message.timestamp)
-        return [message]
+        return [Emitted(message.key, message.value, None, message.timestamp, message.headers)]
 
     def _name(self, value: Any) -> bytes | None:
         if self._operator.by is None:

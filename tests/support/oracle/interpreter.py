@@ -408,8 +408,7 @@ class _Run:
         if isinstance(operator, ops.Process):
             taken = self._processes[operator.id].take(key, message)
         elif isinstance(operator, ops.Deduplicate):
-            passed = self._passed[operator.id].take(key, message)
-            taken = passed if passed == "late" else [_as_it_came(one) for one in passed]
+            taken = self._passed[operator.id].take(key, message)
         elif isinstance(operator, ops.WindowBy):
             taken = self._windows[operator.id].take(key, message.key, message.timestamp, message.value)
         else:
@@ -437,10 +436,6 @@ class _Run:
 
     def _key_bytes(self, operator: ops.Operator, key: Any) -> bytes | None:
         return encode_key(key, self._types[operator.id].key)
-
-
-def _as_it_came(message: Message[Any]) -> Emitted:
-    return Emitted(message.key, message.value, None, message.timestamp, message.headers)
 
 
 def _with(message: Message[Any], value: Any) -> Message[Any]:
