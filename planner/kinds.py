@@ -146,7 +146,7 @@ PLANNER_KINDS = KindTable(
             options=text.deduplicate_options,
             declares_value=_never,
             check=checks.check_deduplicate,
-            kept=Kept(shown=state_facts.deduplicate_text, meaning=state_facts.deduplicate_state),
+            state=OperatorState(shown=state_facts.deduplicate_text, meaning=state_facts.deduplicate_state),
         ),
         ops.Process: PlannerKind(
             flow=flow.of_processor,
