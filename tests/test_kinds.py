@@ -37,7 +37,7 @@ def test_each_kind_has_a_row_in_the_table_of_each_phase(table: KindTable[Any]) -
 
 def test_the_planner_names_the_table_in_which_a_kind_is_missing() -> None:
     pipeline = with_echo()
-    with pytest.raises(NotImplementedError, match=r"^planner/kinds\.py has no row for the kind of operator Echo$"):
+    with pytest.raises(NotImplementedError, match=r"^planner/kinds has no row for the kind of operator Echo$"):
         plan(pipeline)
 
 

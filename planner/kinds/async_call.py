@@ -1,0 +1,35 @@
+"""Asynchronous calls."""
+
+from collections.abc import Awaitable, Coroutine, Mapping
+from typing import Any, get_args, get_origin
+
+from ...dsl import operators as ops
+from ...dsl.annotations import element, returned
+from ...dsl.labels import function_name
+from ..descriptions import duration
+from ..flow import Flow
+from .row import PlannerKind
+
+
+def _of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
+    """The items of what the function's call gives when it is awaited."""
+    return Flow(inputs[0].key, element(_awaited(returned(operator.fn))))
+
+
+def _awaited(kind: Any) -> Any:
+    """The type that awaiting gives; an `async def` is annotated with it already."""
+    return get_args(kind)[-1] if get_origin(kind) in (Awaitable, Coroutine) else kind
+
+
+def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
+    """Its function, and the limits of its calls."""
+    options = {"function": function_name(op.fn), "order": op.order, "max_in_flight": str(op.max_in_flight)}
+    options["timeout"] = duration(op.timeout)
+    if op.retry is not None:
+        options["attempts"] = str(op.retry.attempts)
+    return options
+
+
+ROWS: Mapping[type[ops.Operator], PlannerKind] = {
+    ops.AsyncFlatMap: PlannerKind(flow=_of_awaited_items, options=_async_options),
+}

@@ -1,0 +1,63 @@
+"""Borders: what one stage writes and the next one reads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN
+from ...dsl.errors import PlanError
+from ...dsl.labels import function_name
+from ...dsl.validation import explain
+from ..descriptions import no_options
+from ..flow import Flow
+from ..stream_names import intermediate
+from .row import Flows, PlannerKind, if_given_value
+
+
+def _writes_intermediate(pipeline: str, operator: ops.Operator) -> tuple[str, ...]:
+    return (intermediate(pipeline, operator.id),)
+
+
+def _of_partition_by(operator: ops.PartitionBy, inputs: list[Flow]) -> Flow:
+    """The declared types; values as they are given where none is declared."""
+    return Flow(operator.key, _declared(operator.value, inputs))
+
+
+def _of_broadcast(operator: ops.Broadcast, inputs: list[Flow]) -> Flow:
+    """The same, without key."""
+    return Flow(None, _declared(operator.value, inputs))
+
+
+def _declared(value: Any, inputs: list[Flow]) -> Any:
+    return inputs[0].value if value is None else value
+
+
+def _partition_by_options(op: ops.PartitionBy) -> dict[str, str]:
+    """The function of the key."""
+    return {"key": function_name(op.fn)}
+
+
+def _check_border(operator: ops.Border, flows: Flows) -> None:
+    """The next stage must be able to decode what is written."""
+    if flows[operator.id].value is UNKNOWN:
+        wrong = f"{operator.kind} {operator.id!r}: the type of its values is not known"
+        remedy = "pass value=YourType, or annotate what the last map before it returns"
+        raise PlanError(explain(wrong, "a value type at the border", remedy, operator.origin))
+
+
+ROWS: Mapping[type[ops.Operator], PlannerKind] = {
+    ops.PartitionBy: PlannerKind(
+        flow=_of_partition_by,
+        options=_partition_by_options,
+        declares_value=if_given_value,
+        check=_check_border,
+        writes=_writes_intermediate,
+    ),
+    ops.Broadcast: PlannerKind(
+        flow=_of_broadcast,
+        options=no_options,
+        declares_value=if_given_value,
+        check=_check_border,
+        writes=_writes_intermediate,
+    ),
+}

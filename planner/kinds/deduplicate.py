@@ -1,0 +1,45 @@
+"""Deduplication."""
+
+from collections.abc import Mapping
+
+from ...dsl import operators as ops
+from ...dsl.labels import function_name
+from ...dsl.pipeline import Pipeline
+from ...dsl.serde import key_serde
+from ..descriptions import duration
+from ..flow import Flow, as_given
+from .checks import check_keyed
+from .row import Flows, Meaning, OperatorState, PlannerKind, never
+from .state_facts import key_facts, serde_facts
+
+
+def _deduplicate_options(op: ops.Deduplicate) -> dict[str, str]:
+    """Within which time messages are duplicates, and by what besides their key."""
+    return {"within": duration(op.within)} | ({} if op.by is None else {"by": function_name(op.by)})
+
+
+def _check_deduplicate(operator: ops.Deduplicate, flows: Flows) -> None:
+    """There must be a key."""
+    check_keyed(operator, flows)
+
+
+def _deduplicate_state(_: Pipeline, op: ops.Deduplicate, inputs: list[Flow]) -> Meaning:
+    """Key, and the type of what messages are told apart by besides. What is kept are times: `within` may change."""
+    by = {"by": "nothing"} if op.by is None else serde_facts("by", key_serde(op.by_type))
+    return {**key_facts(inputs[0].key), **by}, {}
+
+
+def _deduplicate_text(_: ops.Deduplicate, __: list[Flow]) -> str:
+    """The times of the messages that were passed on."""
+    return "times"
+
+
+ROWS: Mapping[type[ops.Operator], PlannerKind] = {
+    ops.Deduplicate: PlannerKind(
+        flow=as_given,
+        options=_deduplicate_options,
+        declares_value=never,
+        check=_check_deduplicate,
+        state=OperatorState(shown=_deduplicate_text, meaning=_deduplicate_state),
+    ),
+}

@@ -1,0 +1,131 @@
+"""Joins: of two streams, of a stream with a table or a remote table, and of two tables."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN, returned
+from ...dsl.errors import PlanError
+from ...dsl.labels import function_name
+from ...dsl.pipeline import Pipeline
+from ...dsl.validation import explain
+from ..descriptions import duration, remote_options, time_options
+from ..flow import Flow, of_function, plain, shown, without_none
+from ..sides import side_facts
+from .checks import check_keys
+from .row import Flows, Meaning, OperatorState, PlannerKind
+from .state_facts import key_facts, row_facts, type_of_values
+
+
+def _of_table_join(operator: ops.JoinTables, inputs: list[Flow]) -> Flow:
+    """What the function returns but None, which deletes a row."""
+    return Flow(inputs[0].key, without_none(returned(operator.fn)))
+
+
+def _of_remote_join(operator: ops.JoinRemote, inputs: list[Flow]) -> Flow:
+    """What the function returns that is given a value and its row."""
+    return Flow(inputs[0].key, returned(operator.joined))
+
+
+def _join_options(op: ops.JoinStreams) -> dict[str, str]:
+    """Its function, and which rows meet."""
+    return {
+        "function": function_name(op.fn),
+        "how": op.how,
+        "within": duration(op.within),
+        "retain": op.retain,
+    } | time_options(op)
+
+
+def _table_join_options(op: ops.JoinTable | ops.JoinTables) -> dict[str, str]:
+    """Its function, and which rows it needs."""
+    return {"function": function_name(op.fn), "how": op.how}
+
+
+def _remote_join_options(op: ops.JoinRemote) -> dict[str, str]:
+    """Its function, which rows it needs, and the limits of the table."""
+    return {"function": function_name(op.joined), "how": op.how} | remote_options(op.table)
+
+
+def _check_join(operator: ops.JoinStreams, flows: Flows) -> None:
+    """Both sides must have keys of one type, and rows that can be kept."""
+    check_keys(operator, flows, "streams")
+    for side, source in zip(("left", "right"), operator.inputs, strict=True):
+        if flows[source].value is UNKNOWN:
+            wrong = f"join {operator.id!r} keeps {side} rows whose type is not known"
+            remedy = "annotate what the last map before it returns"
+            raise PlanError(explain(wrong, "a type to decode kept rows with", remedy, operator.origin))
+
+
+def _check_table_join(operator: ops.JoinTable, flows: Flows) -> None:
+    """The stream must have keys of the table's type."""
+    check_keys(operator, flows, "a stream and a table")
+
+
+def _check_joined_tables(operator: ops.JoinTables, flows: Flows) -> None:
+    """Both tables must have keys of one type, and the joined rows one that can be kept."""
+    check_keys(operator, flows, "tables")
+    flow = flows[operator.id]
+    wrong = f"join {operator.id!r} keeps rows whose type is not known"
+    if flow.value is not UNKNOWN:
+        try:
+            msgspec.json.Decoder(plain(flow.value))
+        except (TypeError, NotImplementedError) as error:
+            wrong = f"join {operator.id!r} keeps rows that cannot be decoded: {error}"
+        else:
+            return
+    remedy = "annotate what its function returns"
+    raise PlanError(explain(wrong, "a type to decode kept rows with", remedy, operator.origin))
+
+
+def _join_state(pipeline: Pipeline, op: ops.JoinStreams, inputs: list[Flow]) -> Meaning:
+    """Keys, rows and sides; the types of the rows."""
+    left, right = inputs
+    facts = {
+        **key_facts(left.key),
+        "how": op.how,
+        "within": duration(op.within),
+        "retain": op.retain,
+        "time": op.time,
+        **row_facts("left rows", left.value),
+        **row_facts("right rows", right.value),
+        **side_facts(pipeline, op),
+    }
+    return facts, {**type_of_values("left", left.value), **type_of_values("right", right.value)}
+
+
+def _join_text(_: ops.JoinStreams, inputs: list[Flow]) -> str:
+    """The rows of both sides."""
+    return " and ".join(shown(flow.value) or "json" for flow in inputs)
+
+
+def _joined_table_state(_: Pipeline, op: ops.JoinTables, inputs: list[Flow]) -> Meaning:
+    """Key and the tables that are joined; the type of the rows that its function returns."""
+    left, right = op.inputs
+    row = without_none(returned(op.fn))
+    facts = {**key_facts(inputs[0].key), "how": op.how, "left": left, "right": right, **row_facts("rows", row)}
+    return facts, type_of_values("row", row)
+
+
+def _joined_table_text(op: ops.JoinTables, _: list[Flow]) -> str:
+    """The rows that its function returns."""
+    return shown(without_none(returned(op.fn))) or "json"
+
+
+ROWS: Mapping[type[ops.Operator], PlannerKind] = {
+    ops.JoinStreams: PlannerKind(
+        flow=of_function,
+        options=_join_options,
+        check=_check_join,
+        state=OperatorState(shown=_join_text, meaning=_join_state),
+    ),
+    ops.JoinTable: PlannerKind(flow=of_function, options=_table_join_options, check=_check_table_join),
+    ops.JoinTables: PlannerKind(
+        flow=_of_table_join,
+        options=_table_join_options,
+        check=_check_joined_tables,
+        state=OperatorState(shown=_joined_table_text, meaning=_joined_table_state),
+    ),
+    ops.JoinRemote: PlannerKind(flow=_of_remote_join, options=_remote_join_options),
+}

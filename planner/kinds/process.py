@@ -1,0 +1,122 @@
+"""Processors, and their side outputs."""
+
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN, element, returned
+from ...dsl.keyed_state import ListState, MapState, State
+from ...dsl.pipeline import Pipeline
+from ...dsl.processor import KeyedProcessor, Tagged, clock_of, states_of, tags_of
+from ...dsl.serde import Serde, key_serde
+from ..descriptions import duration, state_text
+from ..flow import Flow
+from .checks import check_keyed
+from .row import Flows, Meaning, OperatorState, PlannerKind
+from .state_facts import format_name, key_facts, layout_facts, type_of_values
+
+
+def _of_processor(operator: ops.Process, inputs: list[Flow]) -> Flow:
+    """What the processor emits without a tag."""
+    return Flow(inputs[0].key, _emitted(operator.processor))
+
+
+def _of_side(operator: ops.Side, inputs: list[Flow]) -> Flow:
+    """What its tag declares."""
+    return Flow(inputs[0].key, operator.tag.kind)
+
+
+def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
+    """The type of what a processor emits without a tag: as its class says, else as its method is annotated."""
+    arguments = _arguments(type(processor), KeyedProcessor)
+    if len(arguments) == 3 and not isinstance(arguments[2], TypeVar):
+        return UNKNOWN if arguments[2] is Any else arguments[2]
+    kinds = [kind for kind in _choices(returned(processor.on_message)) if kind is not NoneType]
+    return _untagged(element(kinds[0])) if len(kinds) == 1 else UNKNOWN
+
+
+def _untagged(kind: Any) -> Any:
+    kinds = [one for one in _choices(kind) if (get_origin(one) or one) is not Tagged]
+    return Union[tuple(kinds)] if kinds else UNKNOWN  # noqa: UP007 - of as many as there are
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _arguments(kind: Any, base: type) -> tuple[Any, ...]:
+    """What a class, or one with arguments, gives for the parameters of a base; () if it does not say."""
+    origin = get_origin(kind) or kind
+    if origin is base:
+        return get_args(kind)
+    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(kind), strict=False))
+    bases = getattr(origin, "__orig_bases__", ()) if "__orig_bases__" in vars(origin) else origin.__bases__
+    for one in bases:
+        if issubclass(get_origin(one) or one, base):
+            return tuple(given.get(argument, argument) for argument in _arguments(one, base))
+    return ()
+
+
+def _process_options(op: ops.Process) -> dict[str, str]:
+    """Its processor, what that keeps, and its other outputs."""
+    options = {"processor": type(op.processor).__name__}
+    for name, state in states_of(op.processor).items():
+        options[name] = state_text(state) + (f" for {duration(state.ttl)}" if state.ttl else "")
+    if clock_of(op.processor) is not None:
+        options["time"] = "event and processing"
+    if tags := tags_of(op.processor):
+        options["side outputs"] = ", ".join(tags)
+    return options
+
+
+def _side_options(op: ops.Side) -> dict[str, str]:
+    """The name of its tag."""
+    return {"tag": op.tag.name}
+
+
+def _check_process(operator: ops.Process, flows: Flows) -> None:
+    """There must be a key."""
+    check_keyed(operator, flows)
+
+
+def _process_state(_: Pipeline, op: ops.Process, inputs: list[Flow]) -> Meaning:
+    """Key, and the form of each state of the processor; the types of their values."""
+    facts, types = key_facts(inputs[0].key), dict[str, Any]()
+    for name, state in states_of(op.processor).items():
+        facts |= _state(name, state)
+        types |= type_of_values(f"values of state {name}", state.kind)
+    return facts, types
+
+
+def _state(name: str, state: State) -> dict[str, str]:
+    """The form of a state. How long entries are kept may change; that they say when they were written may not."""
+    aged = ", with ttl" if state.ttl else ""
+    # A state of a type of MessagePack needs no serde.
+    format = f" as {format_name(state.kind)}" if isinstance(state.kind, Serde) else ""
+    form = "list" if isinstance(state, ListState) else "value"
+    keys = {}
+    if isinstance(state, MapState):
+        form, keys = f"map by {key_serde(state.key).name}", layout_facts(f"keys of state {name}", key_serde(state.key))
+    return {f"state {name}": f"{form}{format}{aged}", **keys, **layout_facts(f"values of state {name}", state.kind)}
+
+
+def _process_text(op: ops.Process, _: list[Flow]) -> str:
+    """The states of the processor."""
+    states = states_of(op.processor).items()
+    # How long entries are kept may change; that they say when they were written may not.
+    return (
+        ", ".join(f"{name}: {state_text(state)}{' with ttl' if state.ttl else ''}" for name, state in states)
+        or "timers"
+    )
+
+
+ROWS: Mapping[type[ops.Operator], PlannerKind] = {
+    ops.Process: PlannerKind(
+        flow=_of_processor,
+        options=_process_options,
+        check=_check_process,
+        state=OperatorState(shown=_process_text, meaning=_process_state),
+    ),
+    ops.Side: PlannerKind(flow=_of_side, options=_side_options),
+}

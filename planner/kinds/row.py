@@ -1,0 +1,70 @@
+"""What the planner knows of a kind of operator."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.pipeline import Pipeline
+from ..flow import Flow
+
+Flows = Mapping[str, Flow]
+"""The types that each operator emits, by its id."""
+Meaning = tuple[dict[str, str], dict[str, Any]]
+"""The facts and the types that give state its meaning, by name: see `StateSchema`."""
+
+
+def any_types(_: ops.Operator, __: Flows) -> None:
+    """Accept all types."""
+
+
+def writes_nothing(_: str, __: ops.Operator) -> tuple[str, ...]:
+    """Return no streams."""
+    return ()
+
+
+def as_emitted(_: ops.Operator, __: list[Flow], emitted: Flow) -> Flow:
+    """Return the types that the operator emits."""
+    return emitted
+
+
+def always(_: ops.Operator) -> bool:
+    """Return True."""
+    return True
+
+
+def never(_: ops.Operator) -> bool:
+    """Return False."""
+    return False
+
+
+def if_given_value(operator: Any) -> bool:
+    """Whether the operator was given `value=`."""
+    return operator.value is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorState:
+    """The state of a kind of operator: its shown type and the facts that give it a meaning, by the input types."""
+
+    shown: Callable[[Any, list[Flow]], str]
+    meaning: Callable[[Pipeline, Any, list[Flow]], Meaning]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerKind:
+    """A kind of operator as the planner knows it.
+
+    `flow` returns the types that it emits, by its input types. `declares_value` says whether the operator itself
+    declares the type of its values. `options` are shown in plans. `check` raises PlanError where the input types do
+    not suit it. `writes` returns the streams that it writes, by the name of the pipeline. `written` returns the types
+    that it writes there, by its input types and the types that it emits. `state` is None for kinds without state.
+    """
+
+    flow: Callable[[Any, list[Flow]], Flow]
+    options: Callable[[Any], dict[str, str]]
+    declares_value: Callable[[Any], bool] = always
+    check: Callable[[Any, Flows], None] = any_types
+    writes: Callable[[str, Any], tuple[str, ...]] = writes_nothing
+    written: Callable[[Any, list[Flow], Flow], Flow] = as_emitted
+    state: OperatorState | None = None

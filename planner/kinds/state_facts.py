@@ -1,0 +1,43 @@
+"""Facts of keys and values that give state its meaning, by name: several kinds of operators keep such."""
+
+from typing import Any
+
+from ...dsl.serde import Serde, key_serde
+from ..flow import plain
+from ..state_schema import WHOLE_NAME
+
+
+def key_facts(kind: Any) -> dict[str, str]:
+    """The serde of a key."""
+    return serde_facts("key", key_serde(kind))
+
+
+def serde_facts(what: str, serde: Serde[Any]) -> dict[str, str]:
+    """The name and the layout of a serde."""
+    return {what: serde.name, **layout_facts(what, serde)}
+
+
+def row_facts(what: str, kind: Any) -> dict[str, str]:
+    """The format and the layout of values."""
+    return {what: format_name(kind), **layout_facts(what, kind)}
+
+
+def format_name(kind: Any) -> str:
+    """The format in which values are encoded: what a serde's name says before the type."""
+    if isinstance(kind, Serde):
+        return kind.name.partition(":")[0]
+    return kind.__name__ if kind in (str, bytes) else "json"
+
+
+def layout_facts(what: str, kind: Any) -> dict[str, str]:
+    """What a serde tells of its bytes; the whole name of one that tells nothing."""
+    if not isinstance(kind, Serde):
+        return {}
+    if kind.layout is None:
+        return {what + WHOLE_NAME: kind.name}
+    return {f"{what}, {name}": text for name, text in kind.layout.items()}
+
+
+def type_of_values(name: str, kind: Any) -> dict[str, Any]:
+    """The type of values, unless their serde's layout says all that there is to compare."""
+    return {} if isinstance(kind, Serde) and kind.layout else {name: plain(kind)}

@@ -1,0 +1,67 @@
+"""Operators that keep nothing: sources, functions of a value, splits and merges."""
+
+from collections.abc import Mapping
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN, element, message_value, returned
+from ...dsl.labels import function_name
+from ..descriptions import duration, function_options, no_options
+from ..flow import Flow, as_given, of_function
+from .row import PlannerKind, never
+
+
+def _of_source(operator: ops.Source, _: list[Flow]) -> Flow:
+    """The declared types."""
+    return Flow(operator.key, operator.value)
+
+
+def _of_messages(operator: ops.MapMessages, _: list[Flow]) -> Flow:
+    """The values of the messages that the function returns; their keys are of no known type."""
+    return Flow(None, message_value(returned(operator.fn)))
+
+
+def _of_items(operator: ops.FlatMap, inputs: list[Flow]) -> Flow:
+    """The items of what the function returns."""
+    return Flow(inputs[0].key, element(returned(operator.fn)))
+
+
+def _of_merge(_: ops.Merge, inputs: list[Flow]) -> Flow:
+    """The types that all inputs share."""
+    first = inputs[0]
+    same_key = all(flow.key == first.key for flow in inputs)
+    same_value = all(flow.value == first.value for flow in inputs)
+    return Flow(first.key if same_key else None, first.value if same_value else UNKNOWN)
+
+
+def _source_options(op: ops.Source) -> dict[str, str]:
+    """How it tells time, and what comes first."""
+    options = {"timestamp": function_name(op.timestamp) if op.timestamp else "of the record"}
+    if op.out_of_order:
+        options["out_of_order"] = duration(op.out_of_order)
+    if op.idle_after is not None:
+        options["idle_after"] = duration(op.idle_after)
+    if op.bootstrap:
+        options["bootstrap"] = "first"
+    return options
+
+
+def _split_options(op: ops.Split) -> dict[str, str]:
+    """Its predicates, in order."""
+    return {"predicates": ", ".join(map(function_name, op.predicates))}
+
+
+def _branch_options(op: ops.Branch) -> dict[str, str]:
+    """Its place among the branches, from 1."""
+    return {"place": str(op.place + 1)}
+
+
+ROWS: Mapping[type[ops.Operator], PlannerKind] = {
+    ops.Source: PlannerKind(flow=_of_source, options=_source_options),
+    ops.Map: PlannerKind(flow=of_function, options=function_options),
+    ops.MapMessages: PlannerKind(flow=_of_messages, options=function_options),
+    ops.Filter: PlannerKind(flow=as_given, options=function_options, declares_value=never),
+    ops.Split: PlannerKind(flow=as_given, options=_split_options, declares_value=never),
+    ops.Branch: PlannerKind(flow=as_given, options=_branch_options, declares_value=never),
+    ops.FlatMap: PlannerKind(flow=_of_items, options=function_options),
+    ops.Merge: PlannerKind(flow=_of_merge, options=no_options, declares_value=never),
+}

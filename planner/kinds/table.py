@@ -1,0 +1,72 @@
+"""Tables, and what fills them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...dsl import operators as ops
+from ...dsl.annotations import UNKNOWN
+from ...dsl.errors import PlanError
+from ...dsl.pipeline import Pipeline
+from ...dsl.validation import explain
+from ..descriptions import no_options, remote_options
+from ..flow import Flow, as_given, plain, shown, without_none
+from .row import Flows, Meaning, OperatorState, PlannerKind, never
+from .state_facts import key_facts, row_facts, type_of_values
+
+
+def _of_table(operator: ops.TableOf, _: list[Flow]) -> Flow:
+    """The declared types."""
+    return Flow(operator.key, operator.value)
+
+
+def _remote_put_options(op: ops.PutRemote) -> dict[str, str]:
+    """The limits of the table."""
+    return remote_options(op.table)
+
+
+def _check_put(operator: ops.PutTo, flows: Flows) -> None:
+    """Messages must have keys and values of the table's types."""
+    given, table = flows[operator.id], flows[operator.table]
+    what = f"send_to table {operator.table!r}"
+    if given.key != table.key:
+        wrong = f"{what} of messages with keys of type {shown(given.key) or 'unknown'}"
+        remedy = "call .partition_by(...) before"
+        raise PlanError(explain(wrong, f"keys of the table's type, {shown(table.key)}", remedy, operator.origin))
+    kind = without_none(plain(given.value))
+    if given.value is not UNKNOWN and not _may_be(kind, plain(table.value)):
+        wrong = f"{what} of values of type {shown(kind)}"
+        remedy = "map them, or give the table another value="
+        raise PlanError(explain(wrong, f"rows of the table's type, {shown(table.value)}", remedy, operator.origin))
+
+
+def _may_be(kind: Any, wanted: Any) -> bool:
+    """Whether a value of one type may be of another type. True unless both are plain classes."""
+    if not isinstance(kind, type) or not isinstance(wanted, type) or (kind, wanted) == (int, float):
+        return True
+    return issubclass(kind, wanted)
+
+
+def _table_state(_: Pipeline, op: ops.TableOf, inputs: list[Flow]) -> Meaning:
+    """Key, rows and where they come from; the type of the rows."""
+    facts = {
+        **key_facts(op.key),
+        "rows come from": "its stream" if inputs else "the pipeline",
+        **row_facts("rows", op.value),
+    }
+    return facts, type_of_values("row", op.value)
+
+
+def _table_text(op: ops.TableOf, _: list[Flow]) -> str:
+    """The rows."""
+    return shown(op.value) or "json"
+
+
+ROWS: Mapping[type[ops.Operator], PlannerKind] = {
+    ops.TableOf: PlannerKind(
+        flow=_of_table,
+        options=no_options,
+        state=OperatorState(shown=_table_text, meaning=_table_state),
+    ),
+    ops.PutTo: PlannerKind(flow=as_given, options=no_options, declares_value=never, check=_check_put),
+    ops.PutRemote: PlannerKind(flow=as_given, options=_remote_put_options, declares_value=never),
+}
