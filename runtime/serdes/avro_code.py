@@ -39,10 +39,10 @@ class Code:
         env = {**self.names, **tools, "Unfit": Unfit, "library": library}
         rest = ["    except Exception:", f"        return library({argument})"]
         try:
-            exec("\n".join([f"def made({argument}):", "    try:", *self.lines, *rest]), env)
+            exec("\n".join([f"def compiled({argument}):", "    try:", *self.lines, *rest]), env)
         except SyntaxError as error:  # blocks in blocks in blocks
             raise Unfit from error
-        return env["made"]
+        return env["compiled"]
 
     def resolved(self, schema: Any) -> tuple[str, dict[str, Any]]:
         """The name of a schema's type, and the schema with its attributes."""

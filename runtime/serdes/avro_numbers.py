@@ -18,12 +18,12 @@ def _upper(above: int) -> bytes:
     """A number without its 14 lowest bits: times that are near to each other have the rest in common."""
     if above >> 50:
         raise Unfit
-    made = bytearray()
+    encoded = bytearray()
     while above > 127:
-        made.append(above & 127 | 128)
+        encoded.append(above & 127 | 128)
         above >>= 7
-    made.append(above)
-    return bytes(made)
+    encoded.append(above)
+    return bytes(encoded)
 
 
 _LOWEST = tuple(bytes((bits & 127 | 128, bits >> 7 | 128)) for bits in range(16384))

@@ -23,14 +23,14 @@ def compiled_reader(schema: Any, type: Any, library: Read) -> Read:
     try:
         code = Code()
         code.line("i, end = 0, len(data)")
-        found = read(code, schema, described(type))
+        value = read(code, schema, described(type))
         code.line("if i != end:")
         code.line("    raise Unfit")
-        code.line(f"return {found}")
-        made: Read = code.function("data", _TOOLS, library)
+        code.line(f"return {value}")
+        reader: Read = code.function("data", _TOOLS, library)
     except Unfit:
         return library
-    return made
+    return reader
 
 
 def read(code: Code, schema: Any, type: Any) -> str:
@@ -43,61 +43,61 @@ def read(code: Code, schema: Any, type: Any) -> str:
     logical = f"{kind}-{schema.get('logicalType')}"
     if logical in LOGICAL_READERS:
         fitting(type, LOGICAL.get(logical))
-        found = read(code, {**schema, "logicalType": None}, types.AnyType())
-        return f"{code.name(LOGICAL_READERS[logical])}({found}, {code.name(schema)}, None)"
+        value = read(code, {**schema, "logicalType": None}, types.AnyType())
+        return f"{code.name(LOGICAL_READERS[logical])}({value}, {code.name(schema)}, None)"
     inner = fitting(type, TYPES.get(kind))
     return _READERS[kind](code, schema, inner)
 
 
 def _read_union(code: Code, schema: Any, type: Any) -> str:
     null, other, rest = optional(schema["branches"], type)
-    made, branch = code.name(), code.name()
+    value, branch = code.name(), code.name()
     code.line(f"{branch} = data[i]; i += 1")
     code.line(f"if {branch} == {2 * null}:")
-    code.line(f"    {made} = None")
+    code.line(f"    {value} = None")
     code.line(f"elif {branch} == {2 - 2 * null}:")
     code.depth += 1
-    code.line(f"{made} = {read(code, other, rest)}")
+    code.line(f"{value} = {read(code, other, rest)}")
     code.depth -= 1
     code.line("else:")
     code.line("    raise Unfit")
-    return made
+    return value
 
 
 def _read_record(code: Code, schema: Any, type: Any) -> str:
     fields = code.fields(schema, type)
     code.open.append(schema["name"])
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for one, known in fields:
-        made = code.name()
-        code.line(f"{made} = {read(code, one['type'], known.type if known else types.AnyType())}")
+        value = code.name()
+        code.line(f"{value} = {read(code, one['type'], known.type if known else types.AnyType())}")
         if known is not None:
-            found[known.name] = made
+            values[known.name] = value
         elif isinstance(type, types.AnyType):
-            found[one["name"]] = made
+            values[one["name"]] = value
     code.open.pop()
-    return _built(code, type, found)
+    return _built(code, type, values)
 
 
-def _built(code: Code, type: Any, found: dict[str, str]) -> str:
+def _built(code: Code, type: Any, values: dict[str, str]) -> str:
     """A record of a type, made of its parts as msgspec does."""
-    missing = [one for one in getattr(type, "fields", ()) if one.required and one.name not in found]
+    missing = [one for one in getattr(type, "fields", ()) if one.required and one.name not in values]
     if missing:  # the library says so of each record
         raise Unfit
     if isinstance(type, types.AnyType | types.TypedDictType):
-        return f"{{{', '.join(f'{name!r}: {part}' for name, part in found.items())}}}"
+        return f"{{{', '.join(f'{name!r}: {part}' for name, part in values.items())}}}"
     kind = class_of(type)
     if isinstance(type, types.StructType):
-        by_place = [found.get(name) for name in kind.__match_args__]
-        parts = by_place if len(found) == len(by_place) and None not in by_place else None
-        parts = parts or [f"{identifier(name)}={part}" for name, part in found.items()]
+        by_place = [values.get(name) for name in kind.__match_args__]
+        parts = by_place if len(values) == len(by_place) and None not in by_place else None
+        parts = parts or [f"{identifier(name)}={part}" for name, part in values.items()]
         return f"{code.name(kind)}({', '.join(map(str, parts))})"
-    made = code.name()
-    code.line(f"{made} = {code.name(open_twin(kind))}()")
+    value = code.name()
+    code.line(f"{value} = {code.name(open_twin(kind))}()")
     for one in type.fields:
-        code.line(f"{made}.{identifier(one.name)} = {found.get(one.name) or _default(code, one)}")
-    code.line(f"{made}.__class__ = {code.name(kind)}")
-    return made
+        code.line(f"{value}.{identifier(one.name)} = {values.get(one.name) or _default(code, one)}")
+    code.line(f"{value}.__class__ = {code.name(kind)}")
+    return value
 
 
 def _default(code: Code, one: types.Field) -> str:
@@ -111,35 +111,35 @@ def _read_null(_: Code, __: Any, ___: Any) -> str:
 
 
 def _read_boolean(code: Code, _: Any, __: Any) -> str:
-    made = code.name()
-    code.line(f"{made} = {code.name((False, True))}[data[i]]; i += 1")
-    return made
+    value = code.name()
+    code.line(f"{value} = {code.name((False, True))}[data[i]]; i += 1")
+    return value
 
 
 def _read_long(code: Code, _: Any, __: Any) -> str:
-    made = code.name()
+    value = code.name()
     first, second, upper = code.name(), code.name(), code.name()
-    code.line(f"{made} = NUMBERS[{first} := data[i]]")
-    code.line(f"if {made} is not None:")
+    code.line(f"{value} = NUMBERS[{first} := data[i]]")
+    code.line(f"if {value} is not None:")
     code.line("    i += 1")
     code.line(f"elif ({second} := data[i + 1]) < 128:")
     code.line(f"    {first} += ({second} << 7) - 128; i += 2")
-    code.line(f"    {made} = ({first} >> 1) ^ -({first} & 1)")
+    code.line(f"    {value} = ({first} >> 1) ^ -({first} & 1)")
     code.line(f"elif ({upper} := six(data[i + 2:i + 6])) is not None:")
     code.line(f"    {first} += ({second} << 7) + {upper}; i += 6")
-    code.line(f"    {made} = ({first} >> 1) ^ -({first} & 1)")
+    code.line(f"    {value} = ({first} >> 1) ^ -({first} & 1)")
     code.line("else:")
-    code.line(f"    {made}, i = number(data, i)")
-    return made
+    code.line(f"    {value}, i = number(data, i)")
+    return value
 
 
 def _length(code: Code) -> str:
     """Read a number that is not negative."""
-    made = code.name()
-    code.line(f"{made} = SIZES[data[i]]; i += 1")
-    code.line(f"if {made} is None:")
-    code.line(f"    {made}, i = size(data, i - 1)")
-    return made
+    size = code.name()
+    code.line(f"{size} = SIZES[data[i]]; i += 1")
+    code.line(f"if {size} is None:")
+    code.line(f"    {size}, i = size(data, i - 1)")
+    return size
 
 
 def _read_float(code: Code, schema: Any, _: Any) -> str:
@@ -152,55 +152,55 @@ def _read_double(code: Code, _: Any, __: Any) -> str:
 
 
 def _unpacked(code: Code, layout: struct.Struct) -> str:
-    made = code.name()
-    code.line(f"({made},) = {code.name(layout.unpack_from)}(data, i); i += {layout.size}")
-    return made
+    value = code.name()
+    code.line(f"({value},) = {code.name(layout.unpack_from)}(data, i); i += {layout.size}")
+    return value
 
 
 def _read_bytes(code: Code, _: Any, __: Any) -> str:
-    length, made = _length(code), code.name()
+    length, value = _length(code), code.name()
     code.line(f"{length} += i")
-    code.line(f"{made} = data[i:{length}]; i = {length}")
-    return made
+    code.line(f"{value} = data[i:{length}]; i = {length}")
+    return value
 
 
 def _read_fixed(code: Code, schema: Any, _: Any) -> str:
-    made = code.name()
-    code.line(f"{made} = data[i:i + {schema['size']}]; i += {schema['size']}")
-    return made
+    value = code.name()
+    code.line(f"{value} = data[i:i + {schema['size']}]; i += {schema['size']}")
+    return value
 
 
 def _read_string(code: Code, _: Any, __: Any) -> str:
-    length, made = _length(code), code.name()
+    length, value = _length(code), code.name()
     code.line(f"{length} += i")
-    code.line(f"{made} = data[i:{length}].decode(); i = {length}")
-    return made
+    code.line(f"{value} = data[i:{length}].decode(); i = {length}")
+    return value
 
 
 def _read_enum(code: Code, schema: Any, _: Any) -> str:
-    length, made = _length(code), code.name()
-    code.line(f"{made} = {code.name(tuple(schema['symbols']))}[{length}]")
-    return made
+    length, value = _length(code), code.name()
+    code.line(f"{value} = {code.name(tuple(schema['symbols']))}[{length}]")
+    return value
 
 
 def _read_array(code: Code, schema: Any, type: Any) -> str:
-    made = code.name()
-    code.line(f"{made} = []")
-    _items(code, lambda: f"{made}.append({_item(code, schema['items'], getattr(type, 'item_type', types.AnyType()))})")
-    return made
+    items = code.name()
+    code.line(f"{items} = []")
+    _items(code, lambda: f"{items}.append({_item(code, schema['items'], getattr(type, 'item_type', types.AnyType()))})")
+    return items
 
 
 def _read_map(code: Code, schema: Any, type: Any) -> str:
-    made = code.name()
+    items = code.name()
 
     def put() -> str:
         key = code.name()
         code.line(f"{key} = {_read_string(code, None, None)}")
-        return f"{made}[{key}] = {read(code, schema['values'], getattr(type, 'value_type', types.AnyType()))}"
+        return f"{items}[{key}] = {read(code, schema['values'], getattr(type, 'value_type', types.AnyType()))}"
 
-    code.line(f"{made} = {{}}")
+    code.line(f"{items} = {{}}")
     _items(code, put)
-    return made
+    return items
 
 
 def _item(code: Code, schema: Any, type: Any) -> str:

@@ -92,10 +92,10 @@ def avro(
     """
     text = _text_of(schema)
     format = AvroFormat(text, type)
-    made = registered(f"avro {format.name}", format, registry, subject, register, normalize) or format
-    check = getattr(made, "check", None)
+    codec = registered(f"avro {format.name}", format, registry, subject, register, normalize) or format
+    check = getattr(codec, "check", None)
     layout = {"schema": IN_REGISTRY if registry is not None else format.canonical}
-    return Serde(f"avro:{format.name}", format.type, made.encode, made.decode, check, format.from_json, layout)
+    return Serde(f"avro:{format.name}", format.type, codec.encode, codec.decode, check, format.from_json, layout)
 
 
 class AvroFormat:
@@ -105,7 +105,7 @@ class AvroFormat:
     form: str | None = None
 
     def __init__(self, text: str, type: Any) -> None:
-        self._told = (text, type)
+        self._arguments = (text, type)
         self._named: dict[str, Any] = {}
         self._schema = _checked(text, self._named)
         record = isinstance(self._schema, dict) and self._schema.get("type") in ("record", "error")
@@ -117,10 +117,10 @@ class AvroFormat:
         self._decode = compiled_reader(self._schema, type, self.read_by_library)
         self._native = _same if type is None else partial(msgspec.to_builtins, builtin_types=_NATIVE, str_keys=True)
         self._typed = _same if type is None else partial(msgspec.convert, type=type)
-        self._made = converter(type)
+        self._convert = converter(type)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AvroFormat, self._told
+        return AvroFormat, self._arguments
 
     @property
     def canonical(self) -> str:
@@ -143,12 +143,13 @@ class AvroFormat:
             try:
                 fastavro.schemaless_writer(file, self._schema, self._native(value), strict_allow_default=True)
             except Exception as error:  # as many kinds as there are mistakes
-                raise ValueError(f"the value is none of Avro's {self.name}: {_told(error)}") from error
+                raise ValueError(f"the value is none of Avro's {self.name}: {_reason(error)}") from error
             return file.getvalue()
 
     def from_json(self, document: Any) -> Any:
         """The value that a document of JSON tells; raises ValueError for one that tells none."""
-        return document_value(self._schema, self._named, document) if self._told[1] is None else self._made(document)
+        untyped = self._arguments[1] is None
+        return document_value(self._schema, self._named, document) if untyped else self._convert(document)
 
     def read_by_library(self, data: bytes) -> Any:
         """The same as `decode`, for all that Avro has."""
@@ -157,7 +158,7 @@ class AvroFormat:
     def schema(self, keep: Keep) -> Schema:
         """The schema, which uses no others."""
         del keep
-        return Schema(self.kind, self._told[0])
+        return Schema(self.kind, self._arguments[0])
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
         """What reads records written with a schema."""
@@ -166,7 +167,7 @@ class AvroFormat:
         try:
             *_, parsed = [_parsed(schema.text, known) for schema in (*used, written)]
         except Exception as error:  # as many kinds as there are mistakes
-            raise ValueError(f"the schema that the message names is none of Avro's: {_told(error)}") from error
+            raise ValueError(f"the schema that the message names is none of Avro's: {_reason(error)}") from error
         return self.decode if parsed == self._schema else partial(self._read, parsed, self._schema)
 
     def _read(self, written: Any, wanted: Any, data: bytes) -> Any:
@@ -174,7 +175,7 @@ class AvroFormat:
             try:
                 value = self._typed(fastavro.schemaless_reader(file, written, wanted))
             except Exception as error:  # as many kinds as there are mistakes
-                raise ValueError(f"the message is none of Avro's {self.name}: {_told(error)}") from error
+                raise ValueError(f"the message is none of Avro's {self.name}: {_reason(error)}") from error
             if (rest := len(data) - file.tell()) > 0:
                 raise ValueError(f"the message is none of Avro's {self.name}: it goes on for {rest} bytes behind it")
             return value
@@ -184,7 +185,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -233,7 +234,7 @@ def _checked(text: str, named: dict[str, Any]) -> Any:
     try:
         return _parsed(text, named)
     except Exception as error:  # as many kinds as there are mistakes
-        wrong = f"avro: the schema is none: {_told(error)}"
+        wrong = f"avro: the schema is none: {_reason(error)}"
         remedy = 'write such as {"type": "record", "name": "Click", "fields": [{"name": "url", "type": "string"}]}'
         raise PipelineError(explain(wrong, _EXPECTED, remedy)) from None
 
@@ -241,13 +242,13 @@ def _checked(text: str, named: dict[str, Any]) -> Any:
 def _check_fields(name: str, schema: Any, type: Any) -> None:
     """Refuse a type that needs fields which the schema does not have."""
     try:
-        found = msgspec.inspect.type_info(type)
+        info = msgspec.inspect.type_info(type)
     except (TypeError, NotImplementedError) as error:
         wrong = f"avro {name}: type={type_name(type)} cannot be made of records: {error}"
         raise PipelineError(explain(wrong, "a dataclass, Struct or TypedDict")) from None
     has = {field["name"] for field in schema["fields"]}
     lacking = [
-        field.encode_name for field in getattr(found, "fields", ()) if field.required and field.encode_name not in has
+        field.encode_name for field in getattr(info, "fields", ()) if field.required and field.encode_name not in has
     ]
     if lacking:
         wrong = f"avro {name}: type={type_name(type)} needs {', '.join(lacking)}, of which the schema knows nothing"

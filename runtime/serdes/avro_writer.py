@@ -25,10 +25,10 @@ def compiled_writer(schema: Any, type: Any, library: Write) -> Write:
         code = Code()
         parts = write(code, schema, described(type), "value")
         code.line(f"return b''.join(({', '.join(parts)},))")
-        made: Write = code.function("value", {"SMALL": SMALL, "varint": varint}, library)
+        writer: Write = code.function("value", {"SMALL": SMALL, "varint": varint}, library)
     except Unfit:
         return library
-    return made
+    return writer
 
 
 def write(code: Code, schema: Any, type: Any, value: str) -> list[str]:
@@ -56,15 +56,15 @@ def _check_class(code: Code, value: str, wanted: Any) -> None:
 
 def _write_union(code: Code, schema: Any, type: Any, value: str) -> list[str]:
     null, other, rest = optional(schema["branches"], type)
-    made = code.name()
+    encoded = code.name()
     code.line(f"if {value} is None:")
-    code.line(f"    {made} = {bytes([2 * null])!r}")
+    code.line(f"    {encoded} = {bytes([2 * null])!r}")
     code.line("else:")
     code.depth += 1
     parts = write(code, other, rest, value)
-    code.line(f"{made} = b''.join(({bytes([2 - 2 * null])!r}, {', '.join(parts)}))")
+    code.line(f"{encoded} = b''.join(({bytes([2 - 2 * null])!r}, {', '.join(parts)}))")
     code.depth -= 1
-    return [made]
+    return [encoded]
 
 
 def _write_record(code: Code, schema: Any, type: Any, value: str) -> list[str]:
@@ -160,32 +160,32 @@ def _write_enum(code: Code, schema: Any, _: Any, value: str) -> list[str]:
 
 def _write_array(code: Code, schema: Any, type: Any, value: str) -> list[str]:
     _check_class(code, value, list)
-    made, item = code.name(), code.name()
-    code.line(f"{made} = []")
+    pieces, item = code.name(), code.name()
+    code.line(f"{pieces} = []")
     code.line(f"for {item} in {value}:")
     code.depth += 1
     parts = write(code, schema["items"], getattr(type, "item_type", types.AnyType()), item)
-    code.line(f"{made} += ({', '.join(parts)},)")
+    code.line(f"{pieces} += ({', '.join(parts)},)")
     code.depth -= 1
-    return _block(code, made, value)
+    return _block(code, pieces, value)
 
 
 def _write_map(code: Code, schema: Any, type: Any, value: str) -> list[str]:
     _check_class(code, value, dict)
-    made, key, item = code.name(), code.name(), code.name()
-    code.line(f"{made} = []")
+    pieces, key, item = code.name(), code.name(), code.name()
+    code.line(f"{pieces} = []")
     code.line(f"for {key}, {item} in {value}.items():")
     code.depth += 1
     parts = _write_string(code, None, None, key)
     parts += write(code, schema["values"], getattr(type, "value_type", types.AnyType()), item)
-    code.line(f"{made} += ({', '.join(parts)},)")
+    code.line(f"{pieces} += ({', '.join(parts)},)")
     code.depth -= 1
-    return _block(code, made, value)
+    return _block(code, pieces, value)
 
 
-def _block(code: Code, made: str, value: str) -> list[str]:
+def _block(code: Code, pieces: str, value: str) -> list[str]:
     """Items with their number before them and a zero behind; nothing but the zero for none."""
-    return [f"({_number_of(code, value)} if {value} else b'')", f"*{made}", "b'\\0'"]
+    return [f"({_number_of(code, value)} if {value} else b'')", f"*{pieces}", "b'\\0'"]
 
 
 _WRITERS: dict[str, Callable[[Code, Any, Any, str], list[str]]] = {

@@ -63,11 +63,11 @@ def split_path(data: bytes) -> tuple[tuple[int, ...], bytes]:
 
 
 def _varint(number: int) -> bytes:
-    made = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*made, number])
+    return bytes([*encoded, number])
 
 
 def _read(data: bytes, at: int) -> tuple[int, int]:

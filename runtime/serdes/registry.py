@@ -87,16 +87,16 @@ class Registry:
 
     def referenced(self, schema: Schema) -> list[Schema]:
         """The schemas that a schema uses, those first that others of them use."""
-        found: dict[Reference, Schema] = {}
-        self._collect(schema, found)
-        return list(found.values())
+        schemas: dict[Reference, Schema] = {}
+        self._collect(schema, schemas)
+        return list(schemas.values())
 
-    def _collect(self, schema: Schema, found: dict[Reference, Schema]) -> None:
+    def _collect(self, schema: Schema, schemas: dict[Reference, Schema]) -> None:
         for reference in schema.references:
-            if reference not in found:
+            if reference not in schemas:
                 used = self._version(reference.subject, reference.version)
-                self._collect(used, found)
-                found[reference] = used
+                self._collect(used, schemas)
+                schemas[reference] = used
 
     def register(self, subject: str, schema: Schema, *, normalize: bool) -> int:
         """Give a subject a schema, which it may have already; the schema's id. Raises SystemProblem where the registry
@@ -109,22 +109,22 @@ class Registry:
     def find(self, subject: str, schema: Schema, *, normalize: bool) -> RegisteredSchema | None:
         """What a subject has of this very schema, if anything."""
         try:
-            found = self._ask(lambda asked: asked.lookup_schema(subject, _theirs(schema), normalize))
+            answer = self._ask(lambda asked: asked.lookup_schema(subject, _theirs(schema), normalize))
         except SchemaRegistryError as error:
             if error.error_code in (_NO_SUBJECT, _NO_SCHEMA):
                 return None
             raise self._refused(f"look for the schema of subject {subject!r}", error) from None
-        return RegisteredSchema(found.schema_id or 0, found.version or 0)
+        return RegisteredSchema(answer.schema_id or 0, answer.version or 0)
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest version of a subject, if there is one."""
         try:
-            found = self._ask(lambda asked: asked.get_version(subject))
+            answer = self._ask(lambda asked: asked.get_version(subject))
         except SchemaRegistryError as error:
             if error.error_code in (_NO_SUBJECT, _NO_VERSION):
                 return None
             raise self._refused(f"give the newest version of subject {subject!r}", error) from None
-        return RegisteredSchema(found.schema_id or 0, found.version or 0)
+        return RegisteredSchema(answer.schema_id or 0, answer.version or 0)
 
     def fits(self, subject: str, schema: Schema, *, normalize: bool) -> bool:
         """Whether the rules of a subject, which has versions, allow a schema as its next one."""
@@ -137,10 +137,10 @@ class Registry:
 
     def _version(self, subject: str, version: int) -> Schema:
         try:
-            found = self._ask(lambda asked: asked.get_version(subject, version))
+            answer = self._ask(lambda asked: asked.get_version(subject, version))
         except SchemaRegistryError as error:
             raise self._refused(f"give version {version} of subject {subject!r}", error) from None
-        return _ours(found.schema)
+        return _ours(answer.schema)
 
     def _ask(self, request: Callable[[SchemaRegistryClient], T]) -> T:
         """What the request returns; a SchemaRegistryError is an answer, too."""
@@ -169,10 +169,10 @@ class Registry:
     def _connected(self) -> SchemaRegistryClient:
         with self._lock:
             if self._client is None or self._process != os.getpid():  # a connection does not survive a fork
-                self._client, self._process = self._made(), os.getpid()
+                self._client, self._process = self._new_client(), os.getpid()
             return self._client
 
-    def _made(self) -> SchemaRegistryClient:
+    def _new_client(self) -> SchemaRegistryClient:
         timeout = min(self._patience.total_seconds(), _ONE_REQUEST)
         try:
             return SchemaRegistryClient({"timeout": timeout, **self._conf, "url": self.url, "max.retries": 0})
@@ -211,9 +211,9 @@ _REMEDIES: Mapping[int, str] = {
 
 
 def _of(url: str, conf: Mapping[str, Any], patience: timedelta) -> Registry:
-    made = Registry(url, give_up_after=patience)
-    made._conf = dict(conf)  # checked where it was written; its files may lie elsewhere here
-    return made
+    registry = Registry(url, give_up_after=patience)
+    registry._conf = dict(conf)  # checked where it was written; its files may lie elsewhere here
+    return registry
 
 
 def _checked(url: str) -> str:

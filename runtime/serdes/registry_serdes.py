@@ -52,13 +52,13 @@ class RegistryCodec:
     def __init__(
         self, format: Format, registry: "Registry", subject: str, register: bool, normalize: bool, origin: Origin
     ) -> None:
-        self._told = (format, registry, subject, register, normalize, origin)
-        self._format, self._registry, self._subject, self._register, self._normalize, self._origin = self._told
+        self._arguments = (format, registry, subject, register, normalize, origin)
+        self._format, self._registry, self._subject, self._register, self._normalize, self._origin = self._arguments
         self._head: bytes | None = None
         self._readers: dict[int, Read] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RegistryCodec, self._told
+        return RegistryCodec, self._arguments
 
     def encode(self, value: Any) -> bytes:
         """A value as a message. The first one of a process asks the registry for the schema's id."""
@@ -96,23 +96,23 @@ class RegistryCodec:
         return f"subject {self._subject!r} of {self._registry.url}"
 
     def _id(self) -> int:
-        schema = self._format.schema(self._kept if self._register else self._version)
+        schema = self._format.schema(self._registered_version if self._register else self._version)
         if self._register and schema is not None:
             return self._registry.register(self._subject, schema, normalize=self._normalize)
-        found = schema and self._registry.find(self._subject, schema, normalize=self._normalize)
-        if not found:
+        registered_schema = schema and self._registry.find(self._subject, schema, normalize=self._normalize)
+        if not registered_schema:
             wrong = f"{self._where} does not have the schema"
             remedy = "register it, or leave out register=False"
             raise SystemProblem(explain(wrong, "one that was registered before", remedy, self._origin))
-        return found.id
+        return registered_schema.id
 
-    def _kept(self, subject: str, schema: Schema) -> int | None:
+    def _registered_version(self, subject: str, schema: Schema) -> int | None:
         self._registry.register(subject, schema, normalize=self._normalize)
         return self._version(subject, schema)
 
     def _version(self, subject: str, schema: Schema) -> int | None:
-        found = self._registry.find(subject, schema, normalize=self._normalize)
-        return found.version if found else None
+        registered_schema = self._registry.find(subject, schema, normalize=self._normalize)
+        return registered_schema.version if registered_schema else None
 
     def _reader(self, id: int) -> Read:
         written = self._registry.schema(id, self._format.form)
