@@ -20,11 +20,11 @@ def check_stream(stream: str, partitions: int) -> None:
         raise UsageError(f"Stream {stream!r} cannot have {partitions} partitions. Expected 1 or more.")
 
 
-def other_count(stream: str, found: int, wanted: int, where: str) -> SystemProblem:
+def other_count(stream: str, count: int, wanted: int, where: str) -> SystemProblem:
     """The stream exists with another partition count."""
     return SystemProblem(
-        f"Stream {stream!r} of {where} has {found} partitions, expected {wanted}. The count of a stream never changes. "
-        f"Ask for {found} partitions, or use another stream name."
+        f"Stream {stream!r} of {where} has {count} partitions, expected {wanted}. The count of a stream never changes. "
+        f"Ask for {count} partitions, or use another stream name."
     )
 
 

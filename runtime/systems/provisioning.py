@@ -30,9 +30,9 @@ def refuse_other_counts(plan: Plan, settings: Settings) -> None:
     wanted = counts(plan.pipeline, others, settings)
     for border in plan.pipeline.borders:
         name = intermediate(plan.name, border.id)
-        found = plan.stream(name).partitions
-        if wanted[name] != found:
-            wrong = f"the stream {name!r} has {found} partitions, and is to have {wanted[name]}, as the setting "
+        partitions = plan.stream(name).partitions
+        if wanted[name] != partitions:
+            wrong = f"the stream {name!r} has {partitions} partitions, and is to have {wanted[name]}, as the setting "
             wrong += f"intermediate_partitions={settings.intermediate_partitions} says"
             remedy = f"leave out the setting, or give {border.id!r} another id, which makes a stream anew"
             raise PlanError(explain(wrong, "the count that the stream was made with", remedy, border.origin))

@@ -39,8 +39,8 @@ class KafkaAdmin:
 
     def partitions(self, stream: str) -> int | None:
         """The partition count of a topic, None where there is no such topic."""
-        found = self._cluster.describe(stream)
-        return None if found is None else found.partitions
+        topic = self._cluster.describe(stream)
+        return None if topic is None else topic.partitions
 
     def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
         """Make a topic with the settings of its use. Nothing happens if it exists with this count.
@@ -49,14 +49,14 @@ class KafkaAdmin:
         cluster refuses; UsageError for a name with other characters than `A-Z a-z 0-9 . _ -`, and a count below 1.
         """
         check_stream(stream, partitions)
-        found = self._cluster.describe(stream)
-        if found is None:
+        topic = self._cluster.describe(stream)
+        if topic is None:
             self._create(stream, partitions, use)
-            found = self._cluster.request(
+            topic = self._cluster.request(
                 f"tell of the new topic {stream!r}", lambda client, seconds: _led(client, stream, seconds)
             )
-        if found.partitions != partitions:
-            raise other_count(stream, found.partitions, partitions, self._settings.url)
+        if topic.partitions != partitions:
+            raise other_count(stream, topic.partitions, partitions, self._settings.url)
         self.check(stream, use)
 
     def check(self, stream: str, use: StreamUse) -> None:
@@ -82,7 +82,7 @@ class KafkaAdmin:
         if self.partitions(stream) is None:
             return {}
         (start,), (end,) = self.starts(stream), self.ends(stream)
-        found: dict[str, bytes] = {}
+        checkpoints: dict[str, bytes] = {}
         consumer = KafkaConsumer(self._cluster, max_records=10_000, committed=True)
         try:
             consumer.assign({(stream, 0): start})
@@ -92,24 +92,24 @@ class KafkaAdmin:
                     for key, value, _, _ in batch.before(end).records:
                         # A key of another program may be no UTF-8; its checkpoint is refused where it is decoded.
                         task = (key or b"").decode(errors="replace")
-                        found.pop(task, None)
+                        checkpoints.pop(task, None)
                         if value is not None:
-                            found[task] = value
+                            checkpoints[task] = value
         finally:
             consumer.close()
-        return found
+        return checkpoints
 
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         """Describe these topics; those that do not exist are left out. Old brokers report no ids."""
-        found = self._cluster.describe_all(streams)
+        topics = self._cluster.describe_all(streams)
         return {
             name: StreamDescription("" if topic.id == _NO_ID else topic.id, topic.partitions)
-            for name, topic in found.items()
+            for name, topic in topics.items()
         }
 
     def identity(self, stream: str) -> str:
         """The ids of the cluster and of the topic: no other topic ever has them."""
-        topic = self._cluster.found(stream).id
+        topic = self._cluster.topic(stream).id
         return f"{self._cluster.id()}/{topic}"
 
     def remove(self, stream: str) -> None:
@@ -163,7 +163,7 @@ class KafkaAdmin:
 
 def _led(client: AdminClient, stream: str, seconds: float) -> Topic:
     """A new topic, once the brokers know it and all its partitions have leaders."""
-    found = described(client, [stream], seconds).get(stream)
-    if found is None or not found.led:
+    topic = described(client, [stream], seconds).get(stream)
+    if topic is None or not topic.led:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-    return found
+    return topic

@@ -74,7 +74,7 @@ class Cluster:
         what = f"tell of the topic {', '.join(map(repr, streams))}"
         return self.request(what, lambda client, seconds: described(client, streams, seconds))
 
-    def found(self, stream: str) -> Topic:
+    def topic(self, stream: str) -> Topic:
         """A topic. Raises SystemProblem where it does not exist."""
         topic = self.describe(stream)
         if topic is None:
@@ -83,7 +83,7 @@ class Cluster:
 
     def count(self, stream: str) -> int:
         """The partition count of a topic. Raises SystemProblem where the topic does not exist."""
-        return self.found(stream).partitions
+        return self.topic(stream).partitions
 
     def settings_of(self, stream: str) -> dict[str, str | None]:
         """The settings of a topic, by Kafka's names."""

@@ -182,7 +182,7 @@ class KafkaConsumer:
             return
         self._monitor.answered()
         for stream in {stream for stream, _ in self._buffers} - {*known}:
-            self._cluster.found(stream)  # which raises, unless it has come back meanwhile
+            self._cluster.topic(stream)  # which raises, unless it has come back meanwhile
 
 
 def _runs(messages: Sequence[Message], stream: str | None) -> Iterator[tuple[StreamPartition, Sequence[Message]]]:

@@ -64,7 +64,7 @@ class RequestClient:
 
     def send(self, call: Callable[[AdminClient], Future[T]]) -> Future[T]:
         """Send a request without waiting for its answer."""
-        client = self._made(admin_client)
+        client = self._client(admin_client)
         future = call(client)
         _hold(client, future)
         return future
@@ -73,7 +73,7 @@ class RequestClient:
         self, make: Maker[Client], what: str, call: Callable[[Client, float], T], *, patience: float | None = None
     ) -> T:
         """Like `request`, with a client that `make` makes, and for `patience` seconds if given."""
-        client = self._made(make)
+        client = self._client(make)
         if patience is None:
             patience = self._settings.give_up_after if self.answered else self._settings.reach_within
         deadline, pause, back = self._clock() + patience, _FIRST_PAUSE, _Back()
@@ -102,7 +102,7 @@ class RequestClient:
             self._sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _made(self, make: Maker[Client]) -> Client:
+    def _client(self, make: Maker[Client]) -> Client:
         # A client works only in the process that made it, and cannot be closed in a child process.
         mine = os.getpid(), make
         with self._lock:
@@ -118,7 +118,7 @@ class RequestClient:
             mine = os.getpid(), make
             if self._clients.get(mine) is silent:  # no other thread has replaced it
                 del self._clients[mine]
-        return self._made(make)
+        return self._client(make)
 
 
 class _Back:

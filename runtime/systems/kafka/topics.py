@@ -60,9 +60,11 @@ def settings_for(use: StreamUse, given: Mapping[str, str]) -> dict[str, str]:
     return {**USES[use].wanted, **given, **USES[use].needed}
 
 
-def check_settings(stream: str, use: StreamUse, found: Mapping[str, str | None], where: str) -> None:
+def check_settings(stream: str, use: StreamUse, settings: Mapping[str, str | None], where: str) -> None:
     """Raise SystemProblem unless a topic that exists keeps what is needed of it."""
-    wrong = {name: (found[name], value) for name, value in USES[use].needed.items() if found.get(name, value) != value}
+    wrong = {
+        name: (settings[name], value) for name, value in USES[use].needed.items() if settings.get(name, value) != value
+    }
     if wrong:
         has = ", ".join(f"{name}={value}" for name, (value, _) in wrong.items())
         expected = ",".join(f"{name}={value}" for name, (_, value) in wrong.items())
@@ -74,19 +76,19 @@ def check_settings(stream: str, use: StreamUse, found: Mapping[str, str | None],
         )
 
 
-def most_ahead(found: Mapping[str, str | None]) -> int | None:
+def most_ahead(settings: Mapping[str, str | None]) -> int | None:
     """How far ahead of the clock of its broker a topic takes times, in ms; None where it takes any."""
-    if found.get(_TYPE) == "LogAppendTime":
+    if settings.get(_TYPE) == "LogAppendTime":
         return None
-    limits = [int(value) for name in _AHEAD if (value := found.get(name)) is not None and value != _LONGEST]
+    limits = [int(value) for name in _AHEAD if (value := settings.get(name)) is not None and value != _LONGEST]
     return min(limits, default=None)
 
 
-def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[StreamWarning]:
+def warnings_of(stream: str, settings: Mapping[str, str | None]) -> list[StreamWarning]:
     """What the settings of a topic do to the messages of an output, where readers may not expect it."""
     warnings: list[StreamWarning] = []
     alter = f"kafka-configs.sh --alter --topic {stream} --add-config"
-    if "compact" in (policy := found.get("cleanup.policy") or ""):
+    if "compact" in (policy := settings.get("cleanup.policy") or ""):
         warnings.append(
             StreamWarning(
                 f"{stream} is compacted (cleanup.policy={policy}): of the messages of a key the last one stays, and a "
@@ -94,14 +96,14 @@ def warnings_of(stream: str, found: Mapping[str, str | None]) -> list[StreamWarn
                 f"nothing if each key is one row, of which the last counts; else {alter} cleanup.policy=delete",
             )
         )
-    if found.get(_TYPE) == "LogAppendTime":
+    if settings.get(_TYPE) == "LogAppendTime":
         warnings.append(
             StreamWarning(
                 f"{stream} replaces the time of each message by that of its writing ({_TYPE}=LogAppendTime)",
                 f"nothing if nobody needs event times there; else {alter} {_TYPE}=CreateTime",
             )
         )
-    ahead = most_ahead(found)
+    ahead = most_ahead(settings)
     if ahead is not None:
         text = f"{stream} takes times up to {ahead} ms ahead ({_AHEAD[0]}); later ones are kept in a header"
         warnings.append(StreamWarning(text))

@@ -35,13 +35,13 @@ class LogAdmin:
         del use  # whatever it is: a log keeps all records, and lets go of what readers have passed
         check_stream(stream, partitions)
         with self._journal.exclusive() as index:
-            found = index.streams.get(stream)
-            if found is None:
+            extents = index.streams.get(stream)
+            if extents is None:
                 # The directories come first: who sees the stream may write to it.
                 self._make_directories(stream, partitions)
                 self._journal.add(Created(stream, partitions))
-            elif len(found) != partitions:
-                raise other_count(stream, len(found), partitions, f"log:{self._directory}")
+            elif len(extents) != partitions:
+                raise other_count(stream, len(extents), partitions, f"log:{self._directory}")
 
     def starts(self, stream: str) -> list[int]:
         """The first offset that is kept, by partition."""

@@ -32,14 +32,14 @@ class OpenFiles:
 
     def number(self, path: Path) -> int:
         """The descriptor's number, good until the next call."""
-        found = self._open.get(path)
-        if found is None:
-            found = self._open[path] = Descriptor(path, self._flags)
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            descriptor = self._open[path] = Descriptor(path, self._flags)
             if len(self._open) > self._limit:
                 self._open.popitem(last=False)[1].close()
         else:
             self._open.move_to_end(path)
-        return found.number
+        return descriptor.number
 
     def close_removed(self) -> None:
         """Close the files that have been removed, for the disk to have their space back."""

@@ -201,18 +201,18 @@ class Journal:
             # Marks are read before the journal: each entry that has a mark by now must be in it.
             marked = self._marked(lock)
             try:
-                found = os.stat(self._path)
+                status = os.stat(self._path)
             except FileNotFoundError as error:
                 raise gone(self._path) from error
             # The old file is still open here, so its number cannot have been given to the new one.
-            if found.st_ino != self._identity:
+            if status.st_ino != self._identity:
                 self._note_least(self._position)
                 self._open()
-                found = os.fstat(self._file.number)
+                status = os.fstat(self._file.number)
             # Compare with the bytes that were applied, not with the last size: new bytes may replace a torn tail.
-            if found.st_size == self._good and marked is not None and self._least <= marked <= self._position:
+            if status.st_size == self._good and marked is not None and self._least <= marked <= self._position:
                 return True
-            data = read_all(self._file.number, max(0, found.st_size - self._good), self._good)
+            data = read_all(self._file.number, max(0, status.st_size - self._good), self._good)
         try:
             self._apply_all(data)
         except frames.DamagedFrame as damage:
@@ -221,7 +221,7 @@ class Journal:
             if not damage.last:
                 raise damaged(self._path, self._good) from damage
         self._note_least(marked or 0)
-        missing = self._missing(found.st_size, marked)
+        missing = self._missing(status.st_size, marked)
         if missing and alone:
             raise lost(missing, self.directory)
         return not missing

@@ -57,9 +57,9 @@ def decoded(data: bytes) -> int | None:
     Segments of the first format begin with records instead. A file that a power cut left without data has zeros.
     Raises DamagedFrame.
     """
-    found = [position for at in (0, _SLOT_BYTES) if (position := _position(data, at)) is not None]
-    if found:
-        return max(found) if len(found) == 2 else found[0] + 1
+    positions = [position for at in (0, _SLOT_BYTES) if (position := _position(data, at)) is not None]
+    if positions:
+        return max(positions) if len(positions) == 2 else positions[0] + 1
     if data.strip(b"\0"):
         frames.take(data, 0)
     return None
@@ -103,12 +103,12 @@ def write_anew(number: int, position: int) -> None:
 
 def newest(directory: Path) -> tuple[int, Path]:
     """The largest position that the segments of a log have a mark of, and the file; raises SystemProblem."""
-    found = (0, directory)
+    largest = (0, directory)
     for path in segments(directory):
         position = _newest_of(path)
-        if position > found[0]:
-            found = position, path
-    return found
+        if position > largest[0]:
+            largest = position, path
+    return largest
 
 
 def _newest_of(path: Path) -> int:

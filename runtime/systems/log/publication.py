@@ -103,34 +103,34 @@ def _check_all(
     Raises SystemProblem where a stream or bytes of an extent do not exist.
     """
     stops: dict[Path, int] = {}
-    found: dict[Path, Segment | None] = {}
+    segment_of: dict[Path, Segment | None] = {}
     for extent in extents:
         extents_of(index, directory, extent.stream, extent.partition)
         own = segments.current(extent)
         path = segment_path(directory, extent.stream, extent.partition, extent.file) if own is None else own.path
-        found[path] = own
+        segment_of[path] = own
         stops[path] = max(extent.stop, stops.get(path, 0))
     for path, stop in stops.items():
         _check(path, stop, directory, segments.files)
-        if found[path] is None and marks.read(segments.files.number(path), path) is None:
-            del found[path]
-    return found
+        if segment_of[path] is None and marks.read(segments.files.number(path), path) is None:
+            del segment_of[path]
+    return segment_of
 
 
 def _check(path: Path, stop: int, directory: Path, files: OpenFiles) -> None:
     """Raise SystemProblem unless a segment is there and has the bytes before `stop`."""
     try:
         with explained("read", path):
-            found = os.fstat(files.number(path))
+            status = os.fstat(files.number(path))
     except SystemProblem as problem:
         if isinstance(problem.__cause__, FileNotFoundError):
             raise _gone(path, directory) from problem
         raise
-    if not found.st_nlink:
+    if not status.st_nlink:
         raise _gone(path, directory)
-    if found.st_size < stop:
+    if status.st_size < stop:
         raise SystemProblem(
-            f"{path} has {found.st_size} bytes, expected {stop} or more. A transaction was prepared without fsync and "
+            f"{path} has {status.st_size} bytes, expected {stop} or more. A transaction was prepared without fsync and "
             "the machine stopped, or the file was cut. Produce the transaction again."
         )
 

@@ -88,7 +88,7 @@ def vacuum(directory: str | Path, older_than: timedelta, *, now: Callable[[], fl
 
 
 def _unpublished(directory: Path, index: LogIndex) -> Iterator[Path]:
-    kept = {name for partitions in index.streams.values() for extents in partitions for name in extents.names}
+    published = {name for partitions in index.streams.values() for extents in partitions for name in extents.names}
     for path in sorted((directory / "streams").glob("*/*/*.seg")):
-        if path.name not in kept:
+        if path.name not in published:
             yield path

@@ -24,7 +24,7 @@ class Segment:
     path: Path
     name: str
     size: int = 0
-    kept: int = 0
+    durable_end: int = 0
     synced: int = -1
     mark_place: int = 0
 
@@ -104,7 +104,7 @@ class Segments:
             segment = self._current.get((extent.stream, extent.partition))
             # A file that is not the current one was synced when the next was begun.
             if segment is not None and segment.name == extent.file:
-                segment.kept = max(segment.kept, extent.stop)
+                segment.durable_end = max(segment.durable_end, extent.stop)
                 self._sync(extent.stream, extent.partition, segment)
 
     def published(self, extents: Iterable[Extent]) -> None:
@@ -127,10 +127,10 @@ class Segments:
         for segment in self._current.values():
             # A failure costs only disk space.
             with suppress(OSError):
-                if not segment.kept:
+                if not segment.durable_end:
                     segment.path.unlink()
-                elif segment.kept < segment.size:
-                    os.truncate(segment.path, segment.kept)
+                elif segment.durable_end < segment.size:
+                    os.truncate(segment.path, segment.durable_end)
         self._current.clear()
         self.files.close()
         self._closed = True

@@ -299,6 +299,6 @@ def test_a_topic_that_the_client_has_forgotten_is_not_gone(kafka: KafkaSystem, n
             return self._client.poll(timeout)
 
     requests = kafka._cluster._requests
-    client = requests._made(read_uncommitted_client)
+    client = requests._client(read_uncommitted_client)
     requests._clients = {place: Forgetful(one) if one is client else one for place, one in requests._clients.items()}
     assert admin.starts(name) == [0]
