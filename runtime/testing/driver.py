@@ -357,11 +357,11 @@ class PipelineDriver:
 
     def _source(self, stream: str) -> ops.Source:
         self._check_open()
-        found = self._sources.get(stream)
-        if found is None:
+        source = self._sources.get(stream)
+        if source is None:
             wrong = f"the pipeline reads no stream {stream!r}"
             raise UsageError(explain(wrong, f"one of its inputs: {', '.join(map(repr, self._sources))}"))
-        return found
+        return source
 
     def _running(self) -> Container:
         self._check_open()

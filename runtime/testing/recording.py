@@ -100,8 +100,8 @@ class Recorder:
         self._lanes = (*_lanes(driver.plan), *(StreamLane(name, "sink") for name in self._sinks))
         self._taken = dict.fromkeys(self._lanes, 0)
         self._keeps = next((operator.id for operator in driver.plan.pipeline.operators if _waits(operator)), None)
-        kept = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
-        self._clocked = kept is not None and kept.time_domain == "processing"
+        operator = None if self._keeps is None else driver.plan.pipeline.operator(self._keeps)
+        self._clocked = operator is not None and operator.time_domain == "processing"
         self._late: Mapping[str, int] = {}
         self._failed: Mapping[str, int] = {}
         self._steps: list[Step] = []
@@ -150,18 +150,18 @@ class Recorder:
 
     def _note(self, kind: StepKind) -> None:
         driver, report = self._driver, self._driver.report()
-        found = [RecordedMessage(lane, message) for lane in self._lanes for message in self._new(lane)]
+        messages = [RecordedMessage(lane, message) for lane in self._lanes for message in self._new(lane)]
         step = Step(
             kind,
             driver.now,
             self._watermark(),
-            tuple(noted for noted in found if noted.lane.kind == "source"),
-            tuple(noted for noted in found if noted.lane.kind != "source"),
+            tuple(noted for noted in messages if noted.lane.kind == "source"),
+            tuple(noted for noted in messages if noted.lane.kind != "source"),
             _grown(self._late, report.late),
             _grown(self._failed, report.failed),
         )
         self._late, self._failed = report.late, report.failed
-        if found or step.late or step.failed or kind != "advance":
+        if messages or step.late or step.failed or kind != "advance":
             self._steps.append(step)
 
     def _watermark(self) -> int | None:

@@ -55,12 +55,12 @@ def timestamps(
     """
     number = count if isinstance(count, int) else draw(count)
     behind, ahead = millis("out_of_order", out_of_order), millis("largest_step", largest_step)
-    found: list[int] = []
+    times: list[int] = []
     latest = start
     for _ in range(number):
-        found.append(latest + draw(st.integers(-behind if found else 0, ahead)))
-        latest = max(latest, found[-1])
-    return found
+        times.append(latest + draw(st.integers(-behind if times else 0, ahead)))
+        latest = max(latest, times[-1])
+    return times
 
 
 @st.composite
@@ -87,10 +87,10 @@ def interleavings(draw: st.DrawFn, streams: Mapping[K, Sequence[T]]) -> list[tup
     >>> clicks_in_order()
     """
     rest = {name: list(items) for name, items in streams.items() if items}
-    found: list[tuple[K, T]] = []
+    items: list[tuple[K, T]] = []
     while rest:
         name = draw(st.sampled_from(list(rest)))
-        found.append((name, rest[name].pop(0)))
+        items.append((name, rest[name].pop(0)))
         if not rest[name]:
             del rest[name]
-    return found
+    return items

@@ -20,17 +20,17 @@ Reader = Callable[[Iterable[Record]], Iterator[Message[Any]]]
 def readers(plan: Plan) -> dict[str, Reader]:
     """A reader for each stream of a plan, in the order of the plan. Values of unknown type stay bytes."""
     known = flows(plan.pipeline)
-    found: dict[str, Reader] = {}
+    known_readers: dict[str, Reader] = {}
     for source in plan.pipeline.sources:
-        found[source.stream] = _input(source)
+        known_readers[source.stream] = _input(source)
     for border in plan.pipeline.borders:
         flow = known[border.id]
         decode = bytes if flow.key is None else key_serde(flow.key).decode, value_serde(flow.value).decode
-        found[intermediate(plan.name, border.id)] = _border(*decode)
+        known_readers[intermediate(plan.name, border.id)] = _border(*decode)
     outputs = Decoder(plan)
     untold: dict[str, Reader] = {"source": _raw, "intermediate": _border(bytes, bytes)}
     return {
-        stream.name: found.get(stream.name) or untold.get(stream.kind) or _output(outputs, stream.name)
+        stream.name: known_readers.get(stream.name) or untold.get(stream.kind) or _output(outputs, stream.name)
         for stream in plan.streams
     }
 

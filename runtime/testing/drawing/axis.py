@@ -47,9 +47,9 @@ class Axis:
     def ticks(self) -> Iterator[AxisTick]:
         """A tick at each multiple of `every`."""
         for time in range(self.first, self.last + 1, self.every):
-            yield AxisTick(self.x(time), self._told(time))
+            yield AxisTick(self.x(time), self._label(time))
 
-    def _told(self, time: int) -> str:
+    def _label(self, time: int) -> str:
         if self.first >= _DATES:
             shown = datetime.fromtimestamp(time / 1000, UTC)
             return f"{shown:%H:%M}" if self.every % _MINUTE == 0 else f"{shown:%H:%M:%S}"

@@ -19,7 +19,7 @@ class Mark:
     sign: int | None
     look: Look
     label: str
-    told: str
+    tooltip: str
     before: bool = False
     """Whether the label stands before the mark rather than behind it."""
 
@@ -34,7 +34,7 @@ class Bar:
     sign: int | None
     look: BarLook
     label: str
-    told: str
+    tooltip: str
     inside: bool = True
     """Whether the label has room in the bar; else it stands behind it."""
     note: str = ""

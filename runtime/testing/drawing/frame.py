@@ -9,7 +9,7 @@ from ...kernel.windows.aligned import EVERYTHING
 from ..recording import RecordedMessage, Recording, Step
 from .axis import Axis, axis_of
 from .figure import Bar, Figure, FigureRow, LegendEntry, Look, Mark, Reach
-from .labels import HEADING, SMALL, TEXT, Label, fitting, key_label, told
+from .labels import HEADING, SMALL, TEXT, Label, fitting, key_label, tooltip_text
 
 Across = Literal["event", "clock"]
 """What runs from left to right: event time, or the driver's clock."""
@@ -65,7 +65,7 @@ class FigureFrame:
         """The mark of a message at some height."""
         x, label = self.x(noted, step), fitting(self.options.label(noted.message.value))
         before = x + SIZE + 5 + TEXT.width(label) > WIDTH - 4
-        return Mark(x, y, self.sign(noted.message), look, label, told(noted.lane.stream, noted.message), before)
+        return Mark(x, y, self.sign(noted.message), look, label, tooltip_text(noted.lane.stream, noted.message), before)
 
     def bar(self, noted: RecordedMessage, pane: Pane[Any, Any], y: float) -> Bar:
         """The bar of a pane; a window without end takes all the room."""
@@ -74,8 +74,8 @@ class FigureFrame:
             end = WIDTH - MARGIN
         label = fitting(self.options.label(pane))
         inside = end - x > TEXT.width(label) + 2 * SIZE + 16
-        sign, about = self.sign(noted.message), told(noted.lane.stream, noted.message)
-        return Bar(x, y, round(end - x, 1), sign, pane.kind, label, about, inside, _note(pane))
+        sign, tooltip = self.sign(noted.message), tooltip_text(noted.lane.stream, noted.message)
+        return Bar(x, y, round(end - x, 1), sign, pane.kind, label, tooltip, inside, _note(pane))
 
     def figure(
         self, how: str, rows: tuple[FigureRow, ...], bottom: float, legend: tuple[LegendEntry, ...], **parts: Any
@@ -110,7 +110,7 @@ class FigureFrame:
         return mark.x + SIZE + (0 if mark.before else 5 + TEXT.width(mark.label) + 3)
 
 
-def frame(
+def frame_of(
     run: Recording, options: Options, titles: Iterable[str], keys: Iterable[str], indent: float = 0.0
 ) -> FigureFrame:
     """The frame of a run's drawing, with room for the titles and keys of its rows, fitting ones, left of its axis."""
@@ -145,9 +145,9 @@ def shown(run: Recording, options: Options) -> Iterator[RecordedMessage]:
         yield from wanted(step.made, options)
 
 
-def wanted(found: Iterable[RecordedMessage], options: Options) -> list[RecordedMessage]:
+def wanted(messages: Iterable[RecordedMessage], options: Options) -> list[RecordedMessage]:
     """Those of the streams that are drawn."""
-    return [noted for noted in found if noted.lane.stream in options.streams]
+    return [noted for noted in messages if noted.lane.stream in options.streams]
 
 
 def pane_of(noted: RecordedMessage, options: Options) -> Pane[Any, Any] | None:
@@ -178,7 +178,7 @@ def _times(run: Recording, options: Options) -> Iterator[int]:
 
 
 def samples(
-    found: FigureFrame, marks: Sequence[Mark], bars: Sequence[Bar], reaches: Sequence[Reach]
+    frame: FigureFrame, marks: Sequence[Mark], bars: Sequence[Bar], reaches: Sequence[Reach]
 ) -> Iterator[LegendEntry]:
     """The lines of the legend for what there is."""
     looks = {mark.look for mark in marks}
@@ -186,7 +186,7 @@ def samples(
     if bars:
         yield LegendEntry("pane", "pane: a window, and what it holds")
     if reaches:
-        yield LegendEntry("reach", found.options.reach_means)
+        yield LegendEntry("reach", frame.options.reach_means)
 
 
 _LOOKS: Mapping[Look, str] = {

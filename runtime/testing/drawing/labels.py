@@ -50,7 +50,7 @@ def fitting(text: str) -> str:
     return TEXT.fitting(clean(text), _ROOM)
 
 
-def told(stream: str, message: Message[Any]) -> str:
+def tooltip_text(stream: str, message: Message[Any]) -> str:
     """All of a message, for who points at it."""
     value = message.value
     key = "" if message.key is None else f", key {value_label(message.key)}"

@@ -5,7 +5,21 @@ from dataclasses import dataclass, field
 
 from ..recording import RecordedMessage, Recording, Step
 from .figure import Bar, Figure, FigureRow, LegendEntry, Mark, Reach
-from .frame import BAR, HEAD, MARGIN, ROW, WIDTH, FigureFrame, Options, frame, look_of, pane_of, samples, shown, wanted
+from .frame import (
+    BAR,
+    HEAD,
+    MARGIN,
+    ROW,
+    WIDTH,
+    FigureFrame,
+    Options,
+    frame_of,
+    look_of,
+    pane_of,
+    samples,
+    shown,
+    wanted,
+)
 from .labels import key_label, title_of
 
 _NUMBER = 22.0
@@ -32,58 +46,58 @@ def by_step(run: Recording, options: Options) -> Figure:
         (title_of(noted.lane.stream) for noted in messages),
         (key_label(noted.message.key) for noted in messages),
     )
-    found = frame(run, options, titles, keys, _NUMBER)
+    frame = frame_of(run, options, titles, keys, _NUMBER)
     page = _Page()
     for number, step in enumerate(run.steps, start=1):
-        _step(page, found, number, step)
-    passed = tuple(_way(page, found)) if run.keeps and options.panes else ()
+        _step(page, frame, number, step)
+    passed = tuple(_way(page, frame)) if run.keeps and options.panes else ()
     parts = {"marks": tuple(page.marks), "bars": tuple(page.bars), "reaches": tuple(page.reaches), "passed": passed}
-    legend = list(samples(found, page.marks, page.bars, page.reaches))
+    legend = list(samples(frame, page.marks, page.bars, page.reaches))
     if passed:
         legend.append(LegendEntry("watermark", _PASSED[options.across]))
-    return found.figure("step by step", tuple(page.rows), page.y, tuple(legend), **parts)
+    return frame.figure("step by step", tuple(page.rows), page.y, tuple(legend), **parts)
 
 
-def _step(page: _Page, found: FigureFrame, number: int, step: Step) -> None:
+def _step(page: _Page, frame: FigureFrame, number: int, step: Step) -> None:
     """A step: what was sent, or what else was done, and what came out."""
-    sent = wanted(step.sent, found.options)
+    sent = wanted(step.sent, frame.options)
     for at, noted in enumerate(sent):
         middle = _row(page, noted, str(number) if at == 0 else "")
-        page.marks.append(found.mark(noted, step, middle, look_of(step)))
-        page.reaches += found.reaches(noted, step, middle)
+        page.marks.append(frame.mark(noted, step, middle, look_of(step)))
+        page.reaches += frame.reaches(noted, step, middle)
     if not sent:
         page.rows.append(FigureRow(page.y, ROW, _TITLES.get(step.kind, "sent elsewhere"), str(number), soft=True))
         page.y += ROW
     page.turns.append((page.y, step))
-    for noted in wanted(step.made, found.options):
-        _made(page, found, noted, step)
+    for noted in wanted(step.made, frame.options):
+        _result(page, frame, noted, step)
 
 
-def _made(page: _Page, found: FigureFrame, noted: RecordedMessage, step: Step) -> None:
-    pane = pane_of(noted, found.options)
+def _result(page: _Page, frame: FigureFrame, noted: RecordedMessage, step: Step) -> None:
+    pane = pane_of(noted, frame.options)
     middle = _row(page, noted, "")
     if pane is not None:
-        page.bars.append(found.bar(noted, pane, middle - BAR / 2))
+        page.bars.append(frame.bar(noted, pane, middle - BAR / 2))
     else:
-        page.marks.append(found.mark(noted, step, middle, "made"))
+        page.marks.append(frame.mark(noted, step, middle, "made"))
 
 
 def _row(page: _Page, noted: RecordedMessage, number: str) -> float:
     """One row more; the height of its middle."""
-    made = noted.lane.kind != "source"
+    emitted = noted.lane.kind != "source"
     title = title_of(noted.lane.stream)
     key = key_label(noted.message.key)
-    page.rows.append(FigureRow(page.y, ROW, title, number, key, soft=made, striped=made))
+    page.rows.append(FigureRow(page.y, ROW, title, number, key, soft=emitted, striped=emitted))
     page.y += ROW
     return page.y - ROW / 2
 
 
-def _way(page: _Page, found: FigureFrame) -> Iterator[tuple[float, float]]:
+def _way(page: _Page, frame: FigureFrame) -> Iterator[tuple[float, float]]:
     """The corners of the line of the watermark. It moves below each step, and holds for the next step."""
     known = [(y, step) for y, step in page.turns if step.watermark is not None]
-    x = found.axis.left
+    x = frame.axis.left
     for (y, step), below in zip(known, [*(y for y, _ in known[1:]), page.y], strict=True):
         yield x, y
-        x = WIDTH - MARGIN if step.kind == "end" else found.axis.x(step.watermark or 0)
+        x = WIDTH - MARGIN if step.kind == "end" else frame.axis.x(step.watermark or 0)
         yield x, y
         yield x, below

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..recording import RecordedMessage, Recording, Step, StreamLane
 from .figure import Bar, CauseLine, Figure, FigureRow, LegendEntry, Look, Mark, Reach
-from .frame import BAR, HEAD, ROW, SIZE, FigureFrame, Options, frame, look_of, pane_of, samples, wanted
+from .frame import BAR, HEAD, ROW, SIZE, FigureFrame, Options, frame_of, look_of, pane_of, samples, wanted
 from .labels import TEXT, title_of
 
 _APART = 14.0
@@ -36,14 +36,14 @@ class _Placed:
 def by_stream(run: Recording, options: Options) -> Figure:
     """Lay a run out: a lane for each partition of each stream."""
     lanes = sorted((lane for lane in run.lanes if lane.stream in options.streams), key=_rank)
-    found = frame(run, options, (title_of(lane.stream) for lane in lanes), map(_number, lanes))
-    placed = _placed(found, lanes, tuple(_events(run, options)))
-    marks, bars = tuple(_marks(found, placed)), tuple(_bars(found, placed))
-    reaches = tuple(_reaches(found, placed))
-    keys = (LegendEntry("key", key, number) for key, number in found.signs.items())
-    legend = (*keys, *samples(found, marks, bars, reaches))
-    parts = {"marks": marks, "bars": bars, "reaches": reaches, "links": tuple(_links(found, placed))}
-    return found.figure("stream by stream", placed.rows, placed.bottom, legend, **parts)
+    frame = frame_of(run, options, (title_of(lane.stream) for lane in lanes), map(_number, lanes))
+    placed = _placed(frame, lanes, tuple(_events(run, options)))
+    marks, bars = tuple(_marks(frame, placed)), tuple(_bars(frame, placed))
+    reaches = tuple(_reaches(frame, placed))
+    keys = (LegendEntry("key", key, number) for key, number in frame.signs.items())
+    legend = (*keys, *samples(frame, marks, bars, reaches))
+    parts = {"marks": marks, "bars": bars, "reaches": reaches, "links": tuple(_links(frame, placed))}
+    return frame.figure("stream by stream", placed.rows, placed.bottom, legend, **parts)
 
 
 def _rank(lane: StreamLane) -> int:
@@ -64,22 +64,24 @@ def _events(run: Recording, options: Options) -> Iterator[_Event]:
             yield _Event(noted, step, _cause(noted, sent, before))
 
 
-def _cause(made: RecordedMessage, sent: list[RecordedMessage], before: list[RecordedMessage]) -> RecordedMessage | None:
+def _cause(
+    result: RecordedMessage, sent: list[RecordedMessage], before: list[RecordedMessage]
+) -> RecordedMessage | None:
     """The cause of a message: the one sent in its step, else the last with its timestamp, if possible with its key."""
-    if len(sent) == 1 and sent[0].message.timestamp == made.message.timestamp:
+    if len(sent) == 1 and sent[0].message.timestamp == result.message.timestamp:
         return sent[0]
-    alike = [noted for noted in before if noted.message.timestamp == made.message.timestamp]
-    same_key = [noted for noted in alike if noted.message.key == made.message.key]
-    found = (same_key or alike)[-1:] or (sent if len(sent) == 1 else [])
-    return found[0] if found else None
+    alike = [noted for noted in before if noted.message.timestamp == result.message.timestamp]
+    same_key = [noted for noted in alike if noted.message.key == result.message.key]
+    causes = (same_key or alike)[-1:] or (sent if len(sent) == 1 else [])
+    return causes[0] if causes else None
 
 
-def _marks(found: FigureFrame, placed: _Placed) -> Iterator[Mark]:
+def _marks(frame: FigureFrame, placed: _Placed) -> Iterator[Mark]:
     causes = {id(event.cause) for event in placed.events}
     for event in placed.events:
-        if pane_of(event.noted, found.options) is None:
-            look = _look(event, bool(found.run.keeps) or id(event.noted) in causes)
-            yield found.mark(event.noted, event.step, placed.y[id(event.noted)], look)
+        if pane_of(event.noted, frame.options) is None:
+            look = _look(event, bool(frame.run.keeps) or id(event.noted) in causes)
+            yield frame.mark(event.noted, event.step, placed.y[id(event.noted)], look)
 
 
 def _look(event: _Event, fertile: bool) -> Look:
@@ -89,21 +91,21 @@ def _look(event: _Event, fertile: bool) -> Look:
     return look if look != "sent" or fertile else "idle"
 
 
-def _bars(found: FigureFrame, placed: _Placed) -> Iterator[Bar]:
+def _bars(frame: FigureFrame, placed: _Placed) -> Iterator[Bar]:
     for event in placed.events:
-        pane = pane_of(event.noted, found.options)
+        pane = pane_of(event.noted, frame.options)
         if pane is not None:
-            yield found.bar(event.noted, pane, placed.y[id(event.noted)] - BAR / 2)
+            yield frame.bar(event.noted, pane, placed.y[id(event.noted)] - BAR / 2)
 
 
-def _placed(found: FigureFrame, lanes: Sequence[StreamLane], events: tuple[_Event, ...]) -> _Placed:
+def _placed(frame: FigureFrame, lanes: Sequence[StreamLane], events: tuple[_Event, ...]) -> _Placed:
     """Give each lane as many lines as its messages need, and each message its line."""
-    ends = {id(event.cause): found.x(event.noted, event.step) for event in events if found.options.across == "clock"}
+    ends = {id(event.cause): frame.x(event.noted, event.step) for event in events if frame.options.across == "clock"}
     heights: dict[int, float] = {}
     rows: list[FigureRow] = []
     y = HEAD
     for lane in lanes:
-        lines = _lines(found, [event for event in events if event.noted.lane == lane], ends)
+        lines = _lines(frame, [event for event in events if event.noted.lane == lane], ends)
         heights.update((id, y + _APART / 2 + line * ROW + ROW / 2) for id, line in lines.items())
         rows.append(_heading(lane, y, _APART + ROW * (1 + max(lines.values(), default=0))))
         y += rows[-1].height
@@ -111,18 +113,18 @@ def _placed(found: FigureFrame, lanes: Sequence[StreamLane], events: tuple[_Even
 
 
 def _heading(lane: StreamLane, y: float, height: float) -> FigureRow:
-    made = lane.kind != "source"
+    emitted = lane.kind != "source"
     title = title_of(lane.stream)
-    return FigureRow(y, height, title, key=_number(lane), soft=made, striped=made)
+    return FigureRow(y, height, title, key=_number(lane), soft=emitted, striped=emitted)
 
 
-def _lines(found: FigureFrame, members: Sequence[_Event], ends: Mapping[int, float]) -> dict[int, int]:
+def _lines(frame: FigureFrame, members: Sequence[_Event], ends: Mapping[int, float]) -> dict[int, int]:
     """The line of each message of a lane, by identity: the first one that has room for it. `ends` tells how far the
     lines to what came of messages go along it."""
     lines: dict[int, int] = {}
     taken: list[float] = []
-    for event in sorted(members, key=lambda event: _extent(found, event)[0]):
-        start, end = _extent(found, event)
+    for event in sorted(members, key=lambda event: _extent(frame, event)[0]):
+        start, end = _extent(frame, event)
         end = max(end, ends.get(id(event.noted), end))
         line = next((number for number, reached in enumerate(taken) if reached <= start), len(taken))
         taken[line : line + 1] = [end]
@@ -130,32 +132,32 @@ def _lines(found: FigureFrame, members: Sequence[_Event], ends: Mapping[int, flo
     return lines
 
 
-def _extent(found: FigureFrame, event: _Event) -> tuple[float, float]:
+def _extent(frame: FigureFrame, event: _Event) -> tuple[float, float]:
     """From where to where a message takes room, its label and its reach included."""
-    pane = pane_of(event.noted, found.options)
+    pane = pane_of(event.noted, frame.options)
     if pane is not None:
-        bar = found.bar(event.noted, pane, 0)
+        bar = frame.bar(event.noted, pane, 0)
         return bar.x, bar.x + bar.width + (4 if bar.inside else TEXT.width(bar.label) + 10)
-    mark = found.mark(event.noted, event.step, 0, "sent")
+    mark = frame.mark(event.noted, event.step, 0, "sent")
     text = TEXT.width(mark.label) + 2 * SIZE
     edges = [mark.x - SIZE, mark.x + SIZE, mark.x - text if mark.before else mark.x + text]
-    for reach in found.reaches(event.noted, event.step, 0):
+    for reach in frame.reaches(event.noted, event.step, 0):
         edges += [reach.x, reach.x + reach.width + 4]
     return min(edges), max(edges)
 
 
-def _links(found: FigureFrame, placed: _Placed) -> Iterator[CauseLine]:
+def _links(frame: FigureFrame, placed: _Placed) -> Iterator[CauseLine]:
     steps = {id(event.noted): event.step for event in placed.events}
     for event in placed.events:
-        cause, made = event.cause, event.noted
-        if cause is not None and pane_of(made, found.options) is None:
-            start, end = found.x(cause, steps[id(cause)]), found.x(made, event.step)
-            y, to_y = placed.y[id(cause)], placed.y[id(made)] - SIZE
-            corner = found.options.across == "clock" and end > start
-            begin = min(found.label_end(cause, steps[id(cause)]), end)
+        cause, result = event.cause, event.noted
+        if cause is not None and pane_of(result, frame.options) is None:
+            start, end = frame.x(cause, steps[id(cause)]), frame.x(result, event.step)
+            y, to_y = placed.y[id(cause)], placed.y[id(result)] - SIZE
+            corner = frame.options.across == "clock" and end > start
+            begin = min(frame.label_end(cause, steps[id(cause)]), end)
             yield CauseLine(begin, y, end, to_y, corner) if corner else CauseLine(start, y + SIZE, end, to_y)
 
 
-def _reaches(found: FigureFrame, placed: _Placed) -> Iterator[Reach]:
+def _reaches(frame: FigureFrame, placed: _Placed) -> Iterator[Reach]:
     for event in placed.events:
-        yield from found.reaches(event.noted, event.step, placed.y[id(event.noted)])
+        yield from frame.reaches(event.noted, event.step, placed.y[id(event.noted)])

@@ -93,8 +93,8 @@ def _mark(mark: Mark) -> str:
     anchor = {"text_anchor": "end"} if mark.before else {}
     x = mark.x - SIZE - 5 if mark.before else mark.x + SIZE + 5
     label = element("text", escaped(mark.label), class_="label", x=x, y=mark.y + 4, **anchor)
-    told = element("title", escaped(mark.told))
-    return element("g", told, shapes, label, class_=f"mark {mark.look} {colour_of(mark.sign)}")
+    tooltip = element("title", escaped(mark.tooltip))
+    return element("g", tooltip, shapes, label, class_=f"mark {mark.look} {colour_of(mark.sign)}")
 
 
 def _bar(bar: Bar) -> str:
@@ -104,9 +104,9 @@ def _bar(bar: Bar) -> str:
     x = bar.x + 8 if bar.inside else bar.x + bar.width + 10
     sign = shape_of(bar.sign, x, middle, SIZE - 1.5)
     label = element("text", escaped(bar.label), class_="label", x=x + SIZE + 3, y=middle + 4)
-    seal, told = element("g", sign, class_="seal"), element("title", escaped(bar.told))
+    seal, tooltip = element("g", sign, class_="seal"), element("title", escaped(bar.tooltip))
     kind = f"pane {bar.look} {colour_of(bar.sign)}"
-    return element("g", told, frame, seal, label, _note(bar, middle + 4), class_=kind)
+    return element("g", tooltip, frame, seal, label, _note(bar, middle + 4), class_=kind)
 
 
 def _note(bar: Bar, base: float) -> str:

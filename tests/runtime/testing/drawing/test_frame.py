@@ -1,7 +1,7 @@
 """The frame of a drawing: room for names, the order of keys, what became of messages."""
 
 from fluvial.dsl import Message
-from fluvial.runtime.testing.drawing.frame import WIDTH, Options, frame, look_of
+from fluvial.runtime.testing.drawing.frame import WIDTH, Options, frame_of, look_of
 from fluvial.runtime.testing.drawing.labels import value_label
 from fluvial.runtime.testing.recording import RecordedMessage, Step, StreamLane
 from tests.runtime.testing.drawing.runs import windows
@@ -11,16 +11,16 @@ SENT = RecordedMessage(StreamLane("in", "source"), Message("ann", "a", 0))
 
 
 def test_keys_are_numbered_in_the_order_in_which_they_come() -> None:
-    assert frame(windows(), OPTIONS, [], []).signs == {"ann": 0, "bob": 1}
+    assert frame_of(windows(), OPTIONS, [], []).signs == {"ann": 0, "bob": 1}
 
 
 def test_time_begins_behind_the_names_and_ends_before_the_edge() -> None:
-    short, long = (frame(windows(), OPTIONS, ["a" * number], ["k" * number]).axis for number in (1, 20))
+    short, long = (frame_of(windows(), OPTIONS, ["a" * number], ["k" * number]).axis for number in (1, 20))
     assert short.left < long.left < long.right == short.right < WIDTH
 
 
 def test_a_label_at_the_right_edge_stands_before_its_mark() -> None:
-    found = frame(windows(), Options(streams=("in",), label=lambda _: "a label that is long"), [], [])
+    found = frame_of(windows(), Options(streams=("in",), label=lambda _: "a label that is long"), [], [])
     step = windows().steps[2]
     marks = [found.mark(RecordedMessage(SENT.lane, Message("ann", "a", time)), step, 0, "sent") for time in (0, 12_000)]
     assert [mark.before for mark in marks] == [False, True]

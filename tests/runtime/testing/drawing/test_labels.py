@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import Message, Pane, Window
-from fluvial.runtime.testing.drawing.labels import fitting, key_label, told, value_label
+from fluvial.runtime.testing.drawing.labels import fitting, key_label, tooltip_text, value_label
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def test_labels_are_one_short_line() -> None:
 
 
 def test_all_of_a_message_is_told() -> None:
-    assert told("words", Message("k", "tea", 7)) == "words: 'tea', key k, at 7 ms"
+    assert tooltip_text("words", Message("k", "tea", 7)) == "words: 'tea', key k, at 7 ms"
     pane = Pane("k", Window(0, 10), 3, "late", (Window(0, 4),))
-    assert told("out", Message("k", pane, 9)) == "out: 3, key k, window [0, 10) ms, late, in place of [0, 4)"
+    assert tooltip_text("out", Message("k", pane, 9)) == "out: 3, key k, window [0, 10) ms, late, in place of [0, 4)"
