@@ -100,15 +100,15 @@ class SuspiciousTimes:
 
 def _leading_to(pipeline: Pipeline, ends: Iterable[ops.Operator]) -> dict[str, ops.Operator]:
     """The operators that lead to one of these, each with the first that it leads to."""
-    found: dict[str, ops.Operator] = {}
+    ends_by_operator: dict[str, ops.Operator] = {}
     for end in ends:
         waiting = list(end.fed_by)
         while waiting:
             id = waiting.pop()
-            if id not in found:
-                found[id] = end
+            if id not in ends_by_operator:
+                ends_by_operator[id] = end
                 waiting.extend(pipeline.operator(id).fed_by)
-    return found
+    return ends_by_operator
 
 
 def _date(time: int) -> str:

@@ -71,11 +71,11 @@ def _opened(folder: Path) -> Iterator[int]:
     user may make a folder of this name among temporary files."""
     inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = os.fstat(inside)
-        if found.st_uid != os.geteuid():
-            raise PermissionError(1, f"it belongs to another user, number {found.st_uid}")
-        if found.st_mode & 0o077:
-            raise PermissionError(1, f"other users may enter it: its mode is {stat.S_IMODE(found.st_mode):o}, not 700")
+        status = os.fstat(inside)
+        if status.st_uid != os.geteuid():
+            raise PermissionError(1, f"it belongs to another user, number {status.st_uid}")
+        if status.st_mode & 0o077:
+            raise PermissionError(1, f"other users may enter it: its mode is {stat.S_IMODE(status.st_mode):o}, not 700")
         yield inside
     finally:
         os.close(inside)

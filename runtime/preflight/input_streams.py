@@ -102,11 +102,11 @@ class InputWatch:
         with suppress(SystemProblem):  # a system that is away is for those who read from it to meet
             self._answer = facts_of(self._system, self._facts)
 
-    def _judge(self, found: Facts) -> None:
-        for stream, now in found.items():
+    def _judge(self, facts: Facts) -> None:
+        for stream, now in facts.items():
             if now.id and self.identities.get(stream, now.id) != now.id:
                 raise recreated(self._plan, stream, self._system.url, self._reset, self._engine)
-        for stream, now in found.items():
+        for stream, now in facts.items():
             planned = self._plan.stream(stream).partitions
             if now.partitions > planned and not self._ends:
                 self._warn(PARTITIONS + stream, self._grown(stream, planned, now.partitions))

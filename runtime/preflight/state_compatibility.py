@@ -29,16 +29,16 @@ class ChangedState:
         return f"the kept state of {self.label} has another meaning: {'; '.join(self.differences)}"
 
 
-def changed_states(plan: Plan, kept: Iterable[tuple[str, StateSchema]], reset: str) -> Iterator[ChangedState]:
+def changed_states(plan: Plan, stored: Iterable[tuple[str, StateSchema]], reset: str) -> Iterator[ChangedState]:
     """The operators whose state a run cannot go on with. `kept` are the records of their state as (operator, record);
     tasks have a record each. `reset` is the command that would remove it.
 
     An operator without a record has kept nothing, or has kept it before there were records.
     """
-    records = list(kept)
+    records = list(stored)
     for store in plan.stores:
-        found = (differences(record, store.schema) for operator, record in records if operator == store.operator)
-        changed = next(filter(None, found), None)
+        differing = (differences(record, store.schema) for operator, record in records if operator == store.operator)
+        changed = next(filter(None, differing), None)
         if changed:
             operator = plan.operator(store.operator)
             origin = Origin(operator.file, operator.line)
@@ -75,9 +75,9 @@ def reset_command(plan: Plan, system: System, settings: Settings, engine: str = 
     return shlex.join(["fluvial", "reset", plan.pipeline.origin.path, *given])
 
 
-def refuse_changed(plan: Plan, kept: Iterable[tuple[str, StateSchema]], reset: str) -> None:
+def refuse_changed(plan: Plan, stored: Iterable[tuple[str, StateSchema]], reset: str) -> None:
     """Raise PlanError where state that is kept would be read with another meaning; `reset` would remove it."""
-    changed = list(changed_states(plan, kept, reset))
+    changed = list(changed_states(plan, stored, reset))
     if changed:
         first, *others = changed
         wrong = "\n".join([str(first), *(f"{other}, at {other.origin}" for other in others)])

@@ -16,7 +16,7 @@ def interruptions_raised() -> Iterator[None]:
     try:
         yield
     except SystemError as error:
-        found = interruption(error)
-        if found is None:
+        caught = interruption(error)
+        if caught is None:
             raise
-        raise found from None
+        raise caught from None

@@ -31,8 +31,8 @@ def remedy_for(error: BaseException) -> str | None:
     'raise the limit of open files (ulimit -n), or spread the tasks over more containers'
     """
     if isinstance(error, OSError):
-        told = None if error.errno is not None else _IN_RUST.fullmatch(str(error))
-        return _REMEDIES.get(int(told[1]) if told else error.errno or 0)
+        match = None if error.errno is not None else _IN_RUST.fullmatch(str(error))
+        return _REMEDIES.get(int(match[1]) if match else error.errno or 0)
     # Clients that are not written in Python say it in words.
     text = _TEXTS.search(str(error).lower())
     return None if text is None else _REMEDIES[_BY_TEXT[text[0]]]

@@ -163,9 +163,9 @@ class _Queue(io.RawIOBase):
 
     def _tell_left_out(self) -> None:
         if self._left_out:
-            told = f"({self._left_out:,} lines are left out here: nobody read them)\n".encode()
-            self._lines.append(told)
-            self._bytes += len(told)
+            note = f"({self._left_out:,} lines are left out here: nobody read them)\n".encode()
+            self._lines.append(note)
+            self._bytes += len(note)
             self._left_out = 0
 
     def hand_on(self) -> None:

@@ -22,8 +22,8 @@ class StoreView:
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
         """The value of a key under a prefix; None if there is none."""
-        found: Any = self._db.get(prefix + key)
-        return found if isinstance(found, bytes) else None
+        value: Any = self._db.get(prefix + key)
+        return value if isinstance(value, bytes) else None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""

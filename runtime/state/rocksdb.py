@@ -113,10 +113,10 @@ class RocksStore:
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
         try:
-            found: bytes | None = self._db.get(prefix + key)
+            value: bytes | None = self._db.get(prefix + key)
         except Exception as error:
             raise self._problem("read", error) from error
-        return found
+        return value
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         for key, value in self._walk(self._db.items, prefix):

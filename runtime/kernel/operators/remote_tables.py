@@ -84,7 +84,7 @@ class Calls:
         for repeat in count(1):
             await self._rate.take(keys)
             try:
-                return await limited(_made(fn, arguments), self._timeout, self._abandoned)
+                return await limited(_awaited(fn, arguments), self._timeout, self._abandoned)
             except Exception as error:
                 if repeat >= self._retry.attempts or not is_retried(error, self._retry):
                     if isinstance(error, Expired):
@@ -94,7 +94,7 @@ class Calls:
         raise AssertionError
 
 
-async def _made(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
+async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
     return await fn(*arguments)
 
 
