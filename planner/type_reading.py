@@ -105,8 +105,8 @@ class TypeComparison:
         obstacles = [self.obstacle(one, stored) for one in choices]
         if None in obstacles:
             return None
-        telling = [obstacle for obstacle in obstacles if obstacle is not None and (obstacle.path or not obstacle.types)]
-        return max(telling, key=lambda obstacle: len(obstacle.path)) if telling else self._types(wanted, stored)
+        specific = [one for one in obstacles if one is not None and (one.path or not one.types)]
+        return max(specific, key=lambda obstacle: len(obstacle.path)) if specific else self._types(wanted, stored)
 
     def _limited(self, wanted: Schema, stored: Schema) -> Obstacle | None:
         """Compare types of which at least one has conditions."""
