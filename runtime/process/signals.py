@@ -134,13 +134,13 @@ def _exit(_: int, __: FrameType | None) -> None:
 @contextmanager
 def _watched(request: StopRequest) -> Iterator[None]:
     """Let a thread and a process hear of signals as they come, whatever the main thread does."""
-    hearing, telling = socket.socketpair()
-    telling.setblocking(False)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
     over = threading.Event()
     try:
-        with apart_from_children(hearing, telling), _Guard(hearing) as guard:
-            before = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
-            arguments = (request, hearing, over, guard)
+        with apart_from_children(receiver, sender), _Guard(receiver) as guard:
+            before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+            arguments = (request, receiver, over, guard)
             watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
             watcher.start()
             try:
@@ -148,18 +148,18 @@ def _watched(request: StopRequest) -> Iterator[None]:
             finally:
                 signal.set_wakeup_fd(before)
                 over.set()
-                telling.close()
+                sender.close()
                 watcher.join()
     finally:
-        telling.close()
-        hearing.close()
+        sender.close()
+        receiver.close()
 
 
 class _Guard:
     """A watchdog, as far as the machine has room for one more process, and another one where it was killed."""
 
-    def __init__(self, hearing: socket.socket) -> None:
-        self._hearing = hearing
+    def __init__(self, receiver: socket.socket) -> None:
+        self._receiver = receiver
         self._dog: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -175,7 +175,7 @@ class _Guard:
         """Start a watchdog if there is none. Raises OSError where the machine has no room for one."""
         if self._dog is not None and self._dog.poll() is None:
             return
-        descriptor = self._hearing.fileno()
+        descriptor = self._receiver.fileno()
         words = [sys.executable, "-IS", watchdog.__file__, str(descriptor), str(os.getpid()), str(KILL_SECONDS)]
         try:
             # In a session of its own, for what is meant for all processes of a terminal is for this one alone.
@@ -192,12 +192,12 @@ class _Guard:
             self._dog = None
 
 
-def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event, guard: _Guard) -> None:
+def _watch(request: StopRequest, receiver: socket.socket, over: threading.Event, guard: _Guard) -> None:
     # What is heard of SIGTERM is left there, for the watchdog.
-    while signal.SIGTERM not in (numbers := _heard(hearing, guard)):
+    while signal.SIGTERM not in (numbers := _heard(receiver, guard)):
         if not numbers:
             return
-        hearing.recv(len(numbers))
+        receiver.recv(len(numbers))
     if over.wait(COMMIT_SECONDS):
         return
     request.interrupt()
@@ -206,12 +206,12 @@ def _watch(request: StopRequest, hearing: socket.socket, over: threading.Event, 
         os._exit(ENDED)
 
 
-def _heard(hearing: socket.socket, guard: _Guard) -> bytes:
+def _heard(receiver: socket.socket, guard: _Guard) -> bytes:
     """The numbers of signals that have come, none at the end. Meanwhile there is a watchdog."""
-    hearing.settimeout(GUARD_SECONDS)
+    receiver.settimeout(GUARD_SECONDS)
     while True:
         try:
-            return hearing.recv(1 << 16, socket.MSG_PEEK)
+            return receiver.recv(1 << 16, socket.MSG_PEEK)
         except TimeoutError:
             with suppress(OSError):  # no room for a process now: the next look may find some
                 guard.renew()
