@@ -80,9 +80,9 @@ class DeduplicateOperator:
         before: tuple[int, ...] = times.get(entry) or ()
         if any(-within < timestamp - time < within for time in before):
             return False
-        kept = sorted((*(time for time in before if time + self._life > watermark), timestamp))
-        scope.time = kept[-1]  # from there the entry lives on
-        times.put(entry, tuple(kept))
+        remembered = sorted((*(time for time in before if time + self._life > watermark), timestamp))
+        scope.time = remembered[-1]  # from there the entry lives on
+        times.put(entry, tuple(remembered))
         return True
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes

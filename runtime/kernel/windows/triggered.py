@@ -142,7 +142,7 @@ class TriggeredWindowOperator:
 
     def advance(self, watermark: int) -> None:
         if watermark >= self.next_due():
-            while (time := self._next_turn()) <= watermark:
+            while (time := self._next_end()) <= watermark:
                 self._fire_due(time - 1, watermark)
                 if time > self._fired and time in self._state.at:
                     self._fire(time, watermark)
@@ -209,9 +209,9 @@ class TriggeredWindowOperator:
                 self._show(end, key, held, "late" if over else "early")
 
     def next_due(self) -> int:
-        return min(self._timers.next_due(), self._next_turn())
+        return min(self._timers.next_due(), self._next_end())
 
-    def _next_turn(self) -> int:
+    def _next_end(self) -> int:
         """When a window next fires on time, or is forgotten."""
         waiting, known = self._waiting, self._state.at
         while waiting and (waiting[0] <= self._fired or waiting[0] not in known):
