@@ -59,7 +59,7 @@ OnProgress = Callable[[Progress], None]
 
 class Report(Struct, frozen=True, kw_only=True):
     """What a run did. Counts are of messages, since the run started: `read` and `written` by stream; `late` are those
-    dropped by a window, by operator; `failed` those skipped or set aside as dead letters, by operator; `keyless` those
+    that came too late, by operator; `failed` those skipped or set aside as dead letters, by operator; `keyless` those
     without a key, which a table cannot keep, by table. `checkpoints` counts the commits of tasks, on Spark the batches.
     `restored` counts the records of changelogs that were read to bring state up before it began, which took
     `restore_seconds`. `warnings` are what looked wrong about times of messages, and topics that were given

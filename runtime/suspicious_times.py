@@ -81,7 +81,7 @@ class SuspiciousTimes:
             if of >= FEWEST and more > MOST_LATE * of:
                 operator = self._pipeline.operator(id)
                 wrong = f"{operator.label}: {more:,} of {of:,} messages were late within a minute"
-                remedy = "allow for more disorder with out_of_order= of the stream, or lateness= of the window"
+                remedy = "allow for more disorder with out_of_order= of the stream, lateness= of the window, or within="
                 self._tell(f"late at {id}", explain(wrong, "a tenth at most", remedy, operator.origin))
         self._since, self._given, self._late = self._clock(), dict(given), dict(late)
 

@@ -4,7 +4,7 @@ and its name in that file's `SCENES`."""
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.pictures import calls, joins, processors, routes, tables, values, windows
+from docs.pictures import calls, duplicates, joins, processors, routes, tables, values, windows
 
 FOLDER = Path(__file__).parents[1] / "images" / "operators"
 
@@ -14,6 +14,7 @@ SCENES: Mapping[str, Callable[[], str]] = {
     **routes.SCENES,
     **windows.SCENES,
     **joins.SCENES,
+    **duplicates.SCENES,
     **tables.SCENES,
     **processors.SCENES,
 }

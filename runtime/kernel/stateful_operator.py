@@ -1,4 +1,5 @@
-"""What the stateful operators of a task have in common: windows, joins, tables and processors."""
+"""What the stateful operators of a task have in common: windows, joins, tables, deduplications
+and processors."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol

@@ -62,7 +62,7 @@ METRICS: tuple[MetricDefinition, ...] = (
     MetricDefinition("lag_messages", "gauge", _PLACE, _BOTH, "Messages of a stream that are still to be read."),
     # Those that went astray.
     MetricDefinition(
-        "late_messages", "counter", _OPERATOR, _BOTH, "Messages that came too late for a window or a join."
+        "late_messages", "counter", _OPERATOR, _BOTH, "Messages too late for a window, join or deduplicate."
     ),
     MetricDefinition("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
     MetricDefinition("dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were set aside."),

@@ -1,4 +1,4 @@
-"""What the pages of window and join say is so."""
+"""What the pages of window, join and deduplicate say is so."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from fluvial.dsl import (
     aggregate,
     collect,
     count,
+    dead_letter,
     hopping,
     session,
     skip,
@@ -19,7 +20,7 @@ from fluvial.dsl import (
     unbounded,
 )
 from fluvial.runtime.testing import PipelineDriver
-from generators.rules import HEADERS, SECOND, shown
+from generators.rules import HEADERS, SECOND, itself, shown
 
 # window
 
@@ -211,3 +212,134 @@ def test_a_row_joins_several_in_the_order_of_their_times() -> None:
             driver.send("left", value, key="k", timestamp=at)
         driver.send("right", "!", key="k", timestamp=200)
         assert shown(driver) == ["a!", "b!", "c!"]
+
+
+# deduplicate
+
+
+def deduplicated(by: Any = None, by_type: Any = None, out_of_order: Any = 0 * SECOND, on_error: Any = None) -> Pipeline:
+    pipeline = Pipeline("p", on_error=on_error or skip())
+    keyed = pipeline.stream("in", value=str, key=str, out_of_order=out_of_order)
+    keyed.deduplicate(SECOND, by=by, by_type=by_type, id="once").send_to("out")
+    return pipeline
+
+
+def passed(pipeline: Pipeline, *messages: tuple[str | None, int]) -> list[tuple[str | None, int]]:
+    with PipelineDriver(pipeline) as driver:
+        for value, at in messages:
+            driver.send("in", value, key="k", timestamp=at)
+        return [(message.value, message.timestamp) for message in driver.read("out")]
+
+
+def first_letter(text: str) -> str:
+    return text[0]
+
+
+def test_what_is_passed_on_stays_as_it_came() -> None:
+    with PipelineDriver(deduplicated()) as driver:
+        driver.send("in", "a", key="k", timestamp=100, headers=HEADERS)
+        driver.send("in", "b", key="k", timestamp=1099)
+        (found,) = driver.read("out")
+    assert (found.key, found.value, found.timestamp, found.headers) == ("k", "a", 100, HEADERS)
+
+
+def test_exactly_within_apart_is_no_duplicate_and_the_earlier_one_may_come_later() -> None:
+    assert passed(deduplicated(), ("a", 5000), ("b", 4001), ("c", 4000), ("d", 5999), ("e", 6000)) == [
+        ("a", 5000),
+        ("c", 4000),
+        ("e", 6000),
+    ]
+
+
+def test_of_messages_that_keep_coming_each_second_one_is_passed_on() -> None:
+    assert [at for _, at in passed(deduplicated(), *(("a", at) for at in range(0, 3600, 600)))] == [0, 1200, 2400]
+
+
+def test_in_another_order_others_are_passed_on_and_more_of_them() -> None:
+    assert [at for _, at in passed(deduplicated(), ("a", 600), ("a", 0), ("a", 1200))] == [600]
+    assert [at for _, at in passed(deduplicated(), ("a", 0), ("a", 600), ("a", 1200))] == [0, 1200]
+
+
+def test_by_tells_messages_of_a_key_apart() -> None:
+    found = passed(deduplicated(first_letter), ("a1", 0), ("b1", 1), ("a2", 2))
+    assert [value for value, _ in found] == ["a1", "b1"]
+
+
+@pytest.mark.parametrize("answer", [None, 3, b"x", ("x",)])
+def test_what_by_returns_of_another_type_is_an_error_of_the_message(answer: Any) -> None:
+    with PipelineDriver(deduplicated(lambda _: answer, str)) as driver:
+        driver.send("in", "a", key="k", timestamp=0)
+        assert (shown(driver), driver.report().failed) == ([], {"once": 1})
+
+
+def test_a_message_without_value_is_a_message_and_one_without_key_an_error() -> None:
+    assert passed(deduplicated(), (None, 0), ("a", 1)) == [(None, 0)]
+    with PipelineDriver(deduplicated(itself, str)) as driver:
+        driver.send("in", None, key="k", timestamp=0)
+        driver.send("in", "a", timestamp=0)
+        assert driver.report().failed == {"once": 2}
+
+
+def test_a_message_more_than_within_behind_the_watermark_is_late_and_others_are_judged() -> None:
+    with PipelineDriver(deduplicated(itself, str)) as driver:
+        for value, at in (("a", 5000), ("late", 3999), ("b", 4000), ("a", 4001)):
+            driver.send("in", value, key="k", timestamp=at)
+        assert (shown(driver), driver.report().late) == (["a", "b"], {"once": 1})
+
+
+def test_a_message_for_which_by_fails_is_not_remembered() -> None:
+    failing = iter([ValueError("not now"), None])
+
+    def name(value: str) -> str:
+        if error := next(failing):
+            raise error
+        return value
+
+    assert passed(deduplicated(name), ("a", 0), ("a", 1)) == [("a", 1)]
+
+
+def test_what_fails_behind_is_remembered_and_its_dead_letter_has_no_value() -> None:
+    pipeline = Pipeline("p", on_error=dead_letter())
+    keyed = pipeline.stream("in", value=str, key=str)
+    keyed.deduplicate(SECOND, id="once").map(int).send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        driver.send("in", "no number", key="k", timestamp=7)
+        driver.send("in", "3", key="k", timestamp=8)
+        (letter,) = driver.dead_letters
+        assert (letter.key, letter.value, letter.timestamp) == (b"k", None, 7)
+        assert shown(driver) == []
+
+
+def test_a_time_is_remembered_until_the_watermark_is_twice_within_behind_it() -> None:
+    with PipelineDriver(deduplicated()) as driver:
+        sizes = []
+        for key, at in (("a", 0), ("b", 1999), ("c", 2000)):
+            driver.send("in", "x", key=key, timestamp=at)
+            sizes.append(remembered(driver))
+        assert sizes == [1, 2, 2]  # at 2000 that of "a" is forgotten
+
+
+def remembered(driver: PipelineDriver) -> int:
+    (task,) = (task for task in driver._tasks if task._work.stateful)
+    operator: Any = task._work.stateful["once"]
+    (entries, *_) = operator.caches()
+    return sum(1 for _ in entries.items())
+
+
+def test_a_later_run_leaves_out_what_an_earlier_one_has_passed_on() -> None:
+    with PipelineDriver(deduplicated()) as driver:
+        driver.send("in", "a", key="k", timestamp=0)
+        driver.end()
+        driver.restart()
+        driver.send("in", "b", key="k", timestamp=999)
+        assert shown(driver) == ["a"]
+
+
+def test_what_comes_twice_over_a_border_is_left_out() -> None:
+    pipeline = Pipeline("p")
+    words = pipeline.stream("in", value=str).partition_by(itself, id="by", key_type=str)
+    words.deduplicate(SECOND, id="once").send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        for _ in range(2):
+            driver.send("in", "a", timestamp=0)
+        assert shown(driver) == ["a"]
