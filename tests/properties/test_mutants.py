@@ -18,6 +18,7 @@ from fluvial.runtime.kernel.calls.in_flight import InFlightTracker
 from fluvial.runtime.kernel.compiler import operator_bindings
 from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.failures import Failures
+from fluvial.runtime.kernel.operators.deduplicate import DeduplicateOperator
 from fluvial.runtime.kernel.operators.interval_join import JoinOperator
 from fluvial.runtime.kernel.operators.join_context import JoinContext
 from fluvial.runtime.kernel.operators.latest_join import LatestJoinOperator
@@ -44,6 +45,7 @@ from fluvial.runtime.local.output_router import Router
 from generators.cases import Case, Pieces, cases, cases_of, expected, pieces_of
 from generators.described_steps import (
     Broadcast,
+    Deduplicate,
     Filter,
     Join,
     Lookup,
@@ -118,6 +120,12 @@ PROCESSED = Description(
     on_error="skip",
     mode="late",
 )
+DEDUPLICATED = Description(
+    (Source("a", key="str"),),
+    (Deduplicate(0, 10, "remainder", 2), Deduplicate(0, 5), Process(0, "running", 2, fails=True)),
+    on_error="skip",
+    mode="late",
+)
 TOLD = Description(
     (Source("a", key="str"),),
     (
@@ -129,8 +137,8 @@ TOLD = Description(
     remotes=(RemoteRows("some", 1, waits=True, cached=True), RemoteRows("some", 2, batch=2)),
 )
 """What random pipelines seldom have: a window where two streams meet, windows that many late messages enter, joins of
-each kind, tables that are read and filled, triggers of each kind, processors that one message reaches together, and
-what every task is told beside remote tables."""
+each kind, tables that are read and filled, triggers of each kind, processors that one message reaches together,
+duplicates of messages that fail, and what every task is told beside remote tables."""
 
 KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "late": cases("late", max_steps=5),
@@ -143,6 +151,7 @@ KINDS: Mapping[str, st.SearchStrategy[Case]] = {
     "tables": cases_of(LOOKED_UP, max_records=12),
     "filled": cases_of(FILLED, max_records=12),
     "processors": cases_of(PROCESSED),
+    "duplicates": cases_of(DEDUPLICATED),
     "told": cases_of(TOLD, max_records=12),
 }
 
@@ -553,6 +562,42 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "names that are removed from a map stay after a restart", BoundMap, "flush", "added or removed", "added"
         ),
         Replaced("a commit leaves out far timers", FarTimers, "changes", none_of),
+    ],
+    ("duplicates", STRAIGHT): [
+        Rewritten(
+            "what is exactly so far apart is a duplicate",
+            DeduplicateOperator,
+            "_is_new",
+            "-within < timestamp - time < within",
+            "-within <= timestamp - time <= within",
+        ),
+        Rewritten(
+            "an earlier message is no duplicate",
+            DeduplicateOperator,
+            "_is_new",
+            "-within < timestamp",
+            "0 <= timestamp",
+        ),
+        Rewritten(
+            "the last message alone is remembered",
+            DeduplicateOperator,
+            "_is_new",
+            "(time for time in before if time + self._life > watermark)",
+            "()",
+        ),
+        Rewritten("times are remembered half as long", DeduplicateOperator, "__init__", "2 * ", ""),
+        Rewritten("a time is remembered from the earliest one", DeduplicateOperator, "_is_new", "kept[-1]", "kept[0]"),
+        Rewritten(
+            "what is behind the watermark is late",
+            DeduplicateOperator,
+            "_adder",
+            "timestamp + within < watermark",
+            "timestamp < watermark",
+        ),
+        Replaced("what a failed message did to times stays", DeduplicateOperator, "undo", taking_nothing_back),
+    ],
+    ("duplicates", RESTARTING): [
+        Replaced("a commit leaves out times", DeduplicateOperator, "changes", none_of),
     ],
     ("on_time", RESTARTING): [
         # A message that is left out, and state that is not written, or not looked for where it was.
