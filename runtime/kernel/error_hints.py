@@ -18,7 +18,14 @@ from ...dsl.serde import Serde, WrongKey, untyped_serde, value_serde
 from ...planner.flow import shown
 from ...planner.stream_names import intermediate
 from ...planner.type_inference import flows, typed_by
-from .compiler.returned_values import FUNCTIONS, ITERATORS, NoAnswer, NoName, Unencodable, dispose
+from .compiler.returned_values import (
+    FUNCTIONS,
+    ITERATORS,
+    AlwaysTrueAnswer,
+    UnencodableIdentity,
+    UnencodableValue,
+    dispose,
+)
 from .compiler.source_text import FILE_PREFIX
 from .kinds import KERNEL_KINDS
 
@@ -37,11 +44,11 @@ class Hint:
 
 def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users: bool) -> Hint:
     """What to tell of an error of an operator; `users` says that it was raised in the user's code."""
-    if isinstance(error, NoAnswer):
+    if isinstance(error, AlwaysTrueAnswer):
         return Hint("True or False, or what is as good as one of them", _to_answer(error.answer))
-    if isinstance(error, NoName):
+    if isinstance(error, UnencodableIdentity):
         return Hint(f"a value of type {error.serde}, as declared", "mend the function of by=, or by_type=")
-    if isinstance(error, Unencodable):
+    if isinstance(error, UnencodableValue):
         refused = _of_value(error.value, error.serde, error.stream)
         return _of_number(refused.wrong) if isinstance(error.__cause__, NotFinite) else refused
     if operator.is_async and isinstance(error, TimeoutError):

@@ -14,7 +14,7 @@ from ...dsl.processor import Timer
 from ...dsl.validation import explain
 from ..process.interruptions import interruption
 from ..process.resource_limits import exhausted, remedy_for
-from .compiler.returned_values import Told
+from .compiler.returned_values import ReturnedValueError
 from .compiler.source_text import FILE_PREFIX, operator_at
 from .error_hints import hint
 
@@ -125,7 +125,7 @@ def _user_frame(trace: TracebackType | None) -> str | None:
 
 def _named(error: BaseException) -> str:
     """An error as Python shows it: its kind, and what it says, if anything."""
-    if isinstance(error, Told):
+    if isinstance(error, ReturnedValueError):
         return str(error)
     return f"{type(error).__name__}: {error}"
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ...dsl.message import Record
-from .calls.async_calls import Gate, Pool, Sleep, TaskCalls
+from .calls.async_calls import CallPool, Gate, Sleep, TaskCalls
 from .calls.in_flight import InFlightTracker
 from .compiler.bindings import bind
 from .compiler.environment import StageCounts, StageEnvironment
@@ -62,7 +62,7 @@ class StageTask:
         graph = program.graph
         self.program = program
         self.stateful: dict[str, StatefulOperator] = {}
-        self.pools: dict[str, Pool] = {}
+        self.pools: dict[str, CallPool] = {}
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
         failures = Failures(program.plan.pipeline)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=program.asynchronous)
@@ -77,7 +77,7 @@ class StageTask:
         self.calls = TaskCalls(self.pools)
         self.progress = TaskProgress(self.watermarks, graph.node_in, self.tracker, asynchronous=program.asynchronous)
         self.state = TaskState(graph.operators, self.stateful, reads)
-        make_pool = partial(Pool, sleep=sleep, gate=gate)
+        make_pool = partial(CallPool, sleep=sleep, gate=gate)
         self._environment = self._environment_of(position, effects, reads, make_pool, empty, producer, run)
         self._reads = bind(self._environment)
         self.joined = JoinedTables(graph.operators.values(), self.stateful, position, self.failures.firing)
@@ -87,7 +87,7 @@ class StageTask:
         position: Position,
         effects: MessageEffects,
         reads: CountedReads,
-        make_pool: Callable[..., Pool],
+        make_pool: Callable[..., CallPool],
         empty: bool,
         producer: int,
         run: str,
@@ -102,7 +102,7 @@ class StageTask:
             outputs=self.outputs,
             counts=self.counts,
             lateness=Lateness(position),
-            rung=dict(position.rung),
+            clock_fired=dict(position.clock_fired),
             run=run,
             producer=producer,
             backend=reads,
@@ -188,7 +188,7 @@ class StageTask:
         environment, clock = self._environment, self.watermarks.clock
         environment.lateness.add_to(position, self.watermarks.now, self.program.graph.node_out)
         if clock > START:
-            environment.rung.update(dict.fromkeys(environment.clock_users, clock))
-        position.rung = environment.rung
+            environment.clock_fired.update(dict.fromkeys(environment.clock_users, clock))
+        position.clock_fired = environment.clock_fired
         self.joined.add_to(position)
         return position

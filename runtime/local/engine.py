@@ -17,7 +17,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
 from ..kernel.calls.cancellation import run_loop
-from ..kernel.compiler.program import Remotes, compile_stage
+from ..kernel.compiler.program import RemoteTableClients, compile_stage
 from ..kernel.time.stage_input import TimeSource
 from ..preflight.input_streams import InputWatch, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
@@ -194,7 +194,7 @@ def make_tasks(
     stored = checkpoints_in(system, plan.name)
     if written and not stored:
         raise _another_wrote(plan, written)
-    remotes: Remotes = {}
+    remotes: RemoteTableClients = {}
     programs = {
         stage.id: compile_stage(plan, stage.id, _clocks(plan, stage.inputs), trailers=True, remotes=remotes)
         for stage in plan.stages

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -228,7 +228,9 @@ class LocalTask:
         last, now = self._last, self._next_checkpoint()
         # The clock alone is no news: what it has let fire has changed state.
         position = last.position
-        timeless = replace(now.position, clock=position.clock, reached=position.reached, rung=position.rung)
+        timeless = structs.replace(
+            now.position, clock=position.clock, reached=position.reached, clock_fired=position.clock_fired
+        )
         same = structs.replace(now, position=timeless, number=last.number) == last
         if same and not reported and not self._router.unflushed and not self._work.state.changed:
             return None
@@ -255,7 +257,7 @@ class LocalTask:
     def _position(self) -> Position:
         position = self._work.position()
         # The stage goes on to change its own when the clock moves.
-        return replace(position, rung=dict(position.rung))
+        return structs.replace(position, clock_fired=dict(position.clock_fired))
 
     def committed(self, result: Committed) -> None:
         """What was ready has been committed."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import Batch, Cache, MessageError, Pipeline, PipelineError, Retry
-from fluvial.runtime.kernel.operators.remote_tables import Remote
+from fluvial.runtime.kernel.operators.remote_tables import RemoteTableClient
 from fluvial.runtime.testing import PipelineDriver
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
@@ -38,10 +38,10 @@ class Table:
                 self.rows[key] = row
 
 
-def remote(table: Table, size: int, delay: timedelta = timedelta(0), rows: int = 100) -> Remote:
+def remote(table: Table, size: int, delay: timedelta = timedelta(0), rows: int = 100) -> RemoteTableClient:
     retry, batch = Retry(attempts=1), Batch(size=size, delay=delay)
     options: dict[str, Any] = {"read": table.read, "write": table.write, "retry": retry, "batch": batch}
-    return Remote(Pipeline("p").remote_table("table", cache=Cache(size=rows), **options))
+    return RemoteTableClient(Pipeline("p").remote_table("table", cache=Cache(size=rows), **options))
 
 
 def done(work: Callable[[], Awaitable[None]]) -> None:
@@ -60,7 +60,7 @@ def done(work: Callable[[], Awaitable[None]]) -> None:
     loop.close()
 
 
-async def all_of(table: Remote, *keys: str) -> list[Any]:
+async def all_of(table: RemoteTableClient, *keys: str) -> list[Any]:
     return [*await asyncio.gather(*map(table.read, keys))]
 
 

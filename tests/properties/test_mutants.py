@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engines.comparing import difference
 from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restarts
 from faults.mutants import Mutant, Replaced, Rewritten, planted
-from fluvial.runtime.kernel.calls.async_calls import Pool
+from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.in_flight import InFlightTracker
 from fluvial.runtime.kernel.compiler import operator_bindings
 from fluvial.runtime.kernel.compiler.compiler import Compiler
@@ -24,7 +24,7 @@ from fluvial.runtime.kernel.operators.join_context import JoinContext
 from fluvial.runtime.kernel.operators.latest_join import LatestJoinOperator
 from fluvial.runtime.kernel.operators.processor import BoundTimers, ProcessOperator
 from fluvial.runtime.kernel.operators.processor_state import BoundList, BoundMap
-from fluvial.runtime.kernel.operators.remote_tables import Batches, RowCache
+from fluvial.runtime.kernel.operators.remote_tables import KeyBatcher, RowCache
 from fluvial.runtime.kernel.operators.state_entries import ExpiringEntries
 from fluvial.runtime.kernel.operators.tables import TableOperator
 from fluvial.runtime.kernel.stage import StageTask
@@ -302,7 +302,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         # A batch in the wrong order, and calls that overtake each other.
         Replaced("a batch is processed backwards", StageTask, "feed", feeding_backwards),
-        Rewritten("calls overtake each other", Pool, "_end", "queue_key is None:", "True:"),
+        Rewritten("calls overtake each other", CallPool, "_end", "queue_key is None:", "True:"),
     ],
     ("lateness", STRAIGHT): [
         # Windows forgotten too soon.
@@ -313,7 +313,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "end + self._lateness <= watermark",
             "end <= watermark",
         ),
-        Rewritten("a session is forgotten a gap too soon", SessionOperator, "_over", "+ self._kept", "+ 0"),
+        Rewritten("a session is forgotten a gap too soon", SessionOperator, "_over", "+ self._retention", "+ 0"),
     ],
     ("on_time", STRAIGHT): [
         # The bounds of sessions.
@@ -368,7 +368,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         # Time that does not wait for the slowest producer, or the oldest message under way.
         Rewritten(
-            "time goes with the fastest producer", InputProgress, "_least", "min(told.values())", "max(told.values())"
+            "time goes with the fastest producer", InputProgress, "_least", "min(marks.values())", "max(marks.values())"
         ),
         Replaced(
             "time does not wait for producers that have told nothing",
@@ -381,7 +381,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             InFlightTracker,
             "floor",
             "queue[0].watermark",
-            "found[-1].watermark",
+            "queue[-1].watermark",
         ),
         # A lost dead letter.
         Replaced("dead letters are lost but for the first", Failures, "message", keeping_one_letter),
@@ -492,7 +492,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         Rewritten(
             "a batch of keys is asked for nothing",
-            Batches,
+            KeyBatcher,
             "_send",
             "asked, answer = (self._open, self._answer)",
             "asked, answer = ({}, self._answer)",
@@ -554,8 +554,8 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "a commit leaves out the first state of a processor",
             ProcessOperator,
             "changes",
-            "self._kept)",
-            "self._kept[1:])",
+            "self._entries)",
+            "self._entries[1:])",
         ),
         Rewritten("a list is empty after a restart", BoundList, "_fill", "if pieces else []", "if False else []"),
         Rewritten(

@@ -17,7 +17,7 @@ from ....dsl.error_policy import Retry
 from ....dsl.errors import MessageError
 from ....dsl.operators import AsyncFlatMap
 from ....planner.descriptions import duration
-from .cancellation import GRACE_SECONDS, Abandoned, as_error, is_retried, too_late
+from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
 from .loop_time import LoopTime, LoopTimer, loop_time
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -117,7 +117,7 @@ class Deadlines:
                 handle.cancel()
 
 
-class Pool:
+class CallPool:
     """The calls of one asynchronous operator in one task: at most `max_in_flight` under way at once.
 
     `deliver(call)` is called in the event loop for each call that has ended, in the operator's order.
@@ -142,7 +142,7 @@ class Pool:
         self._workers: set[asyncio.Task[Any]] = set()
         self._deadlines = Deadlines(operator.timeout / 1000, self._abandon)
         self._operator = operator
-        self._abandoned = Abandoned(operator.max_in_flight, operator.label, operator.origin)
+        self._abandoned = AbandonedCalls(operator.max_in_flight, operator.label, operator.origin)
         self._clean = copy_context()
         self._cancelled = False
         self.outstanding = 0
@@ -291,7 +291,7 @@ class Pool:
 class TaskCalls:
     """The asynchronous calls of one task: those of all its `pools`, by operator."""
 
-    def __init__(self, pools: Mapping[str, Pool]) -> None:
+    def __init__(self, pools: Mapping[str, CallPool]) -> None:
         self._pools = pools
 
     @property

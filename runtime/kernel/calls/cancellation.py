@@ -54,7 +54,7 @@ def is_retried(error: BaseException, retry: Retry) -> bool:
     return cancelled or isinstance(error, retry.on)
 
 
-class Abandoned:
+class AbandonedCalls:
     """Tasks whose calls were given up, and that have not ended yet. `what` names the caller, `origin` where it is
     written."""
 
@@ -89,7 +89,7 @@ class Abandoned:
             task.cancel()
 
 
-async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Abandoned) -> T:
+async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: AbandonedCalls) -> T:
     """What a call returns, made in a task and a context of its own. Raises Expired once the loop has run for
     `timeout` seconds, whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
     loop = asyncio.get_running_loop()

@@ -12,8 +12,8 @@ from ..kinds import KERNEL_KINDS
 from ..time.border_watermarks import TRAILER_SIZE
 from ..time.source_time import write_source
 from ..time.stage_input import StageInput
-from .source_text import CodePath, Text, Variables, compiled
-from .stage_graph import StageGraph, ends_part
+from .source_text import CodePath, SourceText, Variables, compiled
+from .stage_graph import StageGraph, ends_path
 
 
 class Compiler:
@@ -22,11 +22,11 @@ class Compiler:
     def __init__(self, graph: StageGraph, trailers: bool) -> None:
         self.graph = graph
         self.trailers = trailers
-        self.text = Text()
+        self.text = SourceText()
         self.takes_back = bool(graph.tracked)
         """Whether what a message has done to state may have to be taken back."""
         self.number = {id: index for index, id in enumerate(graph.operators)}
-        self.entry_number = {stream: index for index, stream in enumerate(graph.inputs)}
+        self.input_number = {stream: index for index, stream in enumerate(graph.inputs)}
 
     def compile(self) -> CodeType:
         """The code: running it in a dictionary of the objects it uses defines the stage's functions there."""
@@ -41,7 +41,7 @@ class Compiler:
     # Starting points.
 
     def part(self, start: str, watermark: str) -> CodePath:
-        passed = self.graph.parts(start)
+        passed = self.graph.operators_from(start)
         first = self.graph.inputs[start].readers if start in self.graph.inputs else self.graph.followers[start]
         branches = len(first) > 1 or any(self._branches(id) for id in passed)
         spreads = any(self._spreads(self.graph.operators[id]) for id in passed)
@@ -51,16 +51,16 @@ class Compiler:
     @staticmethod
     def _spreads(operator: Operator) -> bool:
         """Whether a message may have several effects behind an operator: functions of their own serve all who call."""
-        return not ends_part(operator) and (operator.emits == "many" or KERNEL_KINDS[operator].define is not None)
+        return not ends_path(operator) and (operator.emits == "many" or KERNEL_KINDS[operator].define is not None)
 
     def _branches(self, id: str) -> bool:
         operator = self.graph.operators[id]
-        one_way = ends_part(operator) or operator.emits == "routed"
+        one_way = ends_path(operator) or operator.emits == "routed"
         return not one_way and len(self.graph.followers[id]) > 1
 
     def _read(self, entry: StageInput) -> None:
         """The loop over a batch of an input's records."""
-        number, text = self.entry_number[entry.stream], self.text
+        number, text = self.input_number[entry.stream], self.text
         part = self.part(entry.stream, "w")
         part.looped = True
         name = f"read_{number}"
@@ -105,7 +105,7 @@ class Compiler:
         while rest:
             id = rest.pop()
             operator = self.graph.operators[id]
-            if ends_part(operator):
+            if ends_path(operator):
                 continue
             if operator.emits in ("some", "many"):
                 counted[id] = None
@@ -147,7 +147,7 @@ class Compiler:
 
     def stateful(self, start: str) -> list[str]:
         """The operators by which a message from there may change state."""
-        passed = self.graph.parts(start)
+        passed = self.graph.operators_from(start)
         keeping = (id for id in passed if _changes_state(self.graph.operators[id]))
         return sorted(keeping, key=self.number.__getitem__)
 
@@ -199,7 +199,7 @@ class Compiler:
         self.text.add(depth + 1, "close(in_flight)")
 
     def _outputs(self, start: str) -> list[str]:
-        return [id for id in self.graph.parts(start) if _has_outputs(self.graph.operators[id])]
+        return [id for id in self.graph.operators_from(start) if _has_outputs(self.graph.operators[id])]
 
     def _operator(self, part: CodePath, id: str, names: Variables, depth: int) -> None:
         operator = self.graph.operators[id]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..calls.async_calls import Pool
+from ..calls.async_calls import CallPool
 from ..calls.in_flight import InFlightTracker
 from ..effects import MessageEffects
 from ..message_failures import MessageFailures
@@ -33,7 +33,7 @@ class StageEnvironment:
     `clock_users` what it makes.
 
     `empty` says that nothing is kept in `backend`. `producer` is the task's number for those who read what it writes.
-    `rung` tells up to which time clock timers have rung, by processor; `run` names the run.
+    `clock_fired` tells up to which time clock timers have rung, by processor; `run` names the run.
     """
 
     program: Program
@@ -45,14 +45,14 @@ class StageEnvironment:
     outputs: OutputBuffer
     counts: StageCounts
     lateness: Lateness
-    rung: dict[str, int]
+    clock_fired: dict[str, int]
     run: str
     producer: int
     backend: StateBackend
     empty: bool
-    make_pool: Callable[..., Pool]
+    make_pool: Callable[..., CallPool]
     stateful: dict[str, StatefulOperator]
-    pools: dict[str, Pool]
+    pools: dict[str, CallPool]
     clock_users: list[str] = field(default_factory=list)
 
     def node_in(self, operator: str) -> int:

@@ -27,7 +27,7 @@ from ..windows.triggered import TriggeredWindowOperator
 from ..windows.triggered_sessions import TriggeredSessionOperator
 from ..windows.triggers import AT_ONCE, NEVER
 from ..windows.tumbling import TumblingOperator
-from .returned_values import NoName, Unencodable
+from .returned_values import UnencodableIdentity, UnencodableValue
 
 if TYPE_CHECKING:
     from .environment import StageEnvironment
@@ -130,7 +130,7 @@ def _late(
             try:
                 records.append((key, None if value is None else serde.encode(value), timestamp, headers))
             except Exception as error:
-                raise Unencodable(value, name, serde.name, error) from error
+                raise UnencodableValue(value, name, serde.name, error) from error
 
     return late
 
@@ -187,9 +187,9 @@ def _name_by(by: Callable[[Any], Any], kind: Any) -> Callable[[Any], bytes]:
         try:
             data = encode(answer)
         except Exception as error:
-            raise NoName(answer, serde) from error
+            raise UnencodableIdentity(answer, serde) from error
         if data is None:
-            raise NoName(answer, serde)
+            raise UnencodableIdentity(answer, serde)
         return data
 
     return name
@@ -210,7 +210,7 @@ def make_process(environment: "StageEnvironment", operator: ops.Process, emit: C
         schedule=environment.watermarks.schedule,
         firing=partial(environment.firing, graph.node_out[operator.id]),
         clock=lambda: environment.watermarks.clock,
-        rung=environment.rung.get(operator.id, environment.watermarks.clock),
+        clock_fired=environment.clock_fired.get(operator.id, environment.watermarks.clock),
         run=environment.run,
     )
     processor = ProcessOperator(context)

@@ -9,12 +9,12 @@ from ....dsl.remote_table import RemoteTable
 from ....planner.flow import Flow
 from ....planner.plan import Plan
 from ....planner.type_inference import flows
-from ..operators.remote_tables import Remote
+from ..operators.remote_tables import RemoteTableClient
 from ..time.stage_input import TimeSource
 from .compiler import Compiler
 from .stage_graph import StageGraph, build_stage_graph
 
-Remotes = dict[RemoteTable[Any, Any], Remote]
+RemoteTableClients = dict[RemoteTable[Any, Any], RemoteTableClient]
 """The remote tables of a process."""
 
 
@@ -29,11 +29,11 @@ class Program:
     flows: Mapping[str, Flow]
     trailers: bool
     takes_back: bool
-    remotes: Remotes = field(default_factory=dict)
+    remotes: RemoteTableClients = field(default_factory=dict)
 
-    def remote(self, table: RemoteTable[Any, Any]) -> Remote:
+    def remote(self, table: RemoteTable[Any, Any]) -> RemoteTableClient:
         """A remote table as all stages share it that have these `remotes`."""
-        return self.remotes.setdefault(table, Remote(table))
+        return self.remotes.setdefault(table, RemoteTableClient(table))
 
     @property
     def asynchronous(self) -> bool:
@@ -58,7 +58,12 @@ class Program:
 
 
 def compile_stage(
-    plan: Plan, stage: str, clocks: Mapping[str, TimeSource], *, trailers: bool, remotes: Remotes | None = None
+    plan: Plan,
+    stage: str,
+    clocks: Mapping[str, TimeSource],
+    *,
+    trailers: bool,
+    remotes: RemoteTableClients | None = None,
 ) -> Program:
     """Compile a stage. `clocks` says how each input tells time; `trailers` whether the records it writes to
     intermediate streams carry the watermark; `remotes` are shared with other stages."""

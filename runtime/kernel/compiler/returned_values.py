@@ -16,14 +16,14 @@ from typing import Any
 
 FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType, partial, type)
 ITERATORS = (Iterator, AsyncIterator)
-_NO_ANSWERS = (*FUNCTIONS, Awaitable, NotImplementedType, EllipsisType)
+_ALWAYS_TRUE = (*FUNCTIONS, Awaitable, NotImplementedType, EllipsisType)
 
 
-class Told(TypeError):
+class ReturnedValueError(TypeError):
     """An error of ours, whose text says it all."""
 
 
-class NoAnswer(Told):
+class AlwaysTrueAnswer(ReturnedValueError):
     """A predicate returned what is always true."""
 
     def __init__(self, answer: Any) -> None:
@@ -32,10 +32,10 @@ class NoAnswer(Told):
 
 
 def check_answer(answer: Any) -> bool:
-    """Raise NoAnswer for what a predicate has returned if it is true whatever the message: a function, for example."""
+    """Raise AlwaysTrueAnswer for an answer that is true for every message, such as a function."""
     if _is_always_true(answer.__class__):
         dispose(answer)
-        raise NoAnswer(answer)
+        raise AlwaysTrueAnswer(answer)
     return True
 
 
@@ -47,7 +47,7 @@ def _is_always_true(kind: type) -> bool:
     """
     if issubclass(kind, ITERATORS):
         return not hasattr(kind, "__bool__") and not hasattr(kind, "__len__")
-    return issubclass(kind, _NO_ANSWERS)
+    return issubclass(kind, _ALWAYS_TRUE)
 
 
 def dispose(value: Any) -> None:
@@ -56,7 +56,7 @@ def dispose(value: Any) -> None:
         value.close()
 
 
-class Unencodable(Told):
+class UnencodableValue(ReturnedValueError):
     """A value that a stream cannot hold, where the operator's own code does not show it."""
 
     def __init__(self, value: Any, stream: str, serde: str, error: Exception) -> None:
@@ -64,7 +64,7 @@ class Unencodable(Told):
         self.value, self.stream, self.serde = value, stream, serde
 
 
-class NoName(Told):
+class UnencodableIdentity(ReturnedValueError):
     """What a function has returned to tell messages apart by, and cannot be encoded as the type that is declared."""
 
     def __init__(self, answer: Any, serde: str) -> None:

@@ -29,7 +29,7 @@ class Variables:
 
 
 @dataclass(slots=True)
-class Text:
+class SourceText:
     """Lines of code being written, each with the operator it stands for."""
 
     lines: list[str] = field(default_factory=list)
@@ -55,11 +55,11 @@ class CodePath:
     risky: bool
     node: int
     watermark: str
-    text: Text
+    text: SourceText
     looped: bool = False
 
 
-def compiled(text: Text, stage: str) -> CodeType:
+def compiled(text: SourceText, stage: str) -> CodeType:
     """Compile a text. From then on `operator_at` knows its lines, and tracebacks show them: the text is put where the
     standard library keeps interactive input."""
     source = "\n".join(text.lines) + "\n"

@@ -48,17 +48,17 @@ class StageGraph:
     def meets_time(self, operator: str) -> bool:
         """Whether what an operator emits reaches a border, state or an asynchronous call."""
         starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
-        return any(ends_part(self.operators[id]) for start in starts for id in self.parts(start))
+        return any(ends_path(self.operators[id]) for start in starts for id in self.operators_from(start))
 
-    def parts(self, start: str) -> list[str]:
-        """The operators that a message from `start` may reach, up to and including the first that `ends_part`."""
+    def operators_from(self, start: str) -> list[str]:
+        """The operators that a message from `start` may reach, up to and including the first that `ends_path`."""
         reached: dict[str, None] = {}
         rest = list(self.inputs[start].readers if start in self.inputs else self.followers[start])
         while rest:
             id = rest.pop()
             if id not in reached:
                 reached[id] = None
-                if not ends_part(self.operators[id]):
+                if not ends_path(self.operators[id]):
                     rest.extend(self.followers[id])
         return list(reached)
 
@@ -94,7 +94,7 @@ def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) 
     return graph
 
 
-def ends_part(operator: ops.Operator) -> bool:
+def ends_path(operator: ops.Operator) -> bool:
     """Whether the messages behind an operator are not handled in the same call as those in front of it. The code of a
     starting point ends here; what follows has code of its own."""
     return operator.role == "both" or operator.is_async or operator.is_border

@@ -26,11 +26,11 @@ Emit = Callable[[bytes, Any, int, Headers], None]
 
 @dataclass(slots=True)
 class ProcessContext:
-    """What a processor is put to work with.
+    """The environment of a processor.
 
-    `emit` hands on what it emits; `fail` takes the error of a timer; `clock` tells the time, and `rung` is the one up
-    to which clock timers have rung; `run` names the run that goes on to the same end of input if it is begun again; for
-    the rest see `WindowContext`.
+    `emit` passes on outputs, and `fail` takes the error of a timer. `clock` returns the processing time, and
+    `clock_fired` is the processing time up to which clock timers have fired. `run` identifies a run to the end of
+    input: restarted, it has the same id. For the rest see `WindowContext`.
     """
 
     id: str
@@ -44,7 +44,7 @@ class ProcessContext:
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
     clock: Callable[[], int]
-    rung: int
+    clock_fired: int
     run: str
 
 
@@ -142,7 +142,7 @@ class ProcessOperator:
         self.fire_clock_timers: Callable[[int], None] | None = None
         """To be called when the clock moves; None without timers in processing time."""
         if (name := clock_of(self._processor)) is not None:
-            clock = self._clock_timers = BoundTimers(namespace.for_processing_time(context.rung), "cb")
+            clock = self._clock_timers = BoundTimers(namespace.for_processing_time(context.clock_fired), "cb")
             self.fire_clock_timers = partial(self._fire_clock_timers, clock)
             put_to_work(self._processor, {name: clock})
         self._here = CallContext(self._timers)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
-from ..calls.cancellation import Abandoned, Expired, is_retried, limited, too_late
+from ..calls.cancellation import AbandonedCalls, Expired, is_retried, limited, too_late
 
 _MISSING: Any = object()
 
@@ -69,7 +69,7 @@ class RowCache:
                 self._rows.popitem(last=False)
 
 
-class Calls:
+class RemoteCalls:
     """Calls of one of the user's functions: each within `timeout` seconds, no more of them than the rate lets pass, and
     again as `retry` says. `what` names the function in errors."""
 
@@ -77,7 +77,7 @@ class Calls:
         self._rate = rate
         self._retry = retry
         self._timeout = timeout
-        self._abandoned = Abandoned(MOST_ABANDONED, what, None)
+        self._abandoned = AbandonedCalls(MOST_ABANDONED, what, None)
 
     async def make(self, fn: Callable[..., Awaitable[Any]], *arguments: Any, keys: int = 1) -> Any:
         """What the function returns, in the end."""
@@ -98,7 +98,7 @@ async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]
     return await fn(*arguments)
 
 
-class Batches:
+class KeyBatcher:
     """Gathers what is asked for into calls: a call is made when `size` keys are waiting, or `delay` seconds after the
     first of them. Who asks for the same key shares its answer; of what is written to a key the last counts."""
 
@@ -146,7 +146,7 @@ class Batches:
                 answer.set_result(rows)
 
 
-class Remote:
+class RemoteTableClient:
     """A remote table as the tasks of one process share it."""
 
     def __init__(self, table: RemoteTable[Any, Any]) -> None:
@@ -154,10 +154,10 @@ class Remote:
         self._cache = RowCache(table.cache)
         timeout = table.timeout_ms / 1000
         what = f"remote table {table.name!r}"
-        self._reads = Calls(RateLimiter(table.reads_per_second), table.retry, timeout, f"read of {what}")
-        self._writes = Calls(RateLimiter(table.writes_per_second), table.retry, timeout, f"write of {what}")
-        self._read_batches = Batches(table.batch, self._read_many) if table.batch else None
-        self._write_batches = Batches(table.batch, self._write_many) if table.batch else None
+        self._reads = RemoteCalls(RateLimiter(table.reads_per_second), table.retry, timeout, f"read of {what}")
+        self._writes = RemoteCalls(RateLimiter(table.writes_per_second), table.retry, timeout, f"write of {what}")
+        self._read_batches = KeyBatcher(table.batch, self._read_many) if table.batch else None
+        self._write_batches = KeyBatcher(table.batch, self._write_many) if table.batch else None
         self._written = 0  # how many rows were written so far
         self._last: dict[Any, asyncio.Future[None]] = {}  # the last write of each key that is under way
 
@@ -214,7 +214,9 @@ def _mapping(rows: Any) -> Mapping[Any, Any]:
     return rows
 
 
-def joined(remote: Remote, fn: Callable[[Any, Any], Any], how: str) -> Callable[[Any], Awaitable[Iterable[Any]]]:
+def joined(
+    remote: RemoteTableClient, fn: Callable[[Any, Any], Any], how: str
+) -> Callable[[Any], Awaitable[Iterable[Any]]]:
     """What an asynchronous operator calls to join a message with its row: it is given (key, value)."""
     inner = how == "inner"
 
@@ -226,8 +228,8 @@ def joined(remote: Remote, fn: Callable[[Any, Any], Any], how: str) -> Callable[
     return join
 
 
-def put(remote: Remote) -> Callable[[Any], Awaitable[Iterable[Any]]]:
-    """What an asynchronous operator calls to write a message's value under its key: it is given (key, value)."""
+def put(remote: RemoteTableClient) -> Callable[[Any], Awaitable[Iterable[Any]]]:
+    """A function of (key, value) that writes a message's value under its key, for an asynchronous operator."""
 
     async def write(message: tuple[Any, Any]) -> Iterable[Any]:
         key, value = message

@@ -23,10 +23,10 @@ class FarTimers:
     """
 
     def __init__(
-        self, name: str, backend: StateBackend, complete: bool, on_new: Callable[[int], None], rung: int
+        self, name: str, backend: StateBackend, complete: bool, on_new: Callable[[int], None], fired: int
     ) -> None:
         self._tiers = [
-            Timers(name, backend, size, complete, on_new, rung, mark=b"%d" % number)
+            Timers(name, backend, size, complete, on_new, fired, mark=b"%d" % number)
             for number, size in enumerate(SIZES)
         ]
 

@@ -1,28 +1,36 @@
-"""What a task remembers of time at a commit: its inputs, its operators, and the clock."""
+"""The position of a task in time at a commit: of its inputs, its operators and the clock."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from .bounds import START
 
 
-@dataclass(slots=True)
-class Position:
-    """What a task remembers of its inputs besides offsets: the largest timestamp of each source, and each producer's
-    watermark of each intermediate stream; in ms since epoch. `ended` are the producers of each that have told the end
-    of this run, `idle` those to which nothing comes, or 0 for an idle source; `clock` is the processing time up to
-    which all has fired. `rested` tells how far the time of those that are idle has gone on; their other watermarks are
-    what their messages have told.
+class Position(Struct):
+    """How far a task has come at a commit, besides the offsets of its inputs. Times are in ms since epoch.
 
-    `reached` is the watermark of each operator that keeps state, up to which all has fired there; of one that goes by
-    the clock it is the clock's time. `met` is what versions before have kept in its place, by operator: how far time
-    had come where inputs meet. `rung` is the time up to which clock timers have rung, by processor.
+    By input stream:
 
-    `lateness` and `out_of_order` are those of windows, by operator, and of sources; in ms. `forgotten` tells of windows
-    whose lateness has grown since: up to which end they were forgotten by then. `versions` counts the commits that have
-    changed each table, and `built` tells of which versions of its tables, together, a joined one is made. What is
-    known of an operator that the stage no longer has is carried along: it counts again if the operator comes back.
+    - `highs`: the largest timestamp of a source;
+    - `producers`: the watermark that the messages of each producer have reported;
+    - `ended`: the producers that have reported the end of this run;
+    - `idle`: the idle producers, 0 for an idle source;
+    - `rested`: the watermark of each idle producer, which advances with the clock;
+    - `out_of_order`: that of the source, in ms.
 
-    Checkpoints and Spark's state keep the fields by name. A new field goes to the end, and has a default.
+    By operator that keeps state:
+
+    - `reached`: the watermark up to which it has fired; in processing time, the clock;
+    - `clock_fired`: the processing time up to which the clock timers of a processor have fired;
+    - `lateness`: that of a window, in ms;
+    - `forgotten`: the end up to which windows were forgotten before their lateness was increased;
+    - `versions`: the number of commits that have changed a table;
+    - `built`: the sum of the versions from which a joined table is built;
+    - `met`: from earlier versions, in place of `reached`: the watermark where the inputs of an operator merge.
+
+    `clock` is the processing time up to which everything has fired. Entries of an operator that the stage no longer has
+    are kept: they count again if the operator comes back.
+
+    Checkpoints store the fields by name. A new field comes last, and has a default.
     """
 
     highs: dict[str, int] = field(default_factory=dict)
@@ -36,12 +44,12 @@ class Position:
     out_of_order: dict[str, int] = field(default_factory=dict)
     forgotten: dict[str, int] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)
-    rung: dict[str, int] = field(default_factory=dict)
+    clock_fired: dict[str, int] = field(default_factory=dict, name="rung")  # stored under its first name
     versions: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
 
 
-POSITION_BY_OPERATOR = ("lateness", "forgotten", "reached", "rung", "versions", "built")
-"""The fields of a position that tell of operators which keep state: they go where the state goes."""
+POSITION_BY_OPERATOR = ("lateness", "forgotten", "reached", "clock_fired", "versions", "built")
+"""The fields with an entry for each operator that keeps state. The entry moves to another task with the state."""
 POSITION_BY_STREAM = ("highs", "producers", "idle", "rested", "out_of_order")
-"""The fields of a position that tell of input streams."""
+"""The fields with an entry for each input stream."""

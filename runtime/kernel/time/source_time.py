@@ -6,14 +6,14 @@ from typing import Any
 
 from ....dsl.operators import Source
 from ....dsl.serde import source_key_serde, value_serde
-from ..compiler.source_text import Text, compiled
+from ..compiler.source_text import SourceText, compiled
 from .bounds import EARLIEST, LATEST, wrong_time
 
 ReadTimes = Callable[[Iterable[bytes | None], Iterable[bytes | None], Iterable[int]], list[int]]
 """Tells the times of records by their keys, their values and the times that they were written with."""
 
 
-def write_source(text: Text, depth: int, source: Source, number: int, *, checked: bool) -> None:
+def write_source(text: SourceText, depth: int, source: Source, number: int, *, checked: bool) -> None:
     """Add the code that takes in a record of the variables `k`, `v` and `t`: it decodes the value into `v0`, and sets
     `t` to the time of the message. `number` tells the names of this source from others'; `checked` says that the time
     has been looked at before."""
@@ -46,7 +46,7 @@ def source_names(source: Source, number: int) -> dict[str, Any]:
 def times_reader(source: Source) -> ReadTimes:
     """A function that tells the times of records of a source. It raises what a record fails with, where that is decoded
     too: one that fails must not move time."""
-    text = Text()
+    text = SourceText()
     text.add(1, "def read_times(keys, values, times):")
     text.add(2, "told = []")
     text.add(2, "for k, v, t in zip(keys, values, times):")

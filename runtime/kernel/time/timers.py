@@ -23,13 +23,13 @@ class Timers:
         slot: int,
         complete: bool,
         on_new: Callable[[int], None],
-        rung: int,
+        fired: int,
         *,
         mark: bytes = b"t",
     ) -> None:
         self._size = max(1, slot)
         self._on_new = on_new
-        self._rung = self._reached = rung
+        self._fired = self._reached = fired
         self._state = TimeBucketedState(name, backend, int, _never, complete, on_new, mark=mark)
         self._due: list[tuple[int, bytes]] = []
         self._next = 0  # in that list
@@ -47,7 +47,7 @@ class Timers:
         else:
             times = cache.fresh
         known = times[key]
-        if time < known or known <= self._rung:
+        if time < known or known <= self._fired:
             times[key] = time
             if slot <= self._reached:
                 self._set_in_open(slot, time, key)
@@ -71,10 +71,10 @@ class Timers:
             self._next += 1
             # Otherwise an earlier timer has replaced it, or it has fired.
             if at[time - time % size].fresh[key] == time and timer != last:
-                last, self._rung = timer, time
+                last, self._fired = timer, time
                 yield timer
         if watermark < END:
-            self._rung = max(self._rung, watermark)
+            self._fired = max(self._fired, watermark)
         if self._next > len(due) // 2:  # timers that have fired are removed many at a time
             del due[: self._next]
             self._next = 0
@@ -97,7 +97,7 @@ class Timers:
         while self._closed and self._closed[0] <= self._reached:
             slot = self._closed.pop(0)
             insort(self._open, slot)
-            timers = sorted((time, key) for key, time in self._state.at[slot].items() if time > self._rung)
+            timers = sorted((time, key) for key, time in self._state.at[slot].items() if time > self._fired)
             if self._next < len(self._due) and timers and timers[0] < self._due[-1]:
                 self._due[self._next :] = sorted([*self._due[self._next :], *timers])
             else:

@@ -36,7 +36,7 @@ class WatermarkNode:
     returns: bool = False
 
 
-class Advances(Protocol):
+class TimedOperator(Protocol):
     """A stateful operator, as the graph uses it."""
 
     def advance(self, watermark: int) -> None: ...
@@ -84,7 +84,7 @@ class WatermarkGraph:
         self._reported = [START] * len(nodes)
         self._floor = floor
         self._following = self._again = False
-        self._stateful: dict[str, Advances] = {}
+        self._stateful: dict[str, TimedOperator] = {}
         self._restored: dict[str, int] = {}
         self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
         self._operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
@@ -100,7 +100,7 @@ class WatermarkGraph:
         }
         self._steps = [(moves[node.kind], index, node) for index, node in enumerate(nodes) if node.kind != "stream"]
 
-    def attach(self, id: str, operator: Advances) -> None:
+    def attach(self, id: str, operator: TimedOperator) -> None:
         self._stateful[id] = operator
         self.schedule(operator.next_due())
 

@@ -1,7 +1,6 @@
 """Checkpoints: what a task writes down at a commit, to go on from there."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 
 from msgspec import DecodeError, Struct, field, json, structs
 
@@ -19,7 +18,8 @@ OPERATOR_FACTS = ("states", "changelogs", "tables")
 STREAM_FACTS = ("offsets", "identities")
 """What a checkpoint knows, beside its position, of each input."""
 
-_POSITION = tuple(one.name for one in fields(Position))
+_FIELDS = structs.fields(Position)
+_POSITION = tuple(one.encode_name for one in _FIELDS)
 _WRITTEN = (
     *("version", "offsets", *_POSITION[:2]),
     *("changelogs", "run", *_POSITION[2:12]),
@@ -57,7 +57,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     def within(self, run: str) -> "Checkpoint":
         """The same, without what is known of another run."""
-        return self if self.run == run else structs.replace(self, run="", position=replace(self.position, ended={}))
+        if self.run == run:
+            return self
+        return structs.replace(self, run="", position=structs.replace(self.position, ended={}))
 
 
 Checkpoints = Mapping[str, Checkpoint]
@@ -77,7 +79,7 @@ def is_ahead(one: Checkpoint, other: Checkpoint) -> bool:
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """A checkpoint as JSON."""
-    position = {name: getattr(checkpoint.position, name) for name in _POSITION}
+    position = {one.encode_name: getattr(checkpoint.position, one.name) for one in _FIELDS}
     values = structs.asdict(checkpoint) | position
     return json.encode({name: values[name] for name in _WRITTEN})
 

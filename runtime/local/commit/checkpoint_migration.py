@@ -1,7 +1,6 @@
 """Where tasks go on whose pipeline was changed: a stage, and so its tasks, may have had another name."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -107,7 +106,7 @@ def _merged(plan: Plan, setup: TaskSetup, stored: Checkpoints) -> Checkpoint:
             furthest = max((own, *all_names), key=lambda one: one.offsets.get(stream, -1))
         merged = _with_stream(merged, stream, furthest)
     clocks = (one.position.clock for one in (all_names if own.blank else [own]))
-    return structs.replace(merged, position=replace(merged.position, clock=max(clocks, default=START)))
+    return structs.replace(merged, position=structs.replace(merged.position, clock=max(clocks, default=START)))
 
 
 def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:
@@ -141,7 +140,9 @@ def _with_facts(
     """A checkpoint whose facts of a name, and those of its position, are the ones of another checkpoint."""
     if source is checkpoint:
         return checkpoint
-    position = replace(checkpoint.position, **_facts_of(name, of_position, checkpoint.position, source.position))
+    position = structs.replace(
+        checkpoint.position, **_facts_of(name, of_position, checkpoint.position, source.position)
+    )
     return structs.replace(checkpoint, position=position, **_facts_of(name, facts, checkpoint, source))
 
 

@@ -16,7 +16,7 @@ from ....dsl.errors import SystemProblem, UnsupportedError
 from ....dsl.pipeline import Pipeline
 from ....dsl.validation import explain
 from ....planner.plan import Plan
-from ...kernel.compiler.program import Program, Remotes, compile_stage
+from ...kernel.compiler.program import Program, RemoteTableClients, compile_stage
 from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
 from ...user_modules import installed_folders, is_hidden, own_paths
@@ -50,7 +50,7 @@ class PlanBundle:
     cache: Size
     resets: Mapping[str, int] = field(default_factory=dict)
 
-    def program(self, stage: str, remotes: Remotes | None = None) -> Program:
+    def program(self, stage: str, remotes: RemoteTableClients | None = None) -> Program:
         """A stage, compiled. At level 0 the messages of a source have their own times; at later levels producers report
         watermarks."""
         clock: TimeSource = "source" if self.levels.of_stage[stage] == 0 else "given"

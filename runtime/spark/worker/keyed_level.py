@@ -6,9 +6,10 @@ batch, since each source partition with new messages sends its watermark to all 
 
 from collections.abc import Iterable, Iterator, Set
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ...kernel.stage import StageTask
@@ -225,7 +226,7 @@ def _position(index: PageIndex, stage: str, levels: Levels) -> Position:
     """The position from which a stage goes on in a bucket. A producer that may not become idle by the plan of today is
     not idle, though it was in the run before."""
     position, may_idle = index.position(stage), levels.may_idle
-    return replace(
+    return structs.replace(
         position,
         idle={stream: [one for one in idle if may_idle(stream, one)] for stream, idle in position.idle.items()},
         rested={

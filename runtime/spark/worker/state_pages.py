@@ -62,7 +62,7 @@ class PageIndex(msgspec.Struct, array_like=True):
     lateness: dict[str, dict[str, int]] = {}
     forgotten: dict[str, dict[str, int]] = {}
     reached: dict[str, dict[str, int]] = {}
-    rung: dict[str, dict[str, int]] = {}
+    clock_fired: dict[str, dict[str, int]] = {}
     versions: dict[str, dict[str, int]] = {}
     built: dict[str, dict[str, int]] = {}
 

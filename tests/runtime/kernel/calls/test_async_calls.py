@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluvial.dsl import Pipeline, Retry
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.calls.async_calls import Call, Pool
+from fluvial.runtime.kernel.calls.async_calls import Call, CallPool
 from fluvial.runtime.testing.completion_order import CompletionGate
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
@@ -23,9 +23,9 @@ CALLS = st.lists(st.tuples(st.sampled_from([b"a", b"b", None]), st.integers(0, 5
 """Keys, and the seconds that each call takes."""
 
 
-def pool(fn: Fn, deliver: Callable[[Call], None], gate: Any = None, **options: Any) -> Pool:
+def pool(fn: Fn, deliver: Callable[[Call], None], gate: Any = None, **options: Any) -> CallPool:
     operator: Any = Pipeline("p").stream("in", value=int).async_flat_map(fn, id="call", **options).operator
-    return Pool(operator, deliver, gate=gate)
+    return CallPool(operator, deliver, gate=gate)
 
 
 def run(work: Coroutine[Any, Any, Any]) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluvial.dsl import Batch, Pipeline, Retry
-from fluvial.runtime.kernel.calls.async_calls import Call, Pool
+from fluvial.runtime.kernel.calls.async_calls import Call, CallPool
 from fluvial.runtime.kernel.calls.loop_time import COUNTED_SECONDS, PULSE_SECONDS, loop_time
-from fluvial.runtime.kernel.operators.remote_tables import Remote
+from fluvial.runtime.kernel.operators.remote_tables import RemoteTableClient
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
 HAIR = 0.001
@@ -116,7 +116,7 @@ def test_what_came_while_a_loop_stood_still_is_taken_in_before_a_call_times_out(
     operator: Any = Pipeline("p").stream("in", value=float).async_flat_map(relayed, id="call", **options).operator
 
     async def work(loop: BlockedLoop) -> None:
-        Pool(operator, found.append).submit(Call(None, timeout / 2, None))
+        CallPool(operator, found.append).submit(Call(None, timeout / 2, None))
         await asyncio.sleep(timeout / 4)
         loop.block(pause)
         await asyncio.sleep(timeout)
@@ -136,7 +136,7 @@ def ended(blocks: list[tuple[float, float]], *values: float, **options: Any) -> 
     operator: Any = Pipeline("p").stream("in", value=float).async_flat_map(answer, id="call", **options).operator
 
     async def work(loop: BlockedLoop) -> None:
-        calls = Pool(operator, found.append)
+        calls = CallPool(operator, found.append)
         for value in values:
             calls.submit(Call(None, value, None))
         await blocked(loop, blocks)
@@ -172,7 +172,7 @@ def test_calls_of_remote_tables_have_the_same_time(*, seconds: float, timed_out:
     )
 
     async def work(loop: BlockedLoop) -> None:
-        remote = Remote(table)
+        remote = RemoteTableClient(table)
         reading = asyncio.ensure_future(remote.read("k"))
         await blocked(loop, [(0.1, 4.0), (0.1, 4.0)])
         if timed_out:

@@ -84,8 +84,8 @@ def test_the_way_of_a_message_ends_at_windows_calls_and_borders() -> None:
     source.window(TEN, count(), id="window").map(str).send_to("panes")
     source.partition_by(str, id="by", key_type=str, value=int).map(str).send_to("far")
     graph = shape_of(pipeline)
-    assert {*graph.parts("in")} == {"map-2", "send_to-3", "window", "by"}
-    assert {*graph.parts("window")} == {"map-5", "send_to-6"}
+    assert {*graph.operators_from("in")} == {"map-2", "send_to-3", "window", "by"}
+    assert {*graph.operators_from("window")} == {"map-5", "send_to-6"}
 
 
 def two_windows(pipeline: Pipeline) -> None:

@@ -1,10 +1,10 @@
 """Processors in one stage: states, side outputs, and that a call counts whole or not at all."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from engines.stages import feed, program_of, task_of
 from fluvial.dsl import (

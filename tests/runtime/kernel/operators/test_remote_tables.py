@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluvial.dsl import Batch, Cache, Pipeline, RemoteTable, Retry
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.operators.remote_tables import MOST_ABANDONED, Remote
+from fluvial.runtime.kernel.operators.remote_tables import MOST_ABANDONED, RemoteTableClient
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
 
 SECOND = timedelta(seconds=1)
@@ -92,7 +92,7 @@ def done(work: Callable[[], Awaitable[Any]]) -> Any:
 
 def test_a_row_is_read_each_time_without_a_cache() -> None:
     server = Server({"a": "A"})
-    remote = Remote(table(server))
+    remote = RemoteTableClient(table(server))
 
     async def work() -> list[Any]:
         return [await remote.read("a"), await remote.read("a"), await remote.read("b")]
@@ -103,7 +103,7 @@ def test_a_row_is_read_each_time_without_a_cache() -> None:
 
 def test_a_cache_keeps_rows_but_not_their_absence() -> None:
     server = Server({"a": "A"})
-    remote = Remote(table(server, cache=Cache(size=2, ttl=10 * SECOND)))
+    remote = RemoteTableClient(table(server, cache=Cache(size=2, ttl=10 * SECOND)))
 
     async def work() -> None:
         for _ in range(2):
@@ -120,7 +120,7 @@ def test_a_cache_keeps_rows_but_not_their_absence() -> None:
 
 def test_rows_leave_a_cache_when_it_is_full_and_when_their_time_is_over() -> None:
     server = Server({key: key for key in "abc"})
-    remote = Remote(table(server, cache=Cache(size=2, ttl=10 * SECOND)))
+    remote = RemoteTableClient(table(server, cache=Cache(size=2, ttl=10 * SECOND)))
 
     async def work() -> None:
         for key in "abaca":
@@ -134,7 +134,7 @@ def test_rows_leave_a_cache_when_it_is_full_and_when_their_time_is_over() -> Non
 
 def test_what_was_read_before_a_write_ended_is_not_kept() -> None:
     server = Server({"a": "old"})
-    remote = Remote(table(server, cache=Cache()))
+    remote = RemoteTableClient(table(server, cache=Cache()))
 
     async def work() -> list[str]:
         reading = asyncio.ensure_future(remote.read("a"))
@@ -149,7 +149,9 @@ def test_what_was_read_before_a_write_ended_is_not_kept() -> None:
 
 def test_a_call_is_made_again_as_the_retry_says() -> None:
     server = Server({"a": "A"}, failures=2)
-    remote = Remote(table(server, retry=Retry(attempts=3, delay=10 * SECOND, factor=2.0, max_delay=60 * SECOND)))
+    remote = RemoteTableClient(
+        table(server, retry=Retry(attempts=3, delay=10 * SECOND, factor=2.0, max_delay=60 * SECOND))
+    )
 
     async def read() -> Any:
         return await remote.read("a")
@@ -163,7 +165,7 @@ def test_a_call_is_made_again_as_the_retry_says() -> None:
 
 def test_a_call_that_takes_too_long_has_failed() -> None:
     server = Server({"a": "A"})
-    remote = Remote(table(server, timeout=timedelta(milliseconds=900), retry=Retry(attempts=1)))
+    remote = RemoteTableClient(table(server, timeout=timedelta(milliseconds=900), retry=Retry(attempts=1)))
 
     async def read() -> Any:
         return await remote.read("a")
@@ -216,20 +218,24 @@ async def deaf() -> None:
             await asyncio.sleep(left)
 
 
-def rows_of(client: Client, *, many: bool, attempts: int) -> Remote:
+def rows_of(client: Client, *, many: bool, attempts: int) -> RemoteTableClient:
     options: dict[str, Any] = {"retry": Retry(attempts=attempts, delay=SECOND), "timeout": 2 * SECOND}
     if many:
         options |= {"read": client.read_many, "write": client.write_many, "batch": Batch(size=1)}
     else:
         options |= {"read": client.read, "write": client.write}
-    return Remote(Pipeline("p").remote_table("rows", **options))
+    return RemoteTableClient(Pipeline("p").remote_table("rows", **options))
 
 
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("asked", [lambda remote: remote.read("a"), lambda remote: remote.write("a", "A")])
 @pytest.mark.parametrize(("first", "wrong"), [(cancelled, CancelledError), (deaf, TimeoutError)])
 def test_a_call_that_is_cancelled_or_does_not_heed_it_fails_as_others_do(
-    first: Callable[[], Awaitable[None]], wrong: type[Exception], asked: Callable[[Remote], Any], *, many: bool
+    first: Callable[[], Awaitable[None]],
+    wrong: type[Exception],
+    asked: Callable[[RemoteTableClient], Any],
+    *,
+    many: bool,
 ) -> None:
     client = Client(first)
     with pytest.raises(wrong):
@@ -244,7 +250,7 @@ def test_calls_that_do_not_heed_their_timeout_are_bounded() -> None:
         await deaf()
         return "A"
 
-    remote = Remote(Pipeline("p").remote_table("rows", read=read, timeout=SECOND, retry=Retry(attempts=1)))
+    remote = RemoteTableClient(Pipeline("p").remote_table("rows", read=read, timeout=SECOND, retry=Retry(attempts=1)))
 
     async def work() -> list[Any]:
         reads = (remote.read(str(number)) for number in range(MOST_ABANDONED + 1))
@@ -258,7 +264,7 @@ def test_calls_that_do_not_heed_their_timeout_are_bounded() -> None:
 
 def test_no_more_keys_pass_than_the_rate_says() -> None:
     server = Server()
-    remote = Remote(table(server, reads_per_second=2))
+    remote = RemoteTableClient(table(server, reads_per_second=2))
 
     async def work() -> None:
         await asyncio.gather(*(remote.read(str(n)) for n in range(5)))
@@ -269,7 +275,7 @@ def test_no_more_keys_pass_than_the_rate_says() -> None:
 
 def test_repeats_count_too() -> None:
     server = Server({"a": "A"}, failures=2)
-    remote = Remote(table(server, reads_per_second=0.1, retry=Retry(attempts=3, delay=timedelta(0))))
+    remote = RemoteTableClient(table(server, reads_per_second=0.1, retry=Retry(attempts=3, delay=timedelta(0))))
 
     async def read() -> Any:
         return await remote.read("a")
@@ -280,7 +286,7 @@ def test_repeats_count_too() -> None:
 
 def test_a_batch_goes_when_it_is_full_or_its_time_has_come() -> None:
     server = Server({"a": "A", "b": "B"})
-    remote = Remote(table(server, batch=Batch(size=3, delay=SECOND)))
+    remote = RemoteTableClient(table(server, batch=Batch(size=3, delay=SECOND)))
 
     async def work() -> list[Any]:
         return await asyncio.gather(*(remote.read(key) for key in "abcaab"))
@@ -291,7 +297,7 @@ def test_a_batch_goes_when_it_is_full_or_its_time_has_come() -> None:
 
 def test_who_gives_up_takes_nobody_along() -> None:
     server = Server({"a": "A"})
-    remote = Remote(table(server, batch=Batch(size=3, delay=SECOND)))
+    remote = RemoteTableClient(table(server, batch=Batch(size=3, delay=SECOND)))
 
     async def work() -> Any:
         first, second = (asyncio.ensure_future(remote.read("a")) for _ in range(2))
@@ -304,7 +310,7 @@ def test_who_gives_up_takes_nobody_along() -> None:
 
 def test_a_batch_that_fails_fails_all_who_asked() -> None:
     server = Server(failures=1)
-    remote = Remote(table(server, batch=Batch(size=2), retry=Retry(attempts=1)))
+    remote = RemoteTableClient(table(server, batch=Batch(size=2), retry=Retry(attempts=1)))
 
     async def work() -> list[Any]:
         return [*await asyncio.gather(remote.read("a"), remote.read("b"), return_exceptions=True)]
@@ -316,7 +322,7 @@ def test_with_a_batch_read_must_return_a_mapping() -> None:
     async def read(keys: Sequence[str]) -> list[str]:
         return [*keys]
 
-    remote = Remote(Pipeline("p").remote_table("rows", read=read, batch=Batch(size=1)))  # type: ignore[arg-type]
+    remote = RemoteTableClient(Pipeline("p").remote_table("rows", read=read, batch=Batch(size=1)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="must return a mapping of keys to rows, not list"):
         done(lambda: remote.read("a"))
 
@@ -328,7 +334,7 @@ WRITES = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 9)
 def test_the_last_row_written_to_a_key_stays(writes: list[tuple[str, str | None]], cached: bool, failures: int) -> None:
     server = Server(failures=failures)
     options: dict[str, Any] = {"cache": Cache()} if cached else {}
-    remote = Remote(table(server, retry=Retry(attempts=9, delay=timedelta(milliseconds=1)), **options))
+    remote = RemoteTableClient(table(server, retry=Retry(attempts=9, delay=timedelta(milliseconds=1)), **options))
     model: dict[str, str] = {}
     for key, row in writes:
         model.pop(key, None) if row is None else model.__setitem__(key, row)

@@ -1,7 +1,5 @@
 """The bytes of checkpoints: what earlier versions have written is read, and what is written they can read."""
 
-from dataclasses import fields
-
 import pytest
 from msgspec import structs
 
@@ -33,7 +31,7 @@ CHECKPOINT = Checkpoint(
         out_of_order={"in": 4},
         forgotten={"w": 10},
         reached={"w": 33},
-        rung={"p": 45},
+        clock_fired={"p": 45},
         versions={"t": 2},
         built={"j": 3},
     ),
@@ -65,7 +63,9 @@ def test_every_field_has_a_value_in_the_checkpoint_that_is_compared() -> None:
     blank = Checkpoint()
     own = {name for name in structs.asdict(blank) if getattr(blank, name) == getattr(CHECKPOINT, name)}
     at = {
-        one.name for one in fields(Position) if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
+        one.name
+        for one in structs.fields(Position)
+        if getattr(Position(), one.name) == getattr(CHECKPOINT.position, one.name)
     }
     assert (own, at) == ({"version"}, set())
 

@@ -88,7 +88,7 @@ POSITION = Position(
     lateness={"w": 3},
     forgotten={"w": 10},
     reached={"w": 33},
-    rung={"p": 45},
+    clock_fired={"p": 45},
     versions={"t": 2},
     built={"j": 3},
 )
