@@ -12,7 +12,7 @@ from fluvial.planner import plan
 from fluvial.planner.descriptions import no_options
 from fluvial.planner.flow import as_given
 from fluvial.planner.kinds import PLANNER_KINDS, PlannerKind
-from fluvial.runtime.kernel.compiler.program import compile_stage
+from fluvial.runtime.kernel.compiler.compiler import compile_stage
 from fluvial.runtime.kernel.kinds import KERNEL_KINDS
 
 TABLES: tuple[KindTable[Any], ...] = (PLANNER_KINDS, KERNEL_KINDS)
@@ -46,9 +46,7 @@ def test_the_kernel_names_the_table_in_which_a_kind_is_missing(monkeypatch: pyte
     known = PlannerKind(flow=as_given, options=no_options)
     monkeypatch.setattr(PLANNER_KINDS, "_rows", {**rows, Echo: known})
     planned = plan(with_echo())
-    with pytest.raises(
-        NotImplementedError, match=r"^runtime/kernel/kinds\.py has no row for the kind of operator Echo$"
-    ):
+    with pytest.raises(NotImplementedError, match=r"^runtime/kernel/kinds has no row for the kind of operator Echo$"):
         compile_stage(planned, "words", {"words": "source"}, trailers=False)
 
 

@@ -42,6 +42,10 @@ class Operator:
     """Whether it passes messages on with the rows that a table has for their keys."""
     meets_by_time: ClassVar[bool] = False
     """Whether it brings those messages together whose times are near each other."""
+    joins_rows: ClassVar[bool] = False
+    """Whether it emits joined rows, and rows without a partner once they have expired."""
+    decodes_values: ClassVar[bool] = False
+    """Whether the values that it emits were decoded as the type that it declares, and so are of that type."""
 
     @property
     def label(self) -> str:
@@ -83,6 +87,11 @@ class Operator:
     def time_domain(self) -> Time:
         """By which time it brings messages together: their own, or that of the clock."""
         return "event"
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether its state holds the values that it is given, as they are."""
+        return False
 
     @property
     def follows_clock(self) -> bool:

@@ -30,10 +30,15 @@ class JoinStreams(Operator):
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
     meets_by_time: ClassVar[bool] = True
+    joins_rows: ClassVar[bool] = True
 
     @property
     def time_domain(self) -> Time:
         return self.time
+
+    @property
+    def keeps_values(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

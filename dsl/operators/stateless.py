@@ -22,6 +22,7 @@ class Source(Operator):
     idle_after: int | None = None
     bootstrap: bool = False
     kind: ClassVar[str] = "stream"
+    decodes_values: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

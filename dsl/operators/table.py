@@ -16,6 +16,7 @@ class TableOf(Operator):
     key: Any
     value: Any
     kind: ClassVar[str] = "table"
+    decodes_values: ClassVar[bool] = True
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "some"
     is_table: ClassVar[bool] = True

@@ -33,6 +33,10 @@ class WindowBy(Operator):
     def time_domain(self) -> Time:
         return self.time
 
+    @property
+    def keeps_values(self) -> bool:
+        return self.aggregate.kind == "collect"
+
 
 ASSIGNERS = "tumbling(...), hopping(...), session(...) or unbounded()"
 

@@ -18,7 +18,7 @@ from ...dsl.serde import Serde, WrongKey, untyped_serde, value_serde
 from ...planner.flow import shown
 from ...planner.stream_names import intermediate
 from ...planner.type_inference import flows, typed_by
-from .compiler.returned_values import (
+from .code.returned_values import (
     FUNCTIONS,
     ITERATORS,
     AlwaysTrueAnswer,
@@ -26,8 +26,7 @@ from .compiler.returned_values import (
     UnencodableValue,
     dispose,
 )
-from .compiler.source_text import FILE_PREFIX
-from .kinds import KERNEL_KINDS
+from .code.source_text import FILE_PREFIX
 
 _CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w+)")
 
@@ -139,7 +138,7 @@ def _kept_by(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
     if operator.is_table or operator.uses_table is not None:
         tables = {operator.id, *operator.inputs}
         return [one for one in pipeline.operators if one.fills in tables]
-    if KERNEL_KINDS[operator].keeps_values(operator):
+    if operator.keeps_values:
         return [pipeline.operator(source) for source in operator.inputs]
     return [operator]
 
@@ -147,7 +146,7 @@ def _kept_by(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
 def _declarers(pipeline: Pipeline, writers: list[ops.Operator]) -> list[ops.Operator]:
     """Who may have declared another type than it gives; what is read from a stream has been compared with its type."""
     declarers = {one.id: one for writer in writers for one in typed_by(pipeline, writer)}
-    return [one for one in declarers.values() if one.kind not in ("stream", "table")]
+    return [one for one in declarers.values() if not one.decodes_values]
 
 
 def _declared(by: Sequence[ops.Operator]) -> str:

@@ -14,8 +14,8 @@ from ...dsl.processor import Timer
 from ...dsl.validation import explain
 from ..process.interruptions import interruption
 from ..process.resource_limits import exhausted, remedy_for
-from .compiler.returned_values import ReturnedValueError
-from .compiler.source_text import FILE_PREFIX, operator_at
+from .code.returned_values import ReturnedValueError
+from .code.source_text import FILE_PREFIX, operator_at
 from .error_hints import hint
 
 ERROR_HEADER = "fluvial-error"
@@ -61,7 +61,7 @@ class Failures:
             what = f"timer {value.name!r} of key {_shown(key)}, set to {timestamp}"
         else:
             at = {"time": str(timestamp)}
-            joined = self.pipeline.operator(operator).kind == "join"
+            joined = self.pipeline.operator(operator).joins_rows
             emitted = f"what {self.pipeline.operator(operator).label} emitted for key {_shown(key)} at time {timestamp}"
             what = f"the rows of key {_shown(key)}, joined at time {timestamp}" if joined else emitted
         record = (key, None, timestamp, ())

@@ -6,7 +6,7 @@ or more messages than they are given. All other counts follow from these and fro
 
 from collections.abc import Mapping, Sequence
 
-from .compiler.stage_graph import StageGraph
+from .code.stage_graph import StageGraph
 
 
 def input_counts(

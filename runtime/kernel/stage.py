@@ -8,10 +8,10 @@ from typing import Any
 from ...dsl.message import Record
 from .calls.async_calls import CallPool, Gate, Sleep, TaskCalls
 from .calls.in_flight import InFlightTracker
+from .code.program import Program
 from .compiler.bindings import bind
-from .compiler.environment import StageCounts, StageEnvironment
-from .compiler.program import Program
 from .effects import MessageEffects
+from .environment import StageCounts, StageEnvironment
 from .failures import Failures
 from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures

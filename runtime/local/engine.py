@@ -17,7 +17,8 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
 from ..kernel.calls.cancellation import run_loop
-from ..kernel.compiler.program import RemoteTableClients, compile_stage
+from ..kernel.code.program import RemoteTableClients
+from ..kernel.compiler.compiler import compile_stage
 from ..kernel.time.stage_input import TimeSource
 from ..preflight.input_streams import InputWatch, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command

@@ -12,7 +12,7 @@ from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
 from ..kernel.calls.async_calls import Gate, Sleep
-from ..kernel.compiler.program import Program
+from ..kernel.code.program import Program
 from ..kernel.operators.tables import TableOperator
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size

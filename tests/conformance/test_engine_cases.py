@@ -17,7 +17,8 @@ from fluvial.runtime.kernel.time.bounds import START
 from fluvial.runtime.kernel.time.input_progress import InputProgress
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
-from fluvial.runtime.kernel.time.watermarks import WatermarkGraph, WatermarkNode
+from fluvial.runtime.kernel.time.watermark_node import WatermarkNode
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
 from fluvial.runtime.local.commit.checkpoint import decode
 from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.systems import MemorySystem

@@ -22,7 +22,7 @@ from fluvial.dsl import (
 )
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.kernel.compiler.program import compile_stage
+from fluvial.runtime.kernel.compiler.compiler import compile_stage
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.border_watermarks import TRAILER_SIZE, unpack_trailer
 from fluvial.runtime.kernel.time.bounds import START

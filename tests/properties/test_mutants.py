@@ -15,9 +15,9 @@ from engines.targets import PATIENT, on_driver_in_pieces, on_driver_with_restart
 from faults.mutants import Mutant, Replaced, Rewritten, planted
 from fluvial.runtime.kernel.calls.async_calls import CallPool
 from fluvial.runtime.kernel.calls.in_flight import InFlightTracker
-from fluvial.runtime.kernel.compiler import operator_bindings
 from fluvial.runtime.kernel.compiler.compiler import Compiler
 from fluvial.runtime.kernel.failures import Failures
+from fluvial.runtime.kernel.kinds import join
 from fluvial.runtime.kernel.operators.deduplicate import DeduplicateOperator
 from fluvial.runtime.kernel.operators.interval_join import JoinOperator
 from fluvial.runtime.kernel.operators.join_context import JoinContext
@@ -419,7 +419,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "time behind a join does not wait for rows without partner",
             WatermarkGraph,
             "_fire",
-            "_back(watermark, node.behind)",
+            "lagging(watermark, node.behind)",
             "watermark",
         ),
     ],
@@ -474,7 +474,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten("the deletion of a row is dropped", TableOperator, "_take", "key is None", "row is None"),
         Rewritten(
             "a joined row always needs the right one",
-            operator_bindings,
+            join,
             "joined_row",
             "needs_right and theirs is None",
             "theirs is None",
@@ -586,7 +586,13 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "()",
         ),
         Rewritten("times are remembered half as long", DeduplicateOperator, "__init__", "2 * ", ""),
-        Rewritten("a time is remembered from the earliest one", DeduplicateOperator, "_is_new", "kept[-1]", "kept[0]"),
+        Rewritten(
+            "a time is remembered from the earliest one",
+            DeduplicateOperator,
+            "_is_new",
+            "remembered[-1]",
+            "remembered[0]",
+        ),
         Rewritten(
             "what is behind the watermark is late",
             DeduplicateOperator,

@@ -8,15 +8,15 @@ from ....dsl import operators as ops
 from ....dsl.message import Headers, Message
 from ....dsl.serde import encode_key, value_serde
 from ..calls.async_calls import Call
+from ..code.returned_values import check_answer
+from ..code.source_code import source_names
+from ..environment import StageEnvironment
 from ..kinds import KERNEL_KINDS
 from ..message_failures import message_opener
 from ..operators.processing_time import ProcessingTimeOperator
 from ..stateful_operator import StatefulOperator
 from ..time.border_watermarks import pack_trailer, with_trailer
 from ..time.bounds import START, wrong_time
-from ..time.source_time import source_names
-from .environment import StageEnvironment
-from .returned_values import check_answer
 
 
 def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
@@ -44,7 +44,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
         "check_headers": check_headers,
         "check_answer": check_answer,
     }
-    _bind_entries(environment, names)
+    _bind_inputs(environment, names)
     operators = environment.program.graph.operators.values()
     for number, operator in enumerate(operators):
         bound = KERNEL_KINDS[operator].bind(environment, operator)
@@ -69,18 +69,18 @@ def check_headers(headers: Any) -> None:
         raise TypeError(f"headers must be a tuple of pairs of str and bytes, not {headers!r}")
 
 
-def _bind_entries(environment: StageEnvironment, names: dict[str, Any]) -> None:
+def _bind_inputs(environment: StageEnvironment, names: dict[str, Any]) -> None:
     inputs, failures = environment.inputs, environment.failures
-    for number, entry in enumerate(environment.program.graph.inputs.values()):
-        if entry.source is not None:
-            names.update(source_names(entry.source, number))
+    for number, stage_input in enumerate(environment.program.graph.inputs.values()):
+        if stage_input.source is not None:
+            names.update(source_names(stage_input.source, number))
         else:
-            names[f"decode_{number}"] = value_serde(environment.program.flows[entry.writer].value).decode
+            names[f"decode_{number}"] = value_serde(environment.program.flows[stage_input.writer].value).decode
         names[f"failed_{number}"] = failures.message
-        names[f"open_{number}"] = message_opener(environment.tracker, failures, entry.stream)
-        names[f"advance_{number}"] = partial(inputs.advance, entry.stream)
-        names[f"observe_{number}"] = partial(inputs.observe, entry.stream)
-        names[f"seen_{number}"] = inputs.seen[entry.stream]
+        names[f"open_{number}"] = message_opener(environment.tracker, failures, stage_input.stream)
+        names[f"advance_{number}"] = partial(inputs.advance, stage_input.stream)
+        names[f"observe_{number}"] = partial(inputs.observe, stage_input.stream)
+        names[f"seen_{number}"] = inputs.seen[stage_input.stream]
 
 
 def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: int, names: dict[str, Any]) -> None:

@@ -4,16 +4,38 @@ A loop over a batch, a local variable for each value, an `if` for each filter: 7
 closures. The text is kept where tracebacks find it, with the operator of each line, so that errors name operators.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import CodeType
 
 from ....dsl.operators import Operator
+from ....planner.plan import Plan
+from ....planner.type_inference import flows
+from ..code.program import Program, RemoteTableClients
+from ..code.source_code import write_source
+from ..code.source_text import CodePath, SourceText, Variables, compiled
+from ..code.stage_graph import StageGraph, ends_path
 from ..kinds import KERNEL_KINDS
 from ..time.border_watermarks import TRAILER_SIZE
-from ..time.source_time import write_source
-from ..time.stage_input import StageInput
-from .source_text import CodePath, SourceText, Variables, compiled
-from .stage_graph import StageGraph, ends_path
+from ..time.stage_input import StageInput, TimeSource
+from .graph_builder import build_stage_graph
+
+
+def compile_stage(
+    plan: Plan,
+    stage: str,
+    clocks: Mapping[str, TimeSource],
+    *,
+    trailers: bool,
+    remotes: RemoteTableClients | None = None,
+) -> Program:
+    """Compile a stage. `clocks` says where the time of each input comes from, and `trailers` whether records of
+    intermediate streams carry the watermark. Programs with the same `remotes` share the clients of remote tables."""
+    graph = build_stage_graph(plan, stage, dict(clocks))
+    shared = {} if remotes is None else remotes
+    compiler = Compiler(graph, trailers)
+    code = compiler.compile()
+    return Program(plan, stage, graph, code, flows(plan.pipeline), trailers, compiler.takes_back, shared)
 
 
 class Compiler:
@@ -34,13 +56,13 @@ class Compiler:
             define = KERNEL_KINDS[operator].define
             if define is not None:
                 define(self, id)
-        for entry in self.graph.inputs.values():
-            self._read(entry)
+        for stage_input in self.graph.inputs.values():
+            self._read(stage_input)
         return compiled(self.text, next(iter(self.graph.inputs)))
 
     # Starting points.
 
-    def part(self, start: str, watermark: str) -> CodePath:
+    def path(self, start: str, watermark: str) -> CodePath:
         passed = self.graph.operators_from(start)
         first = self.graph.inputs[start].readers if start in self.graph.inputs else self.graph.followers[start]
         branches = len(first) > 1 or any(self._branches(id) for id in passed)
@@ -58,50 +80,50 @@ class Compiler:
         one_way = ends_path(operator) or operator.emits == "routed"
         return not one_way and len(self.graph.followers[id]) > 1
 
-    def _read(self, entry: StageInput) -> None:
+    def _read(self, stage_input: StageInput) -> None:
         """The loop over a batch of an input's records."""
-        number, text = self.input_number[entry.stream], self.text
-        part = self.part(entry.stream, "w")
-        part.looped = True
+        number, text = self.input_number[stage_input.stream], self.text
+        path = self.path(stage_input.stream, "w")
+        path.looped = True
         name = f"read_{number}"
-        tells = "high" if entry.clock == "source" else "_"
-        counted = self._counted(entry)
+        tells = "high" if stage_input.clock == "source" else "_"
+        counted = self._counted(stage_input)
         text.add(1, f"def {name}(records, first, {tells}):")
-        text.add(2, f"w = now[{part.node}]")
+        text.add(2, f"w = now[{path.node}]")
         for id in counted:
             text.add(2, f"c_{self.number[id]} = 0")
-        if part.tracked:
+        if path.tracked:
             text.add(2, "for i, (k, v, t, h) in enumerate(records, first):")
         else:  # which message it is only matters if one fails
             text.add(2, "rest = iter(records)")
             text.add(2, "for k, v, t, h in rest:")
-        index = "i" if part.tracked else "first + len(records) - rest.__length_hint__() - 1"
+        index = "i" if path.tracked else "first + len(records) - rest.__length_hint__() - 1"
         text.add(3, "try:")
-        if entry.clock == "trailer":
-            self._read_trailer(part, number)
-        if entry.source is None:
-            text.add(4, f"v0 = None if v is None else decode_{number}(v)", entry.writer)
+        if stage_input.clock == "trailer":
+            self._read_trailer(path, number)
+        if stage_input.source is None:
+            text.add(4, f"v0 = None if v is None else decode_{number}(v)", stage_input.writer)
         else:
-            write_source(text, 4, entry.source, number, checked=entry.clock != "source")
+            write_source(text, 4, stage_input.source, number, checked=stage_input.clock != "source")
         text.add(3, "except Exception as error:")
-        text.add(4, f"failed_{number}({index}, error, {entry.writer!r})")
-        self._pass(part, 4)
+        text.add(4, f"failed_{number}({index}, error, {stage_input.writer!r})")
+        self._pass(path, 4)
         where = f"failed_{number}({index}, error)"
         opened = f"in_flight = open_{number}(i, w)"
-        self.dispatch(part, list(entry.readers), Variables(value="v0", of=entry.writer), 3, where, opened)
-        if entry.clock == "source":
-            self._advance(number, entry)
-        if entry.clock == "source" and not self.graph.exact:
+        self.dispatch(path, list(stage_input.readers), Variables(value="v0", of=stage_input.writer), 3, where, opened)
+        if stage_input.clock == "source":
+            self._advance(number, stage_input)
+        if stage_input.clock == "source" and not self.graph.exact:
             text.add(2, f"advance_{number}(w)")
         for id in counted:
             text.add(2, f"emitted[{self.number[id]}] += c_{self.number[id]}")
         text.add(2, f"return {tells}")
 
-    def _counted(self, entry: StageInput) -> list[str]:
+    def _counted(self, stage_input: StageInput) -> list[str]:
         """The operators in an input's loop that pass on fewer or more messages than they are given: their outputs are
         counted, in local variables, and from that all counts follow."""
         counted: dict[str, None] = {}
-        rest = list(entry.readers)
+        rest = list(stage_input.readers)
         while rest:
             id = rest.pop()
             operator = self.graph.operators[id]
@@ -113,13 +135,13 @@ class Compiler:
                 rest.extend(self.graph.followers[id])
         return list(counted)
 
-    def _pass(self, part: CodePath, depth: int) -> None:
+    def _pass(self, path: CodePath, depth: int) -> None:
         """Leave a message out; where messages land one by one, it has landed."""
-        if part.tracked:
+        if path.tracked:
             self.text.add(depth, "passed(i)")
         self.text.add(depth, "continue")
 
-    def _read_trailer(self, part: CodePath, number: int) -> None:
+    def _read_trailer(self, path: CodePath, number: int) -> None:
         text = self.text
         text.add(4, "if v is None:")
         text.add(5, "s, h = h[-1][1], h[:-1]")
@@ -128,11 +150,11 @@ class Compiler:
         text.add(4, f"if s not in seen_{number}:")
         text.add(5, f"w = observe_{number}(s)")
         text.add(5, f"if len(s) != {TRAILER_SIZE}:")
-        self._pass(part, 6)
+        self._pass(path, 6)
 
-    def _advance(self, number: int, entry: StageInput) -> None:
+    def _advance(self, number: int, stage_input: StageInput) -> None:
         text = self.text
-        lag = entry.source.out_of_order if entry.source else 0
+        lag = stage_input.source.out_of_order if stage_input.source else 0
         behind = f"t - {lag}" if lag else "t"
         text.add(3, "if t > high:")
         text.add(4, "high = t")
@@ -154,13 +176,13 @@ class Compiler:
     # A message's way through the operators.
 
     def dispatch(
-        self, part: CodePath, readers: list[str], names: Variables, depth: int, failed: str, opened: str
+        self, path: CodePath, readers: list[str], names: Variables, depth: int, failed: str, opened: str
     ) -> None:
         """Pass one message on; if an operator fails, take back what it has done so far."""
         text = self.text
-        stateful = self.stateful(part.start) if part.risky and not part.tracked else []
-        outputs = self._outputs(part.start) if part.risky and not part.tracked else []
-        if part.tracked:
+        stateful = self.stateful(path.start) if path.risky and not path.tracked else []
+        outputs = self._outputs(path.start) if path.risky and not path.tracked else []
+        if path.tracked:
             text.add(depth, opened)
         for id in outputs:
             text.add(depth, f"n{self.number[id]} = len(list_{self.number[id]})")
@@ -171,7 +193,7 @@ class Compiler:
             text.add(depth, "undo = []")
         text.add(depth, "try:")
         for reader in readers:
-            self._operator(part, reader, names, depth + 1)
+            self._operator(path, reader, names, depth + 1)
         if not readers:  # of a processor, side outputs may be all that is read
             text.add(depth + 1, "pass")
         for id in stateful:
@@ -188,8 +210,8 @@ class Compiler:
             text.add(depth + 1, "drop_fired()")
         for id in outputs:
             text.add(depth + 1, f"del list_{self.number[id]}[n{self.number[id]}:]")
-        text.add(depth + 1, "failed_in_flight(in_flight, error)" if part.tracked else failed)
-        if part.tracked:
+        text.add(depth + 1, "failed_in_flight(in_flight, error)" if path.tracked else failed)
+        if path.tracked:
             self.close(depth)
 
     def close(self, depth: int) -> None:
@@ -201,14 +223,14 @@ class Compiler:
     def _outputs(self, start: str) -> list[str]:
         return [id for id in self.graph.operators_from(start) if _has_outputs(self.graph.operators[id])]
 
-    def _operator(self, part: CodePath, id: str, names: Variables, depth: int) -> None:
+    def _operator(self, path: CodePath, id: str, names: Variables, depth: int) -> None:
         operator = self.graph.operators[id]
-        KERNEL_KINDS[operator].write(self, part, operator, names, depth)
+        KERNEL_KINDS[operator].write(self, path, operator, names, depth)
 
-    def follow(self, part: CodePath, id: str, names: Variables, depth: int) -> None:
+    def follow(self, path: CodePath, id: str, names: Variables, depth: int) -> None:
         """The operators behind this one, of which there is one at least."""
         for follower in self.graph.followers[id]:
-            self._operator(part, follower, replace(names, of=id), depth)
+            self._operator(path, follower, replace(names, of=id), depth)
 
 
 def _changes_state(operator: Operator) -> bool:

@@ -14,11 +14,10 @@ from .state_entries import KeyScope, StateNamespace, under
 
 @dataclass(slots=True)
 class DeduplicateContext:
-    """What a deduplication is made with.
+    """The environment of a deduplication.
 
-    `name` gives the bytes of what tells the messages of a key apart, from their value; None where nothing does. `emit`
-    hands a message on: key bytes, value, timestamp, headers; `late` counts one that came too late; for the rest see
-    `WindowContext`.
+    `identity` returns, as bytes, what `by=` returns for a value; None without `by=`. `emit` passes on a message: key
+    bytes, value, timestamp, headers. `late` counts a late message. For the rest see `WindowContext`.
     """
 
     id: str
@@ -26,19 +25,18 @@ class DeduplicateContext:
     empty: bool
     watermark: int
     within: int
-    name: Callable[[Any], bytes] | None
+    identity: Callable[[Any], bytes] | None
     emit: Callable[[bytes, Any, int, Headers], None]
     late: Callable[[], None]
     schedule: Callable[[int], None]
 
 
 class DeduplicateOperator:
-    """Passes on messages that are no duplicates: none of their key and name, whose time is less than `within` apart,
-    was passed on before. State: key and name -> the times of the messages that were passed on, as far as a message that
-    is not late may be less than `within` apart from them.
+    """Passes on messages that are no duplicates. A duplicate has the key and the identity of a message that was passed
+    on, and a time less than `within` apart from it. State: key and identity -> the times of the messages passed on.
 
-    A message that is not late is at most `within` behind the watermark, and so is apart by less than that from what is
-    less than twice `within` behind it. So an entry lives for twice `within` from its latest time.
+    A message that is not late is at most `within` behind the watermark. So it can only be a duplicate of a message that
+    is less than twice `within` behind the watermark, and an entry expires that long after its latest time.
     """
 
     def __init__(self, context: DeduplicateContext) -> None:
@@ -55,15 +53,16 @@ class DeduplicateOperator:
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         # A closure over locals: this runs for each message.
         context, scope, is_new = self._context, self._scope, self._is_new
-        within, name, emit = context.within, context.name, context.emit
+        within, identity, emit = context.within, context.identity, context.emit
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             try:
                 if key is None:
                     raise keyless()
-                if not self._passed <= watermark < END:  # one that is read again may come behind the end of its input
+                # After a restart a message can be read again after its input has ended.
+                if not self._passed <= watermark < END:
                     watermark = self._passed
-                entry = under(key, b"" if name is None else name(value))
+                entry = under(key, b"" if identity is None else identity(value))
                 if timestamp + within < watermark:
                     context.late()
                 elif is_new(entry, timestamp, watermark):

@@ -8,7 +8,8 @@ from .bounds import END, LATEST, START
 from .idle_sources import newly_idle
 from .position import Position
 from .stage_input import StageInput
-from .watermarks import WatermarkGraph, slowest
+from .watermark_node import slowest
+from .watermarks import WatermarkGraph
 
 Accepts = Callable[[ControlMessage], bool]
 """Whether a control message is of this run and assignment. Any other ends no input."""

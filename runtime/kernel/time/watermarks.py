@@ -15,25 +15,11 @@ what has fired is not taken back.
 An operator that keeps state has a watermark of its own, which is committed with the state. It is restored whatever the
 watermarks of the inputs are. The two differ after a run without the operator, or with fewer inputs before it."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
 
 from .bounds import END, START
-
-NodeKind = Literal["stream", "clock", "in-flight", "stateful", "merge"]
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkNode:
-    """One node: its kind, the nodes it `follows`, and the operator or stream that owns it. Its watermark is `behind` ms
-    less than that of its input. `returns` says that it goes back when an input is no longer idle."""
-
-    kind: NodeKind
-    follows: tuple[int, ...]
-    owner: str
-    behind: int = 0
-    returns: bool = False
+from .watermark_node import NodeKind, WatermarkNode, lagging, slowest
 
 
 class TimedOperator(Protocol):
@@ -42,22 +28,6 @@ class TimedOperator(Protocol):
     def advance(self, watermark: int) -> None: ...
 
     def next_due(self) -> int: ...
-
-
-def slowest(reported: Iterable[tuple[int, bool]]) -> tuple[int, bool]:
-    """The watermark behind several inputs, and whether it is idle, given the watermark and the idleness of each input.
-    It is the least of the inputs that are not idle. If all are idle, it is the greatest of them, and idle.
-
-    >>> slowest([(5, False), (3, True)]), slowest([(5, True), (3, True)])
-    ((5, False), (5, True))
-    """
-    least, furthest, rests = END, START, False
-    for watermark, idle in reported:
-        if idle and watermark != END:
-            furthest, rests = max(furthest, watermark), True
-        else:
-            least = min(least, watermark)
-    return (furthest, True) if rests and least == END else (least, False)
 
 
 class WatermarkGraph:
@@ -245,7 +215,7 @@ class WatermarkGraph:
 
     def _fire(self, index: int, node: WatermarkNode) -> None:
         watermark = self.now[node.follows[0]]
-        passed = _back(watermark, node.behind)
+        passed = lagging(watermark, node.behind)
         self.idle[index] = self.idle[node.follows[0]]
         if passed > self.now[index]:
             self._stateful[node.owner].advance(watermark)
@@ -284,10 +254,10 @@ class WatermarkGraph:
             return self._last(index)
         if node.kind == "clock":
             return self.clock
-        return _back(min(self._reported_at(other) for other in node.follows), node.behind)
+        return lagging(min(self._reported_at(other) for other in node.follows), node.behind)
 
     def _passed_by(self, index: int) -> int:
-        return _back(self._last(index), -self.nodes[index].behind)
+        return lagging(self._last(index), -self.nodes[index].behind)
 
     def restore(
         self,
@@ -318,13 +288,9 @@ class WatermarkGraph:
                     watermark = max(watermark, own.get(node.owner, START))
                 elif node.kind == "stateful":
                     watermark = own.get(node.owner, watermark)
-                self.now[index] = _back(watermark, node.behind)
+                self.now[index] = lagging(watermark, node.behind)
 
     def _meets_before(self, operator: str) -> bool:
         """Whether the node in front of an operator that keeps state is a merge."""
         index = self._operators.get(operator)
         return index is not None and self.nodes[self.nodes[index].follows[0]].kind == "merge"
-
-
-def _back(watermark: int, behind: int) -> int:
-    return watermark if watermark in (START, END) else watermark - behind

@@ -16,7 +16,8 @@ from ....dsl.errors import SystemProblem, UnsupportedError
 from ....dsl.pipeline import Pipeline
 from ....dsl.validation import explain
 from ....planner.plan import Plan
-from ...kernel.compiler.program import Program, RemoteTableClients, compile_stage
+from ...kernel.code.program import Program, RemoteTableClients
+from ...kernel.compiler.compiler import compile_stage
 from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
 from ...user_modules import installed_folders, is_hidden, own_paths

@@ -10,11 +10,11 @@ from typing import Protocol
 
 from ....dsl.message import Record
 from ....planner.stream_names import dead_letters
+from ...kernel.code.source_code import times_reader
 from ...kernel.failures import Failures, Where
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
-from ...kernel.time.source_time import times_reader
 from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
 from ..counts import Tally

@@ -6,7 +6,8 @@ from typing import Any
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.kernel.compiler.program import Program, compile_stage
+from fluvial.runtime.kernel.code.program import Program
+from fluvial.runtime.kernel.compiler.compiler import compile_stage
 from fluvial.runtime.kernel.stage import StageTask
 from fluvial.runtime.kernel.time.stage_input import TimeSource
 from fluvial.runtime.state import MemoryStore

@@ -8,7 +8,7 @@ import pytest
 from engines.stages import feed, program_of, task_of
 from fluvial.dsl import Message, Pipeline, skip
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.compiler.source_text import FILE_PREFIX, operator_at
+from fluvial.runtime.kernel.code.source_text import FILE_PREFIX, operator_at
 from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
 from fluvial.runtime.kernel.time.bounds import EARLIEST, LATEST, START
 

@@ -37,7 +37,7 @@ class LoneDeduplication:
                 empty=backend is None,
                 watermark=watermark,
                 within=within,
-                name=name,
+                identity=name,
                 emit=lambda key, _, timestamp, __: self.passed.append((key, timestamp)),
                 late=self._late,
                 schedule=lambda _: None,

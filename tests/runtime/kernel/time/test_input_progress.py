@@ -12,7 +12,8 @@ from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.time.input_progress import Counts, InputProgress
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
-from fluvial.runtime.kernel.time.watermarks import WatermarkGraph, WatermarkNode
+from fluvial.runtime.kernel.time.watermark_node import WatermarkNode
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
 
 WRITERS = 3
 TOLD = st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 30)), max_size=30)

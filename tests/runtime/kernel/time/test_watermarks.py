@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.runtime.kernel.time.bounds import END, START
-from fluvial.runtime.kernel.time.watermarks import WatermarkGraph, WatermarkNode
+from fluvial.runtime.kernel.time.watermark_node import WatermarkNode
+from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
 
 STREAMS = ("a", "b", "c")
 SOURCES = [WatermarkNode("stream", (), name) for name in STREAMS]

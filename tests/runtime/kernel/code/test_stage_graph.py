@@ -8,8 +8,8 @@ import pytest
 
 from engines.stages import program_of
 from fluvial.dsl import KeyedStream, Pipeline, count, tumbling
-from fluvial.runtime.kernel.compiler.stage_graph import StageGraph
-from fluvial.runtime.kernel.time.watermarks import WatermarkNode
+from fluvial.runtime.kernel.code.stage_graph import StageGraph
+from fluvial.runtime.kernel.time.watermark_node import WatermarkNode
 
 TEN = tumbling(timedelta(milliseconds=10))
 

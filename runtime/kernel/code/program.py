@@ -1,4 +1,4 @@
-"""A stage's program: compiled once in a process, and shared by the tasks that run it."""
+"""The program of a stage: compiled once in a process, and shared by the tasks that run it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,8 @@ from typing import Any
 from ....dsl.remote_table import RemoteTable
 from ....planner.flow import Flow
 from ....planner.plan import Plan
-from ....planner.type_inference import flows
 from ..operators.remote_tables import RemoteTableClient
-from ..time.stage_input import TimeSource
-from .compiler import Compiler
-from .stage_graph import StageGraph, build_stage_graph
+from .stage_graph import StageGraph
 
 RemoteTableClients = dict[RemoteTable[Any, Any], RemoteTableClient]
 """The remote tables of a process."""
@@ -20,7 +17,8 @@ RemoteTableClients = dict[RemoteTable[Any, Any], RemoteTableClient]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled stage. `takes_back` says whether what a message has done to state may have to be taken back."""
+    """A compiled stage. `takes_back` says that effects of a message on state may have to be taken back. `trailers` says
+    that records of intermediate streams carry the watermark. `flows` has the types that each operator emits."""
 
     plan: Plan
     stage: str
@@ -32,7 +30,7 @@ class Program:
     remotes: RemoteTableClients = field(default_factory=dict)
 
     def remote(self, table: RemoteTable[Any, Any]) -> RemoteTableClient:
-        """A remote table as all stages share it that have these `remotes`."""
+        """The client of a remote table. Programs with the same `remotes` share it."""
         return self.remotes.setdefault(table, RemoteTableClient(table))
 
     @property
@@ -53,22 +51,5 @@ class Program:
     @property
     def may_idle(self) -> bool:
         """Whether a source of the stage may become idle."""
-        sources = [entry.source for entry in self.graph.inputs.values()]
+        sources = [stage_input.source for stage_input in self.graph.inputs.values()]
         return any(source is not None and source.idle_after is not None for source in sources)
-
-
-def compile_stage(
-    plan: Plan,
-    stage: str,
-    clocks: Mapping[str, TimeSource],
-    *,
-    trailers: bool,
-    remotes: RemoteTableClients | None = None,
-) -> Program:
-    """Compile a stage. `clocks` says how each input tells time; `trailers` whether the records it writes to
-    intermediate streams carry the watermark; `remotes` are shared with other stages."""
-    graph = build_stage_graph(plan, stage, dict(clocks))
-    shared = {} if remotes is None else remotes
-    compiler = Compiler(graph, trailers)
-    code = compiler.compile()
-    return Program(plan, stage, graph, code, flows(plan.pipeline), trailers, compiler.takes_back, shared)

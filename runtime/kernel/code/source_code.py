@@ -6,8 +6,8 @@ from typing import Any
 
 from ....dsl.operators import Source
 from ....dsl.serde import source_key_serde, value_serde
-from ..compiler.source_text import SourceText, compiled
-from .bounds import EARLIEST, LATEST, wrong_time
+from ..time.bounds import EARLIEST, LATEST, wrong_time
+from .source_text import SourceText, compiled
 
 ReadTimes = Callable[[Iterable[bytes | None], Iterable[bytes | None], Iterable[int]], list[int]]
 """Tells the times of records by their keys, their values and the times that they were written with."""

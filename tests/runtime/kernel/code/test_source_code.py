@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fluvial.dsl import Pipeline
+from fluvial.runtime.kernel.code.source_code import times_reader
 from fluvial.runtime.kernel.failures import operator_of
 from fluvial.runtime.kernel.time.bounds import LATEST
-from fluvial.runtime.kernel.time.source_time import times_reader
 
 
 def read(timestamp: Callable[[Any], Any] | None, *records: tuple[bytes | None, bytes | None, int]) -> list[int]:

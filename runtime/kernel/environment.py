@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..calls.async_calls import CallPool
-from ..calls.in_flight import InFlightTracker
-from ..effects import MessageEffects
-from ..message_failures import MessageFailures
-from ..output_buffer import OutputBuffer
-from ..state_cache import StateBackend
-from ..stateful_operator import StatefulOperator
-from ..time.input_progress import InputProgress
-from ..time.watermarks import WatermarkGraph
-from ..windows.grown_lateness import Lateness
-from .program import Program
+from .calls.async_calls import CallPool
+from .calls.in_flight import InFlightTracker
+from .code.program import Program
+from .effects import MessageEffects
+from .message_failures import MessageFailures
+from .output_buffer import OutputBuffer
+from .state_cache import StateBackend
+from .stateful_operator import StatefulOperator
+from .time.input_progress import InputProgress
+from .time.watermarks import WatermarkGraph
+from .windows.grown_lateness import Lateness
 
 
 @dataclass(frozen=True, slots=True)

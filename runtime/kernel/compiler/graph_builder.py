@@ -1,66 +1,14 @@
-"""The graph of a stage for its compiler: its inputs, which operator follows which, and its watermark nodes."""
+"""Builds the graph of a stage from its plan."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ....dsl import operators as ops
 from ....planner.plan import Plan
 from ....planner.stages import border
+from ..code.stage_graph import StageGraph
 from ..kinds import KERNEL_KINDS
 from ..time.stage_input import StageInput, TimeSource
-from ..time.watermarks import NodeKind, WatermarkNode
-
-
-@dataclass(slots=True)
-class StageGraph:
-    """A stage as its compiler sees it.
-
-    `node_in[operator]` is the watermark node by which an operator judges its input. `node_out[id]` is the node of an
-    input, or the node behind a stateful operator. `tracked` holds the inputs and stateful operators whose messages are
-    tracked while they are in flight: all of them, or none. `side_of` maps a side output to its processor. A side output
-    is not among the followers of its processor.
-    """
-
-    plan: Plan
-    operators: dict[str, ops.Operator]
-    inputs: dict[str, StageInput]
-    followers: dict[str, tuple[str, ...]]
-    tracked: frozenset[str]
-    nodes: list[WatermarkNode] = field(default_factory=list)
-    node_in: dict[str, int] = field(default_factory=dict)
-    node_out: dict[str, int] = field(default_factory=dict)
-    side_of: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the nodes must advance with each message, not only when state is due. A stage without state and
-        borders never needs that."""
-        if not any(op.role == "both" or op.is_border for op in self.operators.values()):
-            return False
-        behind_state = any(self.nodes[i].kind == "stateful" for node in self.nodes for i in node.follows)
-        # What an operator emits at once, such as late panes and joined rows, must meet the watermark of that moment.
-        at_once = any(KERNEL_KINDS[op].emits_at_once(self, op) for op in self.operators.values())
-        return behind_state or at_once or any(node.kind == "in-flight" or len(node.follows) > 1 for node in self.nodes)
-
-    def silent(self, id: str) -> bool:
-        """Whether this is a table whose changes nothing follows: no watermark is needed there."""
-        return self.operators[id].is_table and all(map(self.silent, self.followers[id]))
-
-    def meets_time(self, operator: str) -> bool:
-        """Whether what an operator emits reaches a border, state or an asynchronous call."""
-        starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
-        return any(ends_path(self.operators[id]) for start in starts for id in self.operators_from(start))
-
-    def operators_from(self, start: str) -> list[str]:
-        """The operators that a message from `start` may reach, up to and including the first that `ends_path`."""
-        reached: dict[str, None] = {}
-        rest = list(self.inputs[start].readers if start in self.inputs else self.followers[start])
-        while rest:
-            id = rest.pop()
-            if id not in reached:
-                reached[id] = None
-                if not ends_path(self.operators[id]):
-                    rest.extend(self.followers[id])
-        return list(reached)
+from ..time.watermark_node import NodeKind, WatermarkNode
 
 
 def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) -> StageGraph:
@@ -88,16 +36,22 @@ def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) 
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
         graph.tracked = frozenset([*inputs, *starts])
     graph.side_of = side_of
-    for stream, entry in inputs.items():
-        inputs[stream] = replace(entry, silent=all(map(graph.silent, entry.readers)))
+    for stream, stage_input in inputs.items():
+        inputs[stream] = replace(stage_input, silent=all(map(graph.silent, stage_input.readers)))
     _add_nodes(graph)
+    graph.exact = _is_exact(graph)
     return graph
 
 
-def ends_path(operator: ops.Operator) -> bool:
-    """Whether the messages behind an operator are not handled in the same call as those in front of it. The code of a
-    starting point ends here; what follows has code of its own."""
-    return operator.role == "both" or operator.is_async or operator.is_border
+def _is_exact(graph: StageGraph) -> bool:
+    """Whether the nodes must advance with each message. A stage without state and borders never needs that."""
+    if not any(op.role == "both" or op.is_border for op in graph.operators.values()):
+        return False
+    nodes = graph.nodes
+    behind_state = any(nodes[i].kind == "stateful" for node in nodes for i in node.follows)
+    # What an operator emits at once, such as late panes and joined rows, must meet the watermark of that moment.
+    at_once = any(KERNEL_KINDS[op].emits_at_once(graph, op) for op in graph.operators.values())
+    return behind_state or at_once or any(node.kind == "in-flight" or len(node.follows) > 1 for node in nodes)
 
 
 def _add_nodes(graph: StageGraph) -> None:
@@ -112,7 +66,7 @@ def _add_nodes(graph: StageGraph) -> None:
     for stream in graph.inputs:
         graph.node_out[stream] = add("stream", (), stream, returns=_returns(graph, stream))
     held = {stream: out(stream, graph.node_out[stream]) for stream in graph.inputs}
-    by_writer = {entry.writer: held[stream] for stream, entry in graph.inputs.items()}
+    by_writer = {stage_input.writer: held[stream] for stream, stage_input in graph.inputs.items()}
     behind: dict[str, int] = dict(by_writer)
     for id, operator in graph.operators.items():
         # Operators are in the order of the pipeline, so that inputs come first. A partition_by of this stage is an
@@ -121,7 +75,7 @@ def _add_nodes(graph: StageGraph) -> None:
         if not nodes:
             continue
         silent = graph.silent(id)
-        # What has fired is not taken back: in front of state the watermark does not go back.
+        # In front of state the watermark never goes back, since what has fired is not taken back.
         in_processing_time = operator.time_domain == "processing"
         stays = operator.role == "both" and not silent and not in_processing_time
         meets = len(nodes) > 1 or (stays and graph.nodes[nodes[0]].returns)

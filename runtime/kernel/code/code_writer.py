@@ -1,0 +1,47 @@
+"""The compiler, as the kinds of operators see it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from .source_text import CodePath, SourceText, Variables
+from .stage_graph import StageGraph
+
+
+class CodeWriter(Protocol):
+    """Writes the code of a stage. `number[id]` distinguishes the variables of an operator from those of others.
+    `trailers` says that records of intermediate streams carry the watermark."""
+
+    @property
+    def graph(self) -> StageGraph: ...
+
+    @property
+    def trailers(self) -> bool: ...
+
+    @property
+    def text(self) -> SourceText: ...
+
+    @property
+    def number(self) -> Mapping[str, int]: ...
+
+    def path(self, start: str, watermark: str) -> CodePath:
+        """The code path of a starting point; `watermark` is the expression of the watermark there."""
+        ...
+
+    def stateful(self, start: str) -> list[str]:
+        """The operators whose state a message from a starting point may change."""
+        ...
+
+    def follow(self, path: CodePath, id: str, names: Variables, depth: int) -> None:
+        """Write the code of the operators behind an operator."""
+        ...
+
+    def dispatch(
+        self, path: CodePath, readers: list[str], names: Variables, depth: int, failed: str, opened: str
+    ) -> None:
+        """Write the code that passes a message to `readers`. If one fails, it takes back the effects so far and runs
+        `failed`; `opened` tracks the message, if it may be in flight."""
+        ...
+
+    def close(self, depth: int) -> None:
+        """Write the code that ends one branch of a message in flight."""
+        ...

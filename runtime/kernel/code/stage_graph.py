@@ -1,0 +1,58 @@
+"""The graph of a stage: its inputs, which operator follows which, and its watermark nodes."""
+
+from dataclasses import dataclass, field
+
+from ....dsl import operators as ops
+from ....planner.plan import Plan
+from ..time.stage_input import StageInput
+from ..time.watermark_node import WatermarkNode
+
+
+@dataclass(slots=True)
+class StageGraph:
+    """A stage as its compiler sees it.
+
+    `node_in[operator]` is the watermark node by which an operator judges its input. `node_out[id]` is the node of an
+    input, or the node behind a stateful operator. `tracked` holds the inputs and stateful operators whose messages are
+    tracked while they are in flight: all of them, or none. `side_of` maps a side output to its processor. A side output
+    is not among the followers of its processor. `exact` says that the nodes must advance with each message, not only
+    when state is due.
+    """
+
+    plan: Plan
+    operators: dict[str, ops.Operator]
+    inputs: dict[str, StageInput]
+    followers: dict[str, tuple[str, ...]]
+    tracked: frozenset[str]
+    nodes: list[WatermarkNode] = field(default_factory=list)
+    node_in: dict[str, int] = field(default_factory=dict)
+    node_out: dict[str, int] = field(default_factory=dict)
+    side_of: dict[str, str] = field(default_factory=dict)
+    exact: bool = False
+
+    def silent(self, id: str) -> bool:
+        """Whether this is a table whose changes nothing follows: no watermark is needed there."""
+        return self.operators[id].is_table and all(map(self.silent, self.followers[id]))
+
+    def meets_time(self, operator: str) -> bool:
+        """Whether what an operator emits reaches a border, state or an asynchronous call."""
+        starts = [operator, *(side for side, of in self.side_of.items() if of == operator)]
+        return any(ends_path(self.operators[id]) for start in starts for id in self.operators_from(start))
+
+    def operators_from(self, start: str) -> list[str]:
+        """The operators that a message from `start` may reach, up to and including the first that `ends_path`."""
+        reached: dict[str, None] = {}
+        rest = list(self.inputs[start].readers if start in self.inputs else self.followers[start])
+        while rest:
+            id = rest.pop()
+            if id not in reached:
+                reached[id] = None
+                if not ends_path(self.operators[id]):
+                    rest.extend(self.followers[id])
+        return list(reached)
+
+
+def ends_path(operator: ops.Operator) -> bool:
+    """Whether the code of a starting point ends at an operator. The operators behind it have code of their own, since
+    they run in another call: after a firing, after an asynchronous call, or in the next stage."""
+    return operator.role == "both" or operator.is_async or operator.is_border

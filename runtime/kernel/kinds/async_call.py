@@ -1,0 +1,60 @@
+"""Asynchronous calls."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ....dsl import operators as ops
+from ....dsl.operators import Operator
+from ..code.code_writer import CodeWriter
+from ..code.source_text import CodePath, Variables
+from ..environment import StageEnvironment
+from .row import KernelKind
+
+
+def write_call(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:
+    """Submit a call to the operator's pool."""
+    n = writer.number[operator.id]
+    item = f"({names.timestamp}, {names.headers}, in_flight)"
+    path.text.add(depth, "in_flight.pending += 1", operator.id)
+    path.text.add(depth, f"submit_{n}(Call({names.key}, {names.value}, {item}))", operator.id)
+
+
+def write_call_with_key(writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, depth: int) -> None:
+    """Submit a call of a remote table's function, whose argument is (key, value)."""
+    n = writer.number[operator.id]
+    argument = f"(None if {names.key} is None else key_{n}({names.key}), {names.value})"
+    write_call(writer, path, operator, replace(names, value=argument), depth)
+
+
+def after_call(writer: CodeWriter, id: str) -> None:
+    """Write the function for what follows an asynchronous call that has ended."""
+    number, text = writer.number[id], writer.text
+    path = CodePath(id, True, False, writer.graph.node_in[id], "in_flight.watermark", text)
+    text.add(1, f"def after_{number}(call):")
+    text.add(2, "t, h, in_flight = call.item")
+    text.add(2, "k = call.key")
+    text.add(2, "if not in_flight.failed:")
+    text.add(3, "try:")
+    text.add(4, "if call.error is not None:", id)
+    text.add(5, "raise call.take_error()", id)
+    text.add(4, f"emitted[{number}] += len(call.results)", id)
+    if writer.graph.followers[id]:
+        text.add(4, "for v in call.results:", id)
+        writer.follow(path, id, Variables(), 5)
+    text.add(3, "except Exception as error:")
+    text.add(4, "failed_in_flight(in_flight, error)")
+    writer.close(2)
+
+
+def attach_calls(
+    environment: StageEnvironment, operator: ops.AsyncFlatMap, after: Callable[..., None]
+) -> dict[str, Any]:
+    """The pool that makes the calls of an operator."""
+    pool = environment.pools[operator.id] = environment.make_pool(operator, after)
+    return {"submit": pool.submit}
+
+
+ROWS: Mapping[type[Operator], KernelKind] = {
+    ops.AsyncFlatMap: KernelKind(write=write_call, define=after_call, attach=attach_calls),
+}

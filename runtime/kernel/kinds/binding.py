@@ -1,0 +1,46 @@
+"""Objects that the compiled code of several kinds of operators uses."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from ....dsl import operators as ops
+from ....dsl.annotations import UNKNOWN
+from ....dsl.serde import Serde, key_serde, untyped_serde, value_serde
+from ..environment import StageEnvironment
+from ..operators.tables import TableOperator
+
+
+def bind_function(_: StageEnvironment, operator: Any) -> dict[str, Any]:
+    """The operator's function."""
+    return {"f": operator.fn}
+
+
+def bind_key(environment: StageEnvironment, operator: ops.Operator) -> dict[str, Any]:
+    """The decoder of the keys that the operator's function is given."""
+    return {"key": key_decoder(environment, operator)}
+
+
+def key_decoder(environment: StageEnvironment, operator: ops.Operator) -> Callable[[bytes], Any]:
+    """The decoder of an operator's input keys."""
+    kind = environment.program.flows[operator.inputs[0]].key
+    return bytes if kind is None else key_serde(kind).decode
+
+
+def serde_of(kind: Any) -> Serde[Any]:
+    """The serde of values of a type, which may be unknown."""
+    return untyped_serde() if kind is UNKNOWN else value_serde(kind)
+
+
+def schedule_of(environment: StageEnvironment, operator: ops.Operator) -> Callable[[int], None]:
+    """A function that asks for `advance` at a watermark. In processing time the clock calls it anyway."""
+    return (lambda _: None) if operator.time_domain == "processing" else environment.watermarks.schedule
+
+
+def count_in(counts: dict[str, int], id: str) -> None:
+    """Add one to the count of an operator."""
+    counts[id] = counts.get(id, 0) + 1
+
+
+def table_of(environment: StageEnvironment, id: str) -> TableOperator:
+    """A table of the task."""
+    return cast("TableOperator", environment.stateful[id])

@@ -1,0 +1,62 @@
+"""Borders: operators that write an intermediate stream, which the next stage reads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....dsl import operators as ops
+from ....dsl.operators import Operator
+from ....dsl.serde import key_encoder, value_serde
+from ..code.code_writer import CodeWriter
+from ..code.source_text import CodePath, Variables
+from ..environment import StageEnvironment
+from ..time.border_watermarks import pack_trailer, with_trailer
+from .row import KernelKind
+from .writing import encoded, output, watermark_at
+
+
+def _partitioned_record(writer: CodeWriter, path: CodePath, operator: ops.PartitionBy, names: Variables) -> str:
+    n = writer.number[operator.id]
+    key, rest = f"key_{n}(f_{n}({names.value}))", f"{names.timestamp}, {names.headers}"
+    return _border_record(writer, path, operator, names, key, rest)
+
+
+def _broadcast_record(writer: CodeWriter, path: CodePath, operator: ops.Broadcast, names: Variables) -> str:
+    return _border_record(writer, path, operator, names, names.key, f"{names.timestamp}, {names.headers}")
+
+
+def _border_record(
+    writer: CodeWriter, path: CodePath, operator: Operator, names: Variables, key: str, rest: str
+) -> str:
+    """The expression of a record for an intermediate stream. The record of a message in flight gets its trailer when it
+    is released."""
+    n = writer.number[operator.id]
+    if not writer.trailers or path.tracked:
+        return f"({key}, {encoded(writer, operator, names)}, {rest})"
+    trailer = f"pack_trailer(producer, {watermark_at(writer, path, operator)})"
+    whole = f"({key}, encode_{n}({names.value}) + {trailer}, {rest})"
+    return f"{whole} if {names.value} is not None else with_trailer(({key}, None, {rest}), {trailer})"
+
+
+def _bind_border(environment: StageEnvironment, operator: ops.Border) -> dict[str, Any]:
+    """The list of records for the next stage, and the encoder of their values."""
+    records = environment.outputs.of(operator.id)
+    node, now, producer = environment.node_in(operator.id), environment.watermarks.now, environment.producer
+    program = environment.program
+
+    def release(record: Any) -> None:
+        records.append(with_trailer(record, pack_trailer(producer, now[node])))
+
+    encode = value_serde(program.flows[operator.id].value).encode
+    bound = {"out": records.append, "list": records, "release": release if program.trailers else records.append}
+    return {**bound, "encode": encode}
+
+
+def _bind_partition_by(environment: StageEnvironment, operator: ops.PartitionBy) -> dict[str, Any]:
+    """The function and the encoder of the key, and the objects of a border."""
+    return {**_bind_border(environment, operator), "f": operator.fn, "key": key_encoder(operator.key)}
+
+
+ROWS: Mapping[type[Operator], KernelKind] = {
+    ops.PartitionBy: KernelKind(write=output(_partitioned_record), bind=_bind_partition_by),
+    ops.Broadcast: KernelKind(write=output(_broadcast_record), bind=_bind_border),
+}

@@ -1,0 +1,46 @@
+"""Terminal operators: outputs and sinks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....dsl import operators as ops
+from ....dsl.operators import Operator
+from ..code.code_writer import CodeWriter
+from ..code.source_text import CodePath, Variables
+from ..environment import StageEnvironment
+from .binding import key_decoder, serde_of
+from .row import KernelKind
+from .writing import encoded, output
+
+
+def _output_record(writer: CodeWriter, _: CodePath, operator: ops.SendTo, names: Variables) -> str:
+    key = f"encode_key(f_{writer.number[operator.id]}({names.value}))" if operator.key else names.key
+    return f"({key}, {encoded(writer, operator, names)}, {names.timestamp}, {names.headers})"
+
+
+def _sink_message(writer: CodeWriter, _: CodePath, operator: ops.SinkTo, names: Variables) -> str:
+    n = writer.number[operator.id]
+    key = f"None if {names.key} is None else key_{n}({names.key})"
+    return f"Message({key}, {names.value}, {names.timestamp}, {names.headers})"
+
+
+def _bind_send_to(environment: StageEnvironment, operator: ops.SendTo) -> dict[str, Any]:
+    """The list of records for its stream, and the encoder of their values."""
+    records = environment.outputs.of(operator.id)
+    flow = environment.program.flows[operator.id]
+    encode = serde_of(flow.value if operator.value is None else operator.value).encode
+    bound = {"out": records.append, "list": records, "release": records.append}
+    return {**bound, "f": operator.key, "encode": encode}
+
+
+def _bind_sink(environment: StageEnvironment, operator: ops.SinkTo) -> dict[str, Any]:
+    """The list of messages for its sink."""
+    messages = environment.outputs.of(operator.id)
+    bound = {"out": messages.append, "list": messages, "release": messages.append}
+    return {**bound, "key": key_decoder(environment, operator)}
+
+
+ROWS: Mapping[type[Operator], KernelKind] = {
+    ops.SendTo: KernelKind(write=output(_output_record), bind=_bind_send_to),
+    ops.SinkTo: KernelKind(write=output(_sink_message), bind=_bind_sink),
+}

@@ -1,0 +1,105 @@
+"""Windows."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from ....dsl import operators as ops
+from ....dsl.message import Headers
+from ....dsl.operators import Operator
+from ....dsl.serde import key_serde
+from ....dsl.windows import Hopping, Session, Tumbling, Unbounded
+from ....planner.flow import plain
+from ..code.returned_values import UnencodableValue
+from ..code.stage_graph import StageGraph
+from ..environment import StageEnvironment
+from ..stateful_operator import StatefulOperator
+from ..time.bounds import START
+from ..windows.context import WindowContext
+from ..windows.sessions import SessionOperator
+from ..windows.triggered import TriggeredWindowOperator
+from ..windows.triggered_sessions import TriggeredSessionOperator
+from ..windows.triggers import AT_ONCE, NEVER
+from ..windows.tumbling import TumblingOperator
+from .binding import schedule_of, serde_of
+from .row import KernelKind
+from .writing import after_firing, write_stateful
+
+_WINDOWS: Mapping[Any, Any] = {
+    Tumbling: lambda context, by: TumblingOperator(context, by.size),
+    Hopping: lambda context, by: TriggeredWindowOperator(context, by, NEVER, AT_ONCE),
+    Session: lambda context, by: SessionOperator(context, by.gap),
+    Unbounded: lambda context, by: TriggeredWindowOperator(context, by, NEVER, AT_ONCE),
+}
+
+_TRIGGERED: Mapping[Any, Any] = {
+    Tumbling: TriggeredWindowOperator,
+    Hopping: TriggeredWindowOperator,
+    Session: lambda context, by, early, late: TriggeredSessionOperator(context, by.gap, early, late),
+    Unbounded: TriggeredWindowOperator,
+}
+"""With triggers."""
+
+
+def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Callable[..., None]) -> StatefulOperator:
+    """Make the windows of an operator: by its assigner, with triggers or without."""
+    flow = environment.program.flows[operator.inputs[0]]
+    node = environment.program.graph.node_out[operator.id]
+    watermark, lateness = environment.watermarks.now[node], operator.lateness
+    in_processing_time = operator.time_domain == "processing"
+    context = WindowContext(
+        id=operator.id,
+        backend=environment.backend,
+        empty=environment.empty,
+        watermark=watermark,
+        forgotten=START if in_processing_time else environment.lateness.forgotten(operator.id, lateness, watermark),
+        aggregate=operator.aggregate,
+        state_type=operator.aggregate.state(plain(flow.value)),
+        decode_key=key_serde(flow.key).decode,
+        lateness=lateness,
+        accumulate=operator.accumulate,
+        emit=environment.effects.emitter(emit),
+        fail=environment.effects.emitter(partial(environment.failures.firing, operator.id)),
+        late=_late(environment, operator, flow.value),
+        schedule=schedule_of(environment, operator),
+        firing=partial(environment.firing, node),
+        hand_over_if_many=environment.outputs.hand_over_if_many,
+    )
+    window: StatefulOperator
+    if operator.trigger is None and operator.late_trigger is None:
+        window = _WINDOWS[type(operator.assigner)](context, operator.assigner)
+    else:
+        triggers = (operator.trigger or NEVER, operator.late_trigger or AT_ONCE)
+        window = _TRIGGERED[type(operator.assigner)](context, operator.assigner, *triggers)
+    return window
+
+
+def _late(
+    environment: StageEnvironment, operator: ops.WindowBy, kind: Any
+) -> Callable[[bytes, Any, int, Headers], None]:
+    """A function that takes a message which is too late for a window: it counts it, and writes it to `late_to=`."""
+    serde, name = serde_of(kind), f"the stream {operator.late_to}"
+    records = environment.outputs.of(operator.id)
+    counts, id, send = environment.counts.late, operator.id, operator.late_to is not None
+
+    def late(key: bytes, value: Any, timestamp: int, headers: Headers) -> None:
+        counts[id] = counts.get(id, 0) + 1
+        if send:
+            try:
+                records.append((key, None if value is None else serde.encode(value), timestamp, headers))
+            except Exception as error:
+                raise UnencodableValue(value, name, serde.name, error) from error
+
+    return late
+
+
+def _early_or_late(graph: StageGraph, operator: ops.WindowBy) -> bool:
+    """A late pane is emitted with its message, and a trigger may fire with any message."""
+    return operator.lateness > 0 or (operator.trigger is not None and graph.meets_time(operator.id))
+
+
+ROWS: Mapping[type[Operator], KernelKind] = {
+    ops.WindowBy: KernelKind(
+        write=write_stateful, define=after_firing, make_state=_make_window, emits_at_once=_early_or_late
+    ),
+}
