@@ -78,6 +78,7 @@ class UsageError(FluvialError):
     fluvial.dsl.errors.UsageError: Settings: output_partitions=0
       at ...
       expected: a whole number, 1 or more, or None
+      to do: correct it, or leave it out: the default is None
     """
 
     exit_code = 2
@@ -96,7 +97,10 @@ class SystemProblem(FluvialError):
 
     >>> open_system("memory:").admin().ends("clicks")
     Traceback (most recent call last):
-    fluvial.dsl.errors.SystemProblem: There is no stream 'clicks' in memory:. ...
+    fluvial.dsl.errors.SystemProblem: there is no stream 'clicks'
+      at memory:
+      expected: the name of a stream; streams that exist: none
+      to do: correct the name, or create the stream first
     """
 
     exit_code = 4

@@ -11,7 +11,7 @@ from msgspec import structs
 from ..dsl.errors import PlanError
 from ..dsl.operators import Role
 from ..dsl.pipeline import Pipeline
-from ..dsl.validation import require
+from ..dsl.validation import explain, require
 from .state_schema import StateSchema
 
 if TYPE_CHECKING:
@@ -196,11 +196,11 @@ class Plan:
         try:
             document = msgspec.json.decode(text, type=_Document)
         except msgspec.DecodeError as error:
-            raise PlanError(f"this is no plan: {error}\n  expected: what Plan.to_json wrote") from None
+            raise PlanError(explain(f"this is no plan: {error}", "what Plan.to_json wrote")) from None
         shape = [(operator.id, operator.kind, operator.inputs) for operator in document.operators]
         if (document.format, document.pipeline) != (FORMAT, pipeline.name) or shape != _shape(pipeline):
             wrong = f"the plan of {document.pipeline!r} does not fit pipeline {pipeline.name!r} at {pipeline.origin}"
-            raise PlanError(f"{wrong}\n  expected: the same operators\n  to do: plan the pipeline again")
+            raise PlanError(explain(wrong, "the same operators", "plan the pipeline again"))
         # Plans that were written before stages had names call them by their ids.
         stages = tuple(structs.replace(stage, name=stage.name or stage.id) for stage in document.stages)
         return cls(pipeline, document.operators, stages, document.streams, document.stores)

@@ -6,6 +6,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from ..dsl.errors import UsageError
 from ..dsl.validation import require
@@ -66,7 +67,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     spark_patience: timedelta = timedelta(seconds=40)
 
     def interval(self, *, seen_early: bool) -> timedelta:
-        """The time between two checkpoints of a task whose outputs are seen before a commit, or not."""
+        """The commit interval. The default is longer if outputs are visible before a commit (`seen_early`)."""
         if self.commit_interval is not None:
             return self.commit_interval
         return timedelta(seconds=5 if seen_early else 1)
@@ -74,11 +75,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(Settings).items():
             value = getattr(self, name)
-            require(_fits(value, kind), UsageError, f"Settings: {name}={value!r}", _in_words(kind))
+            require(_fits(value, kind), UsageError, f"Settings: {name}={value!r}", _in_words(kind), _remedy(name))
         for names, holds, expected in _RULES:
             for name in names:
                 value = getattr(self, name)
-                require(holds(value), UsageError, f"Settings: {name}={value!r}", expected)
+                require(holds(value), UsageError, f"Settings: {name}={value!r}", expected, _remedy(name))
+
+
+def _remedy(name: str) -> str:
+    """What to do about a setting with a wrong value."""
+    default = next(field.default for field in fields(Settings) if field.name == name)
+    return f"correct it, or leave it out: the default is {default!r}"
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -111,7 +111,8 @@ def start(
     run reads, for streams that have got more."""
     settings = Settings() if settings is None else settings
     if until not in ("stopped", "end"):
-        raise UsageError(explain(f"until={until!r}", '"stopped" or "end"'))
+        remedy = 'write until="stopped" or until="end"'
+        raise UsageError(explain(f"until={until!r}", '"stopped" or "end"', remedy))
     if spark is None or isinstance(spark, str):  # a session of the user's shows that all requirements are met
         require(engine)
     run_plan = _engine(engine)
@@ -173,7 +174,7 @@ def check_containers(engine: str, system: System, containers: int) -> None:
 
 def _engine(name: str) -> Callable[..., Report]:
     if name not in _ENGINES:
-        raise UsageError(explain(f"engine={name!r}", '"local" or "spark"'))
+        raise UsageError(explain(f"engine={name!r}", '"local" or "spark"', 'write engine="local" or engine="spark"'))
     module, remedy = _ENGINES[name]
     try:
         run_plan: Callable[..., Report] = import_module(module, __name__).run
@@ -188,11 +189,12 @@ def _engine(name: str) -> Callable[..., Report]:
 def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> None:
     for operator in plan.operators:
         if operator.reads is not None and operator.reads not in existing:
-            raise missing_stream(operator.reads, existing, system, Origin(operator.file, operator.line))
+            at = Origin(operator.file, operator.line)
+            raise PlanError(missing_stream(operator.reads, existing, system, at))
 
 
-def missing_stream(stream: str, existing: Iterable[str], system: System, at: object) -> PlanError:
-    """The error for a stream that is read and does not exist; `at` is where it is named."""
+def missing_stream(stream: str, existing: Iterable[str], system: System, at: object) -> str:
+    """The message about a stream that is read and does not exist; `at` is where it is named."""
     wrong = f"the stream {stream!r} does not exist in {system.url}; it has {', '.join(existing) or 'none'}"
-    remedy = f"write it first: fluvial produce {stream} --system {system.url} FILE"
-    return PlanError(explain(wrong, "a stream that exists", remedy, at))
+    remedy = f"correct the name, or write it first: fluvial produce {stream} --system {system.url} FILE"
+    return explain(wrong, "a stream that exists", remedy, at)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from ...dsl.errors import NoProgressError
+from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..clock import wall_clock
@@ -303,10 +304,8 @@ class Container:
             if absent := self._waiting.absent():
                 waits_for += f"; this container waits for {absent}"
                 remedy = "start the containers that are missing, or raise stall_timeout"
-            raise NoProgressError(
-                f"nothing has moved for {seconds:g} s while there is work: {waits_for}\n"
-                f"  expected: progress\n  to do: {remedy}"
-            )
+            wrong = f"nothing has moved for {seconds:g} s while there is work: {waits_for}"
+            raise NoProgressError(explain(wrong, "progress", remedy))
         if now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
             if self._inputs is not None:

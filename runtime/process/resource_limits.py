@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ...dsl.errors import SystemProblem
+from ...dsl.validation import explain
 
 _FREE_DISK = "free space on the disk that this path is on, and start again"
 _MORE_FILES = "raise the limit of open files (ulimit -n), or spread the tasks over more containers"
@@ -42,7 +43,7 @@ def exhausted(error: BaseException, where: str = "this run") -> SystemProblem:
     """The error of a run for one of the operating system, for which there is a remedy; `where` names who met it."""
     wrong = f"the machine has run out of something that {where} needs: {error}"
     expected = "disk space, open files and memory to spare"
-    return SystemProblem(f"{wrong}\n  expected: {expected}\n  to do: {remedy_for(error)}")
+    return SystemProblem(explain(wrong, expected, remedy_for(error) or ""))
 
 
 @contextmanager

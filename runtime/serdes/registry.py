@@ -181,18 +181,16 @@ class Registry:
             raise UsageError(explain(wrong, "settings of Confluent's SchemaRegistryClient")) from None
 
     def _out_of_reach(self, seconds: float, why: str) -> SystemProblem:
-        return SystemProblem(
-            f"the schema registry at {self.url} is out of reach: it has not answered for {seconds:g} s\n"
-            f"  the last error: {self._hide(why)}\n"
-            "  expected: a server that speaks the API of Confluent's Schema Registry\n"
-            "  to do: start it, or correct the address or the settings of TLS"
-        )
+        wrong = f"the schema registry at {self.url} is out of reach: it has not answered for {seconds:g} s; the last "
+        wrong += f"error: {self._hide(why)}"
+        expected = "a server that speaks the API of Confluent's Schema Registry"
+        remedy = "start it, or correct the address or the settings of TLS"
+        return SystemProblem(explain(wrong, expected, remedy, at=self.url))
 
     def _refused(self, what: str, error: SchemaRegistryError) -> SystemProblem:
-        remedy = _REMEDIES.get(error.http_status_code, "look into the log of the registry")
-        return SystemProblem(
-            f"the schema registry at {self.url} would not {what}: {self._hide(str(error))}\n  to do: {remedy}"
-        )
+        wrong = f"the schema registry at {self.url} would not {what}: {self._hide(str(error))}"
+        remedy = _REMEDIES.get(error.http_status_code, "read the log of the registry")
+        return SystemProblem(explain(wrong, "a registry that accepts this request", remedy, at=self.url))
 
     def _hide(self, text: str) -> str:
         for name, value in self._conf.items():

@@ -8,6 +8,7 @@ from typing import Any, Self
 from rocksdict import AccessType, Options, Rdict
 
 from ...dsl.errors import SystemProblem
+from ...dsl.validation import explain
 
 
 class StoreView:
@@ -18,7 +19,7 @@ class StoreView:
             self._db = Rdict(str(folder), Options(raw_mode=True), access_type=AccessType.read_only())
         except Exception as error:
             wrong = f"the store in {folder} cannot be read: {error}"
-            raise SystemProblem(f"{wrong}\n  expected: a store that is whole\n  to do: check the disk") from None
+            raise SystemProblem(explain(wrong, "a store that is whole", "check the disk", folder)) from None
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
         """The value of a key under a prefix; None if there is none."""

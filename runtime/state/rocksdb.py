@@ -15,6 +15,7 @@ from typing import Any
 from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
+from ...dsl.validation import explain
 from ..data_files import make_folder, write_file
 from ..kernel.state_cache import PREFIX_SIZE, Change
 from ..process.resource_limits import remedy_for
@@ -106,10 +107,10 @@ class RocksStore:
         elif _is_locked(error):
             expected = "a folder that no other process has open"
             remedy = "stop the other run of this pipeline, or give this one another state_dir"
-            return StoreLocked(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
+            return StoreLocked(explain(problem, expected, remedy, self._folder))
         else:
             remedy = "check the disk; bring the folder back from a copy taken with the log"
-        return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
+        return SystemProblem(explain(problem, expected, remedy, self._folder))
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
         try:
@@ -203,7 +204,7 @@ class RocksStore:
             with suppress(OSError):  # else the next start finds it out by itself
                 write_file(self._damaged, str(error).encode())
             remedy = "check the disk, and start again: the store will be rebuilt from its changelog"
-        return SystemProblem(f"{problem}\n  expected: {expected}\n  to do: {remedy}")
+        return SystemProblem(explain(problem, expected, remedy, self._folder))
 
     def close(self) -> None:
         """Give the folder back. It never raises, so that it hides no earlier error: a store that cannot be closed loses

@@ -100,7 +100,7 @@ def test_a_container_that_was_replaced_adds_nothing_to_changelogs(
     successor.read(3)
     successor.commit()
     before = contents(system, CHANGELOG)
-    with pytest.raises(TakenOver, match=r"Another run has taken over '.*p-1-0'"):
+    with pytest.raises(TakenOver, match=r"another run has taken over '.*p-1-0'"):
         zombie.commit()
     feed(system, b"b")
     successor.read(1)

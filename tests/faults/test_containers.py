@@ -153,6 +153,6 @@ def test_a_container_that_stood_still_while_its_tasks_went_on_elsewhere_does_no_
             ended(alone, 0)
         kill(zombie, signal.SIGCONT)
         said = ended(second, 4)
-    assert "has lost its place" in said or "Another run has taken over" in said
+    assert "has lost its place" in said or "another run has taken over" in said
     assert yard.missing("sessions") == []
     assert guarantee == "at_least_once" or yard.written() == yard.expected("sessions")

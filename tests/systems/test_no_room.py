@@ -141,7 +141,7 @@ def test_after_a_sync_that_failed_nothing_of_its_file_is_published(
         writing.append("clicks", 0, numbered(5_000))
     with (
         Failing(0, 1, errno.EIO, half=False).at_work(["fdatasync"]),
-        pytest.raises(SystemProblem, match=r"Could not sync .*seg"),
+        pytest.raises(SystemProblem, match=r"could not sync .*seg"),
     ):
         first.commit()
     with pytest.raises(SystemProblem, match=r"seg could not be synced before"):

@@ -97,7 +97,8 @@ def decode(data: bytes, task: str) -> Checkpoint:
         raise SystemProblem(explain(wrong, expected, remedy, "the checkpoints of the pipeline")) from None
     if checkpoint.version != VERSION:
         wrong = f"the checkpoint of task {task} has version {checkpoint.version}"
-        raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
+        remedy = "run the version that wrote it"
+        raise SystemProblem(explain(wrong, f"version {VERSION}", remedy, "the checkpoints of the pipeline"))
     before = _tables_of_before(checkpoint) if checkpoint.tables is None else None
     return structs.replace(checkpoint, tables=before) if before else checkpoint
 

@@ -184,5 +184,6 @@ def read_record(key: bytes | None, value: bytes | None) -> Written | None:
         raise SystemProblem(explain(wrong, expected, remedy, "the coordinator stream")) from None
     if record.version != VERSION:
         wrong = f"a record of the coordinator stream has version {record.version}"
-        raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
+        remedy = "run the version that wrote it"
+        raise SystemProblem(explain(wrong, f"version {VERSION}", remedy, "the coordinator stream"))
     return record

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 from ....dsl.errors import SystemProblem, TakenOver
 from ....dsl.message import Record
+from ....dsl.validation import explain
 from ....planner.stream_names import coordinator
 from ...systems.contract import SendingSystem, StreamPartition, System
 from .assignments import Assignment, Inquiry, Known, Presence, Written, read_record, record_of
@@ -239,11 +240,9 @@ class Watch:
                 raise self._lost(f"{presence.process} has taken it")
 
     def _lost(self, why: str) -> TakenOver:
-        return TakenOver(
-            f"container {self._presence.container} of pipeline {self._pipeline!r} on {self._where} has lost its place: "
-            f"{why}\n  expected: one process for each container\n"
-            "  to do: nothing if that was started on purpose, else stop one of the two"
-        )
+        container = f"container {self._presence.container} of pipeline {self._pipeline!r} on {self._where}"
+        remedy = "nothing if that was started on purpose, else stop one of the two"
+        return TakenOver(explain(f"{container} has lost its place: {why}", "one process for each container", remedy))
 
     def close(self) -> None:
         self._consumer.close()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ....dsl.errors import TakenOver
+from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, tasks_of
@@ -250,11 +251,9 @@ def _warn_of_more(plan: Plan, known: Known, seat: Seat, ends: dict[str, list[int
 
 
 def _over(plan: Plan, seat: Seat, system: System) -> str:
-    return (
-        f"container {seat.container} of pipeline {plan.name!r} on {system.url} has no place: another run has begun\n"
-        "  expected: the run that started this container\n"
-        "  to do: nothing if the other was started on purpose, else stop one of the two"
-    )
+    wrong = f"container {seat.container} of pipeline {plan.name!r} on {system.url} has no place: another run has begun"
+    remedy = "nothing if the other was started on purpose, else stop one of the two"
+    return explain(wrong, "the run that started this container", remedy)
 
 
 def _ends(plan: Plan, system: System, until: str) -> Ends | None:

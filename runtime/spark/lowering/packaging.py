@@ -86,15 +86,12 @@ def _read(shipped: ShippedPlan) -> bytes:
     try:
         data = Path(shipped.file).read_bytes()
     except OSError as error:
-        raise SystemProblem(
-            f"a Spark worker cannot read {shipped.file}: {error}\n"
-            "  expected: a folder that every worker sees\n  to do: set state_dir to one, on a disk that they share"
-        ) from error
+        wrong = f"a Spark worker cannot read {shipped.file}: {error}"
+        remedy = "set state_dir to one, on a disk that they share"
+        raise SystemProblem(explain(wrong, "a folder that every worker sees", remedy, shipped.file)) from error
     if hashlib.sha256(data).hexdigest() != shipped.digest:
-        raise SystemProblem(
-            f"{shipped.file} has changed since the run began\n"
-            "  expected: one run of a pipeline at a time\n  to do: stop the other run, and start again"
-        )
+        wrong, remedy = f"{shipped.file} has changed since the run began", "stop the other run, and start again"
+        raise SystemProblem(explain(wrong, "one run of a pipeline at a time", remedy, shipped.file))
     return data
 
 

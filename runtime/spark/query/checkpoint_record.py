@@ -119,10 +119,12 @@ def _record(file: Path) -> QueryRecord | None:
     try:
         record = msgspec.json.decode(file.read_bytes(), type=QueryRecord)
     except msgspec.DecodeError as error:
-        raise SystemProblem(f"{file} cannot be read: {error}") from None
+        remedy = "restore the folder from a copy, or start over with fluvial reset --all"
+        expected = "the record that a run of the pipeline wrote"
+        raise SystemProblem(explain(f"{file} cannot be read: {error}", expected, remedy, file)) from None
     if record.version != VERSION:
         wrong = f"{file} has version {record.version}"
-        raise SystemProblem(f"{wrong}\n  expected: version {VERSION}\n  to do: run the version that wrote it")
+        raise SystemProblem(explain(wrong, f"version {VERSION}", "run the version that wrote it", file))
     return record
 
 

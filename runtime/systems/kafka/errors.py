@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError
 
 from ....dsl.errors import SystemProblem, TakenOver
+from ....dsl.validation import explain
 from .settings import KafkaSettings
 
 TRANSIENT = frozenset(
@@ -69,41 +70,37 @@ FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.I
 
 def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemProblem:
     """No broker has answered for `seconds`."""
-    return SystemProblem(
-        f"{settings.url} is out of reach: no broker has answered for {seconds:g} s\n"
-        f"  the last error: {settings.hide(why) or 'none'}\n"
-        "  expected: a broker that answers, at one of these addresses and at those that it gives for itself\n"
-        "  to do: start the brokers, or correct the address or the settings of TLS and SASL"
-    )
+    wrong = f"{settings.url} is out of reach: no broker has answered for {seconds:g} s; the last error: "
+    wrong += settings.hide(why) or "none"
+    expected = "a broker that answers, at one of these addresses and at those that it gives for itself"
+    remedy = "start the brokers, or correct the address or the settings of TLS and SASL"
+    return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
 
 
 def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProblem:
     """The cluster or the client has refused a request. `what` completes "would not"."""
-    return SystemProblem(
-        f"{settings.url} would not {what}: {settings.hide(error.str())} ({error.name()})\n"
-        f"  to do: {_REMEDIES.get(error.code(), 'look into the log of the broker')}"
-    )
+    wrong = f"{settings.url} would not {what}: {settings.hide(error.str())} ({error.name()})"
+    remedy = _REMEDIES.get(error.code(), "read the log of the broker")
+    return SystemProblem(explain(wrong, "a cluster that accepts this request", remedy, at=settings.url))
 
 
 def fenced(settings: KafkaSettings, transactional_id: str) -> TakenOver:
     """Another producer has taken the transactional id."""
-    return TakenOver(
-        f"Another run has taken over {transactional_id!r} on {settings.url}: what this one writes is refused, and "
-        "what it had not committed is dropped\n"
-        "  expected: one run of a pipeline at a time\n"
-        "  to do: nothing if the other run was started on purpose, else stop one of them"
-    )
+    wrong = f"another run has taken over {transactional_id!r}: what this one writes is refused, and what it had not "
+    wrong += "committed is dropped"
+    remedy = "nothing if the other run was started on purpose, else stop one of them"
+    return TakenOver(explain(wrong, "one run of a pipeline at a time", remedy, at=settings.url))
 
 
 _REMEDIES: Mapping[int, str] = {
-    **dict.fromkeys(GONE, "look whether all partitions of the topic have a leader, and into the logs of the brokers"),
+    **dict.fromkeys(GONE, "check that all partitions of the topic have a leader, and read the logs of the brokers"),
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "let the user of this pipeline read, write, describe and create the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "choose a group.id, among the settings of the client, that is allowed",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let the user of this pipeline write idempotently and create topics",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "let the user of this pipeline write with transactional ids",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the client and max.message.bytes of the topic",
     KafkaError.INVALID_TIMESTAMP: "start the pipeline again if message.timestamp.after.max.ms of the topic was lowered "
-    "meanwhile: a run goes by what it was when it wrote there first; else raise message.timestamp.before.max.ms",
+    "during the run, which reads it once for each topic; else raise message.timestamp.before.max.ms",
     KafkaError.INVALID_REPLICATION_FACTOR: "set replication.factor among the settings of topics",
     KafkaError.INVALID_CONFIG: "correct the settings of topics; Fluvial needs Kafka 3.6 or later",
     KafkaError.POLICY_VIOLATION: "make the topic as the policy of the cluster wants it, before the run",

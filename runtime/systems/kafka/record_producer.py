@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.message import Record
+from ....dsl.validation import explain
 from ..contract import StreamPartition
 from .clients import LOG, ConnectionMonitor, producer_client
 from .cluster import Cluster, KnownTopics
@@ -85,7 +86,8 @@ class KafkaRecordProducer:
         """
         self._check()
         if self._id is not None and not self._in_transaction:
-            raise UsageError("A producer with a transactional id sends within a transaction only. Call begin() first.")
+            wrong = "a producer with a transactional id sends within a transaction only"
+            raise UsageError(explain(wrong, "an open transaction", "call begin() first"))
         self._topics.check(stream, partition)
         self._touched.add((stream, partition))
         latest = self._topics.latest(stream)
@@ -141,8 +143,9 @@ class KafkaRecordProducer:
         """Start a transaction."""
         self._check()
         if self._id is None or self._in_transaction:
-            wrong = "This producer has no transactional id" if self._id is None else "A transaction is open already"
-            raise UsageError(f"{wrong}. Call begin() once for each commit(), on a producer that has an id.")
+            wrong = "this producer has no transactional id" if self._id is None else "a transaction is open already"
+            expected = "a producer that has a transactional id, and no open transaction"
+            raise UsageError(explain(wrong, expected, "call begin() once for each commit()"))
         self._insist("begin a transaction", lambda _: self._client.begin_transaction())
         self._in_transaction = True
 
@@ -150,7 +153,7 @@ class KafkaRecordProducer:
         """Flush, and make the records sent since `begin` visible, all at once or not at all."""
         self._check()
         if not self._in_transaction:
-            raise UsageError("There is no transaction to commit. Call begin() first.")
+            raise UsageError(explain("there is no transaction to commit", "an open transaction", "call begin() first"))
         self.flush()
         self._insist("commit a transaction", self._client.commit_transaction)
         if self._purged is not None:
@@ -195,7 +198,7 @@ class KafkaRecordProducer:
 
     def _check(self) -> None:
         if self._closed:
-            raise UsageError("This producer is closed. Make another one.")
+            raise UsageError(explain("this producer is closed", "an open producer", "make another one"))
         if self._failed is not None:
             raise self._failed
 
@@ -221,7 +224,7 @@ class KafkaRecordProducer:
                 why = caught
 
     def _raise_unless_retriable(self, place: StreamPartition, error: KafkaError, *, late: bool) -> None:
-        """Raise SystemProblem for an error at sending that a retry cannot mend."""
+        """Raise SystemProblem for an error at sending that a retry cannot correct."""
         try:
             if error.code() in GONE:
                 self._cluster.check([place])

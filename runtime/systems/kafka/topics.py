@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ....dsl.errors import SystemProblem
+from ....dsl.validation import explain
 from ..contract import StreamUse, StreamWarning
 
 _LONGEST = str(2**63 - 1)
@@ -68,12 +69,10 @@ def check_settings(stream: str, use: StreamUse, settings: Mapping[str, str | Non
     if wrong:
         has = ", ".join(f"{name}={value}" for name, (value, _) in wrong.items())
         expected = ",".join(f"{name}={value}" for name, (_, value) in wrong.items())
-        raise SystemProblem(
-            f"Stream {stream!r} of {where} has {has}: as {_WHAT[use]} it would lose what is still needed\n"
-            f"  expected: {expected}\n"
-            f"  to do: kafka-configs.sh --alter --topic {stream} --add-config {expected}, or remove the topic, which "
-            "the next run then makes as it has to be"
-        )
+        described = f"stream {stream!r} has {has}: as {_WHAT[use]} it would lose what is still needed"
+        remedy = f"kafka-configs.sh --alter --topic {stream} --add-config {expected}, or remove the topic, which the "
+        remedy += "next run then creates with these settings"
+        raise SystemProblem(explain(described, expected, remedy, at=where))
 
 
 def most_ahead(settings: Mapping[str, str | None]) -> int | None:

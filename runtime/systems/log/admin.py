@@ -1,4 +1,4 @@
-"""Making and measuring the streams of a log."""
+"""The admin of a log: makes and measures its streams."""
 
 from pathlib import Path
 
@@ -7,16 +7,17 @@ from ..contract import StreamUse
 from ..errors import check_stream, other_count
 from .disk import explained, sync_directory
 from .index import Created, Extents, partitions_of
-from .journal import Journal
+from .lazy_journal import LazyJournal
 
 
 class LogAdmin:
-    """Makes and measures the streams of a log. For one thread at a time."""
+    """Makes and measures the streams of a log. `create` makes the log at need; nothing else does. For one thread at a
+    time."""
 
     def __init__(self, directory: Path, *, fsync: bool) -> None:
         self._directory = directory
         self._fsync = fsync
-        self._journal = Journal(directory, create=True, fsync=fsync)
+        self._journal = LazyJournal(directory, fsync=fsync)
 
     def streams(self) -> dict[str, int]:
         """Every stream's partition count."""
@@ -32,19 +33,20 @@ class LogAdmin:
 
         Raises UsageError for a name with other characters than `A-Z a-z 0-9 . _ -`, and for a count below 1.
         """
-        del use  # whatever it is: a log keeps all records, and lets go of what readers have passed
+        del use  # a log retains the records of every stream until a producer trims it
         check_stream(stream, partitions)
-        with self._journal.exclusive() as index:
-            extents = index.streams.get(stream)
-            if extents is None:
+        journal = self._journal.create()
+        with journal.exclusive() as index:
+            existing = index.streams.get(stream)
+            if existing is None:
                 # The directories come first: who sees the stream may write to it.
                 self._make_directories(stream, partitions)
-                self._journal.add(Created(stream, partitions))
-            elif len(extents) != partitions:
-                raise other_count(stream, len(extents), partitions, f"log:{self._directory}")
+                journal.add(Created(stream, partitions))
+            elif len(existing) != partitions:
+                raise other_count(stream, len(existing), partitions, f"log:{self._directory}")
 
     def starts(self, stream: str) -> list[int]:
-        """The first offset that is kept, by partition."""
+        """The first offset that can be read, by partition."""
         return [extents.start for extents in self._partitions(stream)]
 
     def ends(self, stream: str) -> list[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..contract import RecordBatch, StreamPartition
 from ..errors import outside
 from .index import extents_of
-from .journal import Journal
+from .lazy_journal import LazyJournal
 from .partition_reader import PartitionReader, segment_files
 
 _FIRST_PAUSE = 0.0005
@@ -21,7 +21,7 @@ class LogConsumer:
         self._directory = directory
         self._max_records = max_records
         self._sleep = sleep
-        self._journal = Journal(directory, create=True)
+        self._journal = LazyJournal(directory)
         self._files = segment_files()
         self._readers: dict[StreamPartition, PartitionReader] = {}
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ....dsl.errors import SystemProblem
+from ....dsl.validation import explain
 from ...data_files import open_file
 
 
@@ -51,20 +52,20 @@ class OpenFiles:
             self._open.popitem()[1].close()
 
 
-_NO_ROOM = "free space on the disk", "Free some space or raise the quota"
-_NO_NUMBERS = "a file descriptor for each file in use", "Raise the limit of open files (ulimit -n)"
+_NO_ROOM = "free space on the disk", "free some space or raise the quota"
+_NO_NUMBERS = "a file descriptor for each file in use", "raise the limit of open files (ulimit -n)"
 _REMOVED = (
     "all files and folders of the log, some of which were removed",
-    "Restore the whole log from a copy, or choose another folder",
+    "restore the whole log from a copy, or choose another folder",
 )
-_WANTED = {
+_CAUSES = {
     errno.ENOENT: _REMOVED,
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
     errno.EMFILE: _NO_NUMBERS,
     errno.ENFILE: _NO_NUMBERS,
 }
-_OTHERWISE = "a local disk that this user may write to", "Check the disk and the permissions"
+_OTHERWISE = "a local disk that this user may write to", "check the disk and the permissions"
 
 
 @contextmanager
@@ -73,10 +74,9 @@ def explained(verb: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        expected, remedy = _WANTED.get(error.errno or 0, _OTHERWISE)
-        raise SystemProblem(
-            f"Could not {verb} {path}: {error.strerror or error}. Expected {expected}. {remedy}, then start again."
-        ) from error
+        expected, remedy = _CAUSES.get(error.errno or 0, _OTHERWISE)
+        wrong = f"could not {verb} {path}: {error.strerror or error}"
+        raise SystemProblem(explain(wrong, expected, f"{remedy}, then start again", at=path)) from error
 
 
 def exists(path: Path) -> bool:

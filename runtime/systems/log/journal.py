@@ -223,8 +223,8 @@ class Journal:
         self._note_least(marked or 0)
         missing = self._missing(status.st_size, marked)
         if missing and alone:
-            raise lost(missing, self.directory)
-        return not missing
+            raise lost(*missing, self.directory)
+        return missing is None
 
     def _marked(self, lock: int) -> int | None:
         """The position in the mark of the lock file; None where it has no readable mark."""
@@ -241,26 +241,23 @@ class Journal:
         if position > self._least and self._version >= _MARKED:
             self._least, self._witness = position, self._lock
 
-    def _missing(self, size: int, marked: int | None) -> str:
-        """Describe the loss of committed entries; empty if there is none."""
+    def _missing(self, size: int, marked: int | None) -> tuple[str, str] | None:
+        """What is wrong and what was expected if committed entries are lost; None if there are none."""
         if not self._version:
-            return f"The journal {self._path} has no whole first entry: it was cut or damaged. Expected a snapshot."
+            return f"the journal {self._path} has no whole first entry: it was cut or damaged", "a snapshot"
         if self._lenient or self._version < _MARKED:
-            return ""
+            return None
         if size < self._good:
-            return f"The journal {self._path} was cut to {size} bytes. Expected the {self._good} that were read before."
+            wrong = f"the journal {self._path} was cut to {size} bytes"
+            return wrong, f"the {self._good} bytes that were read before"
         if marked is None:
-            return (
-                f"The file {self._lock} was removed, cut or damaged. Expected the number of the last entry of "
-                f"{self._path}, which seems to be {self._position}."
-            )
+            expected = f"the number of the last entry of {self._path}, which seems to be {self._position}"
+            return f"the file {self._lock} was removed, cut or damaged", expected
         if self._position < self._least:
-            return (
-                f"The journal {self._path} ends with entry {self._position}, at byte {self._good}. Expected entry "
-                f"{self._least}, which was committed: {self._witness} has a mark of it. The journal was cut, damaged "
-                "in its last entries, or replaced by an older one."
-            )
-        return ""
+            wrong = f"the journal {self._path} ends with entry {self._position}, at byte {self._good}: it was cut, "
+            wrong += "damaged in its last entries, or replaced by an older one"
+            return wrong, f"entry {self._least}, which was committed: {self._witness} has a mark of it"
+        return None
 
     def _apply_all(self, data: bytes) -> None:
         at = 0

@@ -11,6 +11,7 @@ from ..contract import RecordBatch
 from ..errors import outside
 from . import frames
 from .disk import OpenFiles, explained, read_all
+from .errors import missing_records
 from .index import ExtentPlace, Extents
 from .records import decode
 
@@ -112,7 +113,7 @@ class PartitionReader:
         except SystemProblem as problem:
             if not isinstance(problem.__cause__, FileNotFoundError):
                 raise
-            raise self._lost(f"{path} is gone: expected records") from problem.__cause__
+            raise self._lost(f"{path} is gone") from problem.__cause__
         self._chunk_file, self._chunk_start = place.file, at
         return self._chunk
 
@@ -123,12 +124,8 @@ class PartitionReader:
             raise self._damaged(place, at) from error
 
     def _damaged(self, place: ExtentPlace, at: int) -> SystemProblem:
-        return self._lost(
-            f"{self._directory / place.file} is damaged at byte {at}: expected a whole frame with records"
-        )
+        return self._lost(f"{self._directory / place.file} is damaged at byte {at}")
 
-    def _lost(self, problem: str) -> SystemProblem:
-        return SystemProblem(
-            f"{problem} of stream {self._stream!r}, partition {self._partition}, from offset {self._frame_offset} on. "
-            "Restore the file from a copy, or produce the stream again."
-        )
+    def _lost(self, wrong: str) -> SystemProblem:
+        where = f"stream {self._stream!r}, partition {self._partition}, from offset {self._frame_offset} on"
+        return missing_records(wrong, where)

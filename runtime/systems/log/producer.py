@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from ....dsl.errors import UsageError
+from ....dsl.validation import explain
 from ..contract import OtherWriters, StreamPartition, no_others
 from .journal import COMPACT_BYTES, Journal
 from .publication import Unless, from_token, publish
@@ -41,7 +42,7 @@ class LogProducer:
 
     @property
     def identity(self) -> str:
-        """A name that no other log ever had, nor one in this directory that was removed and made anew."""
+        """A name that no other log ever had, nor one in this directory that was removed and created again."""
         return self._journal.identity()
 
     @property
@@ -52,10 +53,9 @@ class LogProducer:
     def begin(self) -> LogTransaction:
         """A new transaction; several may be open at once."""
         if os.getpid() != self._process:
-            raise UsageError(
-                f"A producer of log:{self._directory} was made in process {self._process} and used in {os.getpid()}, "
-                "its child. Two processes would write to one file. Call producer() in the process that writes."
-            )
+            wrong = f"a producer of log:{self._directory} was made in process {self._process} and used in {os.getpid()}"
+            expected = "use by the process that made it, since two processes would write to one file"
+            raise UsageError(explain(wrong, expected, "call producer() in the process that writes"))
         return LogTransaction(self._journal, self._segments, self._writer, self._next_number)
 
     def _next_number(self) -> int:

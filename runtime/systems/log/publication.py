@@ -12,6 +12,7 @@ from ....dsl.errors import SystemProblem
 from ..errors import unknown_token
 from . import frames, marks
 from .disk import OpenFiles, explained
+from .errors import cut_short
 from .index import Extent, LogIndex, Published, extents_of
 from .journal import Journal
 from .segments import Segment, Segments, segment_path
@@ -103,18 +104,18 @@ def _check_all(
     Raises SystemProblem where a stream or bytes of an extent do not exist.
     """
     stops: dict[Path, int] = {}
-    segment_of: dict[Path, Segment | None] = {}
+    found: dict[Path, Segment | None] = {}
     for extent in extents:
         extents_of(index, directory, extent.stream, extent.partition)
         own = segments.current(extent)
         path = segment_path(directory, extent.stream, extent.partition, extent.file) if own is None else own.path
-        segment_of[path] = own
+        found[path] = own
         stops[path] = max(extent.stop, stops.get(path, 0))
     for path, stop in stops.items():
         _check(path, stop, directory, segments.files)
-        if segment_of[path] is None and marks.read(segments.files.number(path), path) is None:
-            del segment_of[path]
-    return segment_of
+        if found[path] is None and marks.read(segments.files.number(path), path) is None:
+            del found[path]
+    return found
 
 
 def _check(path: Path, stop: int, directory: Path, files: OpenFiles) -> None:
@@ -129,10 +130,7 @@ def _check(path: Path, stop: int, directory: Path, files: OpenFiles) -> None:
     if not status.st_nlink:
         raise _gone(path, directory)
     if status.st_size < stop:
-        raise SystemProblem(
-            f"{path} has {status.st_size} bytes, expected {stop} or more. A transaction was prepared without fsync and "
-            "the machine stopped, or the file was cut. Produce the transaction again."
-        )
+        raise cut_short(path, status.st_size, stop)
 
 
 def _gone(path: Path, directory: Path) -> SystemProblem:

@@ -9,8 +9,10 @@ from itertools import count
 from pathlib import Path
 
 from ....dsl.errors import SystemProblem, UsageError
+from ....dsl.validation import explain
 from . import frames, marks
 from .disk import Descriptor, OpenFiles, explained, sync_data, sync_directory, write_all
+from .errors import unsynced
 from .index import Extent
 
 SEGMENT_BYTES = 64 << 20
@@ -96,11 +98,7 @@ class Segments:
         self._check_open()
         for extent in extents:
             if extent.file in self._failed:
-                path = segment_path(self._directory, extent.stream, extent.partition, extent.file)
-                raise SystemProblem(
-                    f"{path} could not be synced before. Expected a disk that keeps what it is given. Check the disk, "
-                    "then start again."
-                )
+                raise unsynced(segment_path(self._directory, extent.stream, extent.partition, extent.file))
             segment = self._current.get((extent.stream, extent.partition))
             # A file that is not the current one was synced when the next was begun.
             if segment is not None and segment.name == extent.file:
@@ -137,7 +135,8 @@ class Segments:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UsageError("This producer is closed, and what it had staged is dropped. Call producer() for another.")
+            wrong = "this producer is closed, and its staged records are dropped"
+            raise UsageError(explain(wrong, "an open producer", "call producer() for another"))
 
     def _begin(self, stream: str, partition: int) -> Segment:
         previous = self._current.get((stream, partition))

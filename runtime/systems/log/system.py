@@ -1,4 +1,4 @@
-"""The embedded log as a system: a directory, and who reads and writes it."""
+"""The embedded log as a system: makes the admin, consumers and producers of a directory."""
 
 import os
 from collections.abc import Callable
@@ -21,12 +21,13 @@ def random_writer() -> str:
 class LogSystem:
     """Streams in a directory of a local disk: durable, transactional, shared by any number of processes, no server.
 
-    What was committed survives a kill at any moment, and with `fsync` a power cut; without it, a power cut
-    may lose or damage what was committed in the last seconds. Everything is kept, but for what a producer's `trim` lets
-    go of: runs do so with intermediate streams.
+    Committed records survive a kill at any moment, and with `fsync` a power cut; without it, a power cut may lose or
+    damage records that were committed in the last seconds. All records are retained, except those that a producer's
+    `trim` gives up: runs trim their intermediate streams.
 
     Each admin, consumer and producer is for one thread at a time and one process. After a fork make new ones. The
-    system itself can be shared by threads and pickled, and holds nothing open. The directory is made at first use.
+    system itself can be shared by threads and pickled, and holds nothing open. The directory is made by the first
+    `create` or producer; reading never makes it.
 
     `compact_bytes` and `segment_bytes` say when the journal is rewritten and when a new segment file is begun;
     `new_writer` names producers, and must never return the same name twice for one directory.

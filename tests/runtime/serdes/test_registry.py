@@ -86,6 +86,8 @@ def test_a_schema_that_the_rules_forbid_ends_the_run(server: SchemaRegistry, reg
     assert str(raised.value).splitlines() == [
         f"the schema registry at {server.url} would not take the schema for subject 'clicks-value': Schema being "
         "registered is incompatible with an earlier schema (HTTP status code 409, SR code 409)",
+        f"  at {server.url}",
+        "  expected: a registry that accepts this request",
         "  to do: make the schema compatible with the subject's versions, or choose another subject",
     ]
 
@@ -102,8 +104,9 @@ def test_a_registry_that_stays_unwell_ends_the_run(server: SchemaRegistry) -> No
     with pytest.raises(SystemProblem) as raised:
         Registry(server.url, give_up_after=SHORT).schema(1)
     assert str(raised.value).splitlines() == [
-        f"the schema registry at {server.url} is out of reach: it has not answered for 0.2 s",
-        "  the last error: Service Unavailable (HTTP status code 503, SR code 50301)",
+        f"the schema registry at {server.url} is out of reach: it has not answered for 0.2 s; the last error: Service "
+        "Unavailable (HTTP status code 503, SR code 50301)",
+        f"  at {server.url}",
         "  expected: a server that speaks the API of Confluent's Schema Registry",
         "  to do: start it, or correct the address or the settings of TLS",
     ]

@@ -79,7 +79,7 @@ def test_no_batch_is_larger_than_was_asked_for(system: System, numbered: Numbere
 
 
 def test_a_stream_keeps_its_partition_count(system: System) -> None:
-    with pytest.raises(SystemProblem, match=r"'clicks' of .* has 2 partitions, expected 3.*Ask for 2 partitions"):
+    with pytest.raises(SystemProblem, match=r"(?s)'clicks' has 2 partitions, not 3\n.*ask for 2 partitions"):
         system.admin().create("clicks", 3)
 
 
@@ -90,7 +90,7 @@ def test_a_name_that_is_no_stream_name_is_refused(system: System, name: str) -> 
 
 
 def test_a_stream_has_a_partition(system: System) -> None:
-    with pytest.raises(UsageError, match="Expected 1 or more"):
+    with pytest.raises(UsageError, match="expected: 1 or more"):
         system.admin().create("empty", 0)
 
 
@@ -170,9 +170,9 @@ def test_polling_waits_for_a_commit(system: System) -> None:
 def test_a_transaction_ends_once(system: System) -> None:
     writing = system.producer().begin()
     writing.commit()
-    with pytest.raises(UsageError, match="This transaction is over"):
+    with pytest.raises(UsageError, match="this transaction is over"):
         writing.commit()
-    with pytest.raises(UsageError, match="This transaction is over"):
+    with pytest.raises(UsageError, match="this transaction is over"):
         writing.append("visits", 0, [RECORD])
 
 
@@ -185,7 +185,7 @@ def test_a_dropped_transaction_leaves_nothing(system: System, read: Read) -> Non
 
 
 def test_an_unknown_stream_is_refused_with_names_that_are_near(system: System) -> None:
-    expected = r"no stream 'click' in .*similar name: 'clicks'.*create the stream"
+    expected = r"(?s)no stream 'click'\n.*similar name: 'clicks'.*create the stream"
     for action in (
         lambda: system.producer().begin().append("click", 0, []),
         lambda: system.consumer().assign({("click", 0): 0}),
@@ -198,7 +198,7 @@ def test_an_unknown_stream_is_refused_with_names_that_are_near(system: System) -
 
 @pytest.mark.parametrize("partition", [-1, 2])
 def test_an_unknown_partition_is_refused(system: System, partition: int) -> None:
-    expected = f"has no partition {partition}. Expected 0 to 1"
+    expected = f"(?s)has no partition {partition}\n.*expected: 0 to 1"
     with pytest.raises(SystemProblem, match=expected):
         system.producer().begin().append("clicks", partition, [RECORD])
     with pytest.raises(SystemProblem, match=expected):

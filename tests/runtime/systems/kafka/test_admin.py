@@ -138,7 +138,7 @@ def test_a_topic_made_anew_is_another(kafka: KafkaSystem, broker: Broker, topic:
 
 
 def test_an_unknown_topic_has_no_identity(kafka: KafkaSystem, name: str) -> None:
-    with pytest.raises(SystemProblem, match="There is no stream"):
+    with pytest.raises(SystemProblem, match="there is no stream"):
         kafka.admin().identity(name)
 
 

@@ -229,7 +229,7 @@ def test_a_topic_that_is_removed_while_it_is_read_is_unknown(
     consumer.assign({(name, 0): 0})
     consumer.poll(0.2)
     broker.remove_topics(name)
-    with pytest.raises(SystemProblem, match="There is no stream"):
+    with pytest.raises(SystemProblem, match="there is no stream"):
         poll_for_ever(consumer)
     consumer.close()
 

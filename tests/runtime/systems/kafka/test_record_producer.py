@@ -19,7 +19,7 @@ MakeTopic = Callable[..., str]
 Drain = Callable[[Consumer, int, int], tuple[list[int], list[Record]]]
 
 ONE: Record = (b"key", b"value", 1, ())
-TAKEN = "(?s)Another run has taken over .*expected: one run of a pipeline at a time"
+TAKEN = "(?s)another run has taken over .*expected: one run of a pipeline at a time"
 
 
 def numbered(*bounds: int) -> list[Record]:
@@ -152,9 +152,9 @@ def test_a_record_that_the_client_refuses_is_told_from_then_on(kafka: KafkaSyste
 def test_unknown_topics_and_partitions_are_refused(kafka: KafkaSystem, topic: MakeTopic, name: str) -> None:
     there = topic()
     sender = kafka.record_producer()
-    with pytest.raises(SystemProblem, match="There is no stream"):
+    with pytest.raises(SystemProblem, match="there is no stream"):
         sender.send(name, 0, [ONE])
-    with pytest.raises(SystemProblem, match="There is no stream"):
+    with pytest.raises(SystemProblem, match="there is no stream"):
         sender.ends([(name, 0)])
     with pytest.raises(SystemProblem, match="has no partition 1"):
         sender.send(there, 1, [ONE])
@@ -295,6 +295,6 @@ def test_a_topic_that_is_removed_while_it_is_written_to_is_told(
     broker.remove_topics(name)
     sender._client = Forgetful(sender._client, 1_000)  # type: ignore[assignment]
     for _ in range(2):
-        with pytest.raises(SystemProblem, match=f"There is no stream '{name}'"):
+        with pytest.raises(SystemProblem, match=f"there is no stream '{name}'"):
             sender.send(name, 0, [ONE])
     sender.close()

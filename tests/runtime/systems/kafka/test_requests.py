@@ -272,7 +272,7 @@ def test_a_topic_is_gone_where_the_cluster_says_so(broker: Broker, kafka: KafkaS
     sender = kafka.record_producer()
     assert sender.ends([(name, 0)]) == {(name, 0): 0}
     broker.remove_topics(name)
-    with pytest.raises(SystemProblem, match=f"There is no stream '{name}'"):
+    with pytest.raises(SystemProblem, match=f"there is no stream '{name}'"):
         sender.ends([(name, 0)])
     sender.close()
 

@@ -58,7 +58,8 @@ def test_a_damaged_frame_is_named(log: LogSystem, read: Read, numbered: Numbered
     data[place] ^= 1
     path.write_bytes(data)
     with pytest.raises(
-        SystemProblem, match=rf"{path.name} is damaged at byte {MARK_BYTES}: .*'clicks', partition 0, from offset 0"
+        SystemProblem,
+        match=rf"{path.name} is damaged at byte {MARK_BYTES}\n.*'clicks', partition 0, from offset 0",
     ):
         read(log, "clicks")
 
@@ -82,7 +83,7 @@ def test_a_file_that_is_gone_is_named(log: LogSystem, read: Read, numbered: Numb
     [path] = log.directory.glob("streams/*/*/*.seg")
     path.unlink()
     with pytest.raises(
-        SystemProblem, match=rf"{path.name} is gone: expected records of stream .clicks., partition 0, from offset 0 on"
+        SystemProblem, match=rf"{path.name} is gone\n  at stream .clicks., partition 0, from offset 0 on"
     ):
         read(log, "clicks")
 
@@ -126,13 +127,13 @@ def test_a_range_that_is_not_published_is_refused(log: LogSystem, numbered: Numb
 
 
 def test_a_reader_makes_no_log(tmp_path: Path) -> None:
-    with pytest.raises(SystemProblem, match="There is no log in"):
+    with pytest.raises(SystemProblem, match="there is no log in"):
         LogReader(tmp_path / "nowhere").ends("clicks")
 
 
 def test_a_folder_that_was_removed_is_no_matter_of_permissions(log: LogSystem, numbered: Numbered) -> None:
     commit(log, numbered(5))
     shutil.rmtree(log.directory / "streams")
-    with pytest.raises(SystemProblem, match=r"streams/clicks/0.* removed.*Restore the whole log from a copy") as caught:
+    with pytest.raises(SystemProblem, match=r"(?s)streams/clicks/0.* removed.*restore the whole log") as caught:
         commit(log, numbered(5))
     assert "permissions" not in str(caught.value)
