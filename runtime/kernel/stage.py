@@ -21,6 +21,7 @@ from .state_cache import CountedReads, StateBackend
 from .stateful_operator import StatefulOperator
 from .task_state import TaskState
 from .time.bounds import START
+from .time.idle_sources import IdleSources
 from .time.input_progress import Accepts, InputProgress
 from .time.position import Position
 from .time.task_progress import TaskProgress
@@ -73,6 +74,7 @@ class StageTask:
         self.inputs = InputProgress(
             graph.inputs, self.watermarks, position, producers or {}, accepts, self.tracker.opened
         )
+        self.idle_sources = IdleSources(self.inputs)
         reads = CountedReads(backend)
         self.calls = TaskCalls(self.pools)
         self.progress = TaskProgress(self.watermarks, graph.node_in, self.tracker, asynchronous=program.asynchronous)
@@ -137,7 +139,7 @@ class StageTask:
         self.failures.batch = FedBatch(stream, partition, offsets, records, start, marks)
         part = records if start == 0 and stop is None else records[start:stop]
         self.counts.fed[stream] += len(part)
-        self.inputs.arrived(stream)
+        self.idle_sources.arrived(stream, self.watermarks.clock)
         source = self.inputs.inputs[stream].clock == "source"
         high = self._reads[stream](part, start, self.inputs.highs.get(stream, START) if source else None)
         if source and high > START:
@@ -149,7 +151,7 @@ class StageTask:
         messages that are still to be processed; None if that is not known."""
         self.watermarks.set_clock(now)
         if active is not None:
-            self.inputs.mark_idle(active)
+            self.idle_sources.mark(active, self.watermarks.clock)
         self.check()
 
     def rebuild(self, most: int) -> bool:

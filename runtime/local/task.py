@@ -324,4 +324,6 @@ class LocalTask:
     def dues(self) -> Dues:
         """When the task next needs the clock."""
         timeline = self._work.watermarks
-        return Dues(timeline.next_clock_due(), self._work.inputs.next_idle(), waits=timeline.next_fire[0] < END)
+        return Dues(
+            timeline.clock_users.next_due(), self._work.idle_sources.next_due(), waits=timeline.next_fire[0] < END
+        )

@@ -114,7 +114,7 @@ def test_r24d_an_error_behind_the_call_stops_the_run() -> None:
     called.map(lambda number: 1 // number).send_to("out")
     with (
         PipelineDriver(pipeline) as driver,
-        pytest.raises(MessageError, match=r"map\(lambda, test_engine_cases.py:113\) failed.*ZeroDivisionError"),
+        pytest.raises(MessageError, match=r"map\(lambda, test_engine_cases.py:114\) failed.*ZeroDivisionError"),
     ):
         driver.send("in", 0)
 

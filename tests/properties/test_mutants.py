@@ -33,6 +33,7 @@ from fluvial.runtime.kernel.task_state import TaskState
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.time.far_timers import FarTimers
 from fluvial.runtime.kernel.time.input_progress import InputProgress
+from fluvial.runtime.kernel.time.producer_watermarks import ProducerWatermarks
 from fluvial.runtime.kernel.time.timers import Timers
 from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
@@ -368,7 +369,11 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         ),
         # Time that does not wait for the slowest producer, or the oldest message under way.
         Rewritten(
-            "time goes with the fastest producer", InputProgress, "_least", "min(marks.values())", "max(marks.values())"
+            "time goes with the fastest producer",
+            ProducerWatermarks,
+            "least",
+            "min(marks.values())",
+            "max(marks.values())",
         ),
         Replaced(
             "time does not wait for producers that have told nothing",
@@ -633,7 +638,11 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
     ],
     ("late", RESTARTING): [
         Rewritten(
-            "a restart forgets what may be out of order", InputProgress, "_reported", " - source.out_of_order", ""
+            "a restart forgets what may be out of order",
+            ProducerWatermarks,
+            "_reported_by",
+            " - source.out_of_order",
+            "",
         )
     ],
     ("two streams", RESTARTING): [

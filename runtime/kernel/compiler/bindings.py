@@ -16,7 +16,9 @@ from ..message_failures import message_opener
 from ..operators.processing_time import ProcessingTimeOperator
 from ..stateful_operator import StatefulOperator
 from ..time.border_watermarks import pack_trailer, with_trailer
-from ..time.bounds import START, wrong_time
+from ..time.bounds import END, START, wrong_time
+from ..time.operator_watermarks import reached_by
+from ..time.watermarks import WatermarkGraph
 
 
 def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
@@ -90,8 +92,8 @@ def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: i
         watermarks = environment.watermarks
         stateful = kind.make_state(environment, operator, after)
         if operator.time_domain == "processing":
-            stateful = ProcessingTimeOperator(stateful, partial(watermarks.time_at, environment.node_in(operator.id)))
-            watermarks.attach_clock(stateful.due)
+            stateful = ProcessingTimeOperator(stateful, _clock_at(watermarks, environment.node_in(operator.id)))
+            watermarks.clock_users.attach(stateful.due)
         environment.stateful[operator.id] = stateful
         watermarks.attach(operator.id, stateful)
         _bind_add(environment, operator, stateful, names, f"add_{number}")
@@ -100,12 +102,22 @@ def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: i
     names.update({f"{name}_{number}": value for name, value in attached.items()})
 
 
+def _clock_at(watermarks: WatermarkGraph, node: int) -> Callable[[], int]:
+    """A function that returns the processing time at a clock node; END once its input has ended. The node itself may be
+    behind the clock while an operator before it fires."""
+
+    def clock() -> int:
+        return END if watermarks.now[node] == END else watermarks.clock
+
+    return clock
+
+
 def _bind_add(
     environment: StageEnvironment, operator: ops.Operator, stateful: StatefulOperator, names: dict[str, Any], name: str
 ) -> None:
     """Give compiled code an operator's `add`. Where the operator's own watermark is beyond the one in front of it, the
     messages up to there are judged by its own."""
-    own, add = environment.watermarks.reached_by(operator.id), stateful.add
+    own, add = reached_by(environment.watermarks, operator.id), stateful.add
     names[name] = add
     if own == START or own <= environment.watermarks.now[environment.node_in(operator.id)]:
         return

@@ -11,6 +11,7 @@ from ..code.returned_values import UnencodableIdentity
 from ..environment import StageEnvironment
 from ..operators.deduplicate import DeduplicateContext, DeduplicateOperator
 from ..stateful_operator import StatefulOperator
+from ..time.operator_watermarks import reached_by
 from .binding import count_in
 from .row import KernelKind, if_time_counts
 from .writing import after_firing, write_stateful
@@ -24,7 +25,7 @@ def _make_deduplicate(
         id=operator.id,
         backend=environment.backend,
         empty=environment.empty,
-        watermark=environment.watermarks.reached_by(operator.id),
+        watermark=reached_by(environment.watermarks, operator.id),
         within=operator.within,
         identity=None if operator.by is None else _identity_by(operator.by, operator.by_type),
         emit=environment.effects.emitter(emit),

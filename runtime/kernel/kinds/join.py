@@ -17,6 +17,7 @@ from ..operators.latest_join import LatestJoinOperator
 from ..operators.remote_tables import joined
 from ..operators.tables import TableContext, TableOperator, joined_row
 from ..stateful_operator import StatefulOperator
+from ..time.operator_watermarks import reached_by
 from .async_call import after_call, attach_calls, write_call_with_key
 from .binding import bind_function, bind_key, count_in, schedule_of, serde_of, table_of
 from .row import KernelKind, always, if_followed
@@ -31,7 +32,7 @@ def _make_join(environment: StageEnvironment, operator: ops.JoinStreams, emit: C
         id=id,
         backend=environment.backend,
         empty=environment.empty,
-        watermark=environment.watermarks.reached_by(id),
+        watermark=reached_by(environment.watermarks, id),
         within=operator.within,
         alone=(operator.how != "inner", operator.how == "outer"),
         fn=operator.fn,

@@ -10,6 +10,7 @@ from ....dsl.serde import key_serde
 from ..environment import StageEnvironment
 from ..operators.processor import ProcessContext, ProcessOperator
 from ..stateful_operator import StatefulOperator
+from ..time.operator_watermarks import reached_by
 from .row import KernelKind, if_time_counts, writes_nothing
 from .writing import after_firing, write_stateful
 
@@ -21,7 +22,7 @@ def _make_process(environment: StageEnvironment, operator: ops.Process, emit: Ca
         id=operator.id,
         backend=environment.backend,
         empty=environment.empty,
-        watermark=environment.watermarks.reached_by(operator.id),
+        watermark=reached_by(environment.watermarks, operator.id),
         processor=operator.processor,
         decode_key=key_serde(environment.program.flows[operator.inputs[0]].key).decode,
         emit=environment.effects.emitter(emit),
@@ -35,7 +36,7 @@ def _make_process(environment: StageEnvironment, operator: ops.Process, emit: Ca
     processor = ProcessOperator(context)
     if processor.fire_clock_timers is not None:
         environment.clock_users.append(operator.id)
-        environment.watermarks.attach_clock(processor.due, processor.fire_clock_timers)
+        environment.watermarks.clock_users.attach(processor.due, processor.fire_clock_timers)
     return processor
 
 

@@ -1,7 +1,10 @@
-"""Sources to which nothing comes: after how long they are idle, and how far their time goes on then."""
+"""Idle sources: after how long without messages a source is idle, and how its watermark then advances."""
 
-from collections.abc import Container, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Container, Iterator, Mapping, MutableMapping
 from typing import TypeVar
+
+from .bounds import END
+from .input_progress import InputProgress
 
 Key = TypeVar("Key")
 
@@ -9,11 +12,11 @@ Key = TypeVar("Key")
 def newly_idle(
     since: MutableMapping[Key, int], patience: Mapping[Key, int], active: Container[Key], now: int
 ) -> Iterator[tuple[Key, int]]:
-    """The sources that have been quiet for their `patience`, each with the time in ms that has passed meanwhile: a
+    """Yield the sources that have had no message for their `patience`, each with the ms that have passed without one: a
     multiple of its patience.
 
-    `since` says from when on each has been quiet, by the clock. It is brought up to date: those that are `active` are
-    quiet from `now` on, and those that are given from where the time that is given ends.
+    `since` has the time from which on each source has had no message. It is updated: for an `active` source it is
+    `now`, and for one that is yielded it advances by the ms that are yielded.
     """
     for source, wait in patience.items():
         quiet = now - since.setdefault(source, now)
@@ -23,3 +26,35 @@ def newly_idle(
             passed = quiet - quiet % wait
             since[source] += passed
             yield source, passed
+
+
+class IdleSources:
+    """The sources of a task that may be idle. The watermark of an idle source advances with the processing time."""
+
+    def __init__(self, inputs: InputProgress) -> None:
+        sources = {stream: one.source for stream, one in inputs.inputs.items() if one.clock == "source"}
+        self._patience = {
+            stream: source.idle_after
+            for stream, source in sources.items()
+            if source is not None and source.idle_after is not None
+        }
+        self._inputs = inputs
+        self._quiet_since: dict[str, int] = {}
+
+    def arrived(self, stream: str, now: int) -> None:
+        """Messages of a source have come. A source that was idle has the watermark of its messages again."""
+        if stream in self._patience:
+            self._quiet_since[stream] = now
+            self._inputs.set_idle(stream, None)
+
+    def mark(self, active: Collection[str], now: int) -> None:
+        """Mark the sources as idle that have had no message for their `idle_after`, and advance their watermarks.
+        Sources with messages that wait to be processed are `active`."""
+        waits = {stream: patience for stream, patience in self._patience.items() if not self._inputs.ended(stream)}
+        for stream, passed in newly_idle(self._quiet_since, waits, active, now):
+            self._inputs.set_idle(stream, self._inputs.idle_watermark(stream, 0, passed))
+
+    def next_due(self) -> int:
+        """The next processing time at which a source becomes idle, or its watermark advances; END if there is none."""
+        waits = self._patience.items()
+        return min((self._quiet_since[name] + wait for name, wait in waits if name in self._quiet_since), default=END)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ..calls.in_flight import InFlightTracker
+from .operator_watermarks import reached_by
 from .watermarks import WatermarkGraph
 
 
@@ -26,7 +27,7 @@ class TaskProgress:
         """The watermark of an operator's input, in ms since epoch; END once its inputs have ended. It is never less
         than the watermark up to which the operator has fired."""
         self._watermarks.catch_up()
-        return max(self._watermarks.now[self._node_in[operator]], self._watermarks.reached_by(operator))
+        return max(self._watermarks.now[self._node_in[operator]], reached_by(self._watermarks, operator))
 
     def is_idle(self, operator: str) -> bool:
         """Whether all inputs of an operator are idle."""
@@ -36,4 +37,4 @@ class TaskProgress:
     def reported_watermark_of(self, operator: str) -> int:
         """The watermark that the messages of an operator's input have given it: the end of input does not count."""
         self._watermarks.catch_up()
-        return max(self._watermarks.reported[self._node_in[operator]], self._watermarks.reached_by(operator))
+        return max(self._watermarks.reported(self._node_in[operator]), reached_by(self._watermarks, operator))

@@ -22,6 +22,33 @@ from .bounds import END, START
 from .watermark_node import NodeKind, WatermarkNode, lagging, slowest
 
 
+class ClockUsers:
+    """The operators of a task that fire by the processing time."""
+
+    def __init__(self) -> None:
+        self._dues: list[Callable[[], int]] = []
+        self._callbacks: list[Callable[[int], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._dues)
+
+    def attach(self, due: Callable[[], int], fire: Callable[[int], None] | None = None) -> None:
+        """Call `fire` with the processing time whenever it advances. `due` returns the next time at which the operator
+        is due."""
+        self._dues.append(due)
+        if fire is not None:
+            self._callbacks.append(fire)
+
+    def fire(self, now: int) -> None:
+        """Fire what is due by the processing time."""
+        for callback in self._callbacks:
+            callback(now)
+
+    def next_due(self) -> int:
+        """The next processing time at which something is due if no message comes; END if there is none."""
+        return min((due() for due in self._dues), default=END)
+
+
 class TimedOperator(Protocol):
     """A stateful operator, as the graph uses it."""
 
@@ -34,8 +61,7 @@ class WatermarkGraph:
     """The watermarks of one task. `now[i]` is the watermark of node i, and `idle[i]` says that node i is idle.
     `next_fire[0]` is the watermark at which a stateful operator is next due. `clock` is the processing time.
 
-    `reported[i]` is the watermark of node i that messages have given it: the end of input does not count. A later run
-    that has more input starts from there.
+    `operators` has the node of each stateful operator, and `restored` the watermark from which each was restored.
 
     An `exact` graph advances its nodes with each message. Any other advances them when an operator is due, and before
     they are read: see `catch_up`.
@@ -55,12 +81,11 @@ class WatermarkGraph:
         self._floor = floor
         self._following = self._again = False
         self._stateful: dict[str, TimedOperator] = {}
-        self._restored: dict[str, int] = {}
+        self.restored: dict[str, int] = {}
         self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
-        self._operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
-        self._clock_callbacks: list[Callable[[int], None]] = []
-        self._dues: list[Callable[[], int]] = []
-        self.clocked = any(node.kind == "clock" for node in nodes)
+        self.operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
+        self.clock_users = ClockUsers()
+        self._has_clock_nodes = any(node.kind == "clock" for node in nodes)
         self.returns = any(node.returns for node in nodes)
         moves: dict[NodeKind, Callable[[int, WatermarkNode], None]] = {
             "clock": self._follow_clock,
@@ -70,21 +95,14 @@ class WatermarkGraph:
         }
         self._steps = [(moves[node.kind], index, node) for index, node in enumerate(nodes) if node.kind != "stream"]
 
+    @property
+    def clocked(self) -> bool:
+        """Whether anything depends on the processing time."""
+        return self._has_clock_nodes or bool(self.clock_users)
+
     def attach(self, id: str, operator: TimedOperator) -> None:
         self._stateful[id] = operator
         self.schedule(operator.next_due())
-
-    def attach_clock(self, due: Callable[[], int], fire: Callable[[int], None] | None = None) -> None:
-        """Call `fire` with the time whenever the clock moves. `due` returns the next time of the clock that it waits
-        for."""
-        self.clocked = True
-        self._dues.append(due)
-        if fire is not None:
-            self._clock_callbacks.append(fire)
-
-    def next_clock_due(self) -> int:
-        """The next time of the clock at which something is due if no message comes; END if there is none."""
-        return min((due() for due in self._dues), default=END)
 
     def schedule(self, time: int) -> None:
         """An operator is due at this watermark."""
@@ -123,33 +141,20 @@ class WatermarkGraph:
                 self._move(index, watermark)
         self._follow()
 
-    def is_idle(self, name: str) -> bool:
-        """Whether a stream is idle."""
-        return self.idle[self._streams[name]]
-
-    def time_at(self, index: int) -> int:
-        """The processing time at a clock node; END once its input has ended. The node itself may be behind the clock
-        while an operator before it fires."""
-        return END if self.now[index] == END else self.clock
-
     def set_clock(self, now: int) -> None:
         """Set the processing time, in ms since epoch, and advance the nodes that follow it."""
         if now > self.clock:
             self.clock = now
             if self.clocked:
                 self._follow()
-            for fire in self._clock_callbacks:
-                fire(now)
+            self.clock_users.fire(now)
 
-    def _last(self, index: int) -> int:
-        """The watermark of a node; of one that has ended, the watermark before the end."""
+    def reported(self, index: int) -> int:
+        """The watermark of a node that messages have given it: of a node that has ended, the watermark before the
+        end. A later run that has more input starts from there."""
         return self.now[index] if self.now[index] != END else self._reported[index]
 
-    @property
-    def reported(self) -> list[int]:
-        return [self._last(index) for index in range(len(self.nodes))]
-
-    def set_now(self, index: int, watermark: int) -> None:
+    def _raise(self, index: int, watermark: int) -> None:
         before = self.now[index]
         if watermark > before:
             if before != END:
@@ -161,13 +166,13 @@ class WatermarkGraph:
         if self.nodes[index].returns and END not in (watermark, self.now[index]):
             self.now[index] = watermark
         else:
-            self.set_now(index, watermark)
+            self._raise(index, watermark)
 
     def firing(self, index: int, time: int) -> None:
         """An operator is about to fire what is due at `time`: everything before that time has passed it. At the end of
         input its watermark stays, for a window that only the end has closed makes no later message late."""
         if self.now[self.nodes[index].follows[0]] != END:
-            self.set_now(index, time - 1)
+            self._raise(index, time - 1)
 
     def follow(self) -> None:
         """Advance the watermark of every node as far as its inputs allow, and fire what is due. If the graph is not
@@ -185,8 +190,7 @@ class WatermarkGraph:
     def resume(self) -> None:
         """Advance every node from what was restored, and fire what is due by watermark and by clock."""
         self._follow()
-        for fire in self._clock_callbacks:
-            fire(self.clock)
+        self.clock_users.fire(self.clock)
 
     def _follow(self) -> None:
         self._behind = False
@@ -205,7 +209,7 @@ class WatermarkGraph:
 
     def _follow_clock(self, index: int, node: WatermarkNode) -> None:
         ended = self.now[node.follows[0]] == END
-        self.set_now(index, END if ended else self.clock)
+        self._raise(index, END if ended else self.clock)
 
     def _hold_back(self, index: int, node: WatermarkNode) -> None:
         floor = self._floor(node.owner)
@@ -219,7 +223,7 @@ class WatermarkGraph:
         self.idle[index] = self.idle[node.follows[0]]
         if passed > self.now[index]:
             self._stateful[node.owner].advance(watermark)
-            self.set_now(index, passed)
+            self._raise(index, passed)
 
     def _merge(self, index: int, node: WatermarkNode) -> None:
         if True in self.idle:
@@ -230,34 +234,6 @@ class WatermarkGraph:
 
     def _slowest(self, node: WatermarkNode) -> tuple[int, bool]:
         return slowest((self.now[other], self.idle[other]) for other in node.follows)
-
-    def reached(self) -> dict[str, int]:
-        """The watermark of each operator that keeps state: what was due by then has fired. For an input that has ended
-        it is the reported watermark, from which a later run with more input goes on."""
-        self.catch_up()
-        return {id: self._committed_of(id, index) for id, index in self._operators.items()}
-
-    def reached_by(self, operator: str) -> int:
-        """The watermark of one operator, START if it keeps no state."""
-        index = self._operators.get(operator)
-        return START if index is None else self._passed_by(index)
-
-    def _committed_of(self, operator: str, index: int) -> int:
-        if self.now[index] != END or self.returns:
-            return self._passed_by(index)
-        return max(self._restored.get(operator, START), self._reported_at(self.nodes[index].follows[0]))
-
-    def _reported_at(self, index: int) -> int:
-        """The watermark that a node would have if no input had ended before another."""
-        node = self.nodes[index]
-        if node.kind == "stream":
-            return self._last(index)
-        if node.kind == "clock":
-            return self.clock
-        return lagging(min(self._reported_at(other) for other in node.follows), node.behind)
-
-    def _passed_by(self, index: int) -> int:
-        return lagging(self._last(index), -self.nodes[index].behind)
 
     def restore(
         self,
@@ -274,7 +250,7 @@ class WatermarkGraph:
         `met` is from an earlier version, which kept the watermarks of merges instead. Only those in front of state are
         used, since the ids of all other operators depend on the pipeline."""
         own = {owner: time for owner, time in (met or {}).items() if self._meets_before(owner)} | dict(reached or {})
-        self._restored = own
+        self.restored = own
         self.clock = clock
         for name, index in self._streams.items():
             self.now[index] = watermarks.get(name, START)
@@ -292,5 +268,5 @@ class WatermarkGraph:
 
     def _meets_before(self, operator: str) -> bool:
         """Whether the node in front of an operator that keeps state is a merge."""
-        index = self._operators.get(operator)
+        index = self.operators.get(operator)
         return index is not None and self.nodes[self.nodes[index].follows[0]].kind == "merge"
