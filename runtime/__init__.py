@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from ..planner.settings import Settings
     from .launch import run
     from .metrics.http import Metrics
+    from .pipeline_reset import reset
     from .report import Progress, Report
     from .reset_step import ResetStep
-    from .state_reset import reset
     from .systems import KafkaSystem, open_system
 
 __all__ = ["KafkaSystem", "Metrics", "Progress", "Report", "ResetStep", "Settings", "open_system", "reset", "run"]
@@ -24,7 +24,7 @@ _HOMES = {
     "ResetStep": ".reset_step",
     "Settings": "..planner.settings",
     "open_system": ".systems",
-    "reset": ".state_reset",
+    "reset": ".pipeline_reset",
     "run": ".launch",
 }
 

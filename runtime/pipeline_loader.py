@@ -17,7 +17,7 @@ from ..dsl.errors import FluvialError, PipelineError, UsageError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain
-from .user_modules import hides_modules
+from .process.user_modules import hides_modules
 
 _FORMS = "file.py, file.py:attribute or module:attribute"
 _OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("dsl", "planner", "runtime"))

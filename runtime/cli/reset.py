@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...planner.settings import Settings
 from ..pipeline_loader import load_pipeline
+from ..pipeline_reset import reset
 from ..preflight.state_compatibility import emptied
 from ..reset_step import ResetStep
-from ..state_reset import reset
 from ..systems import DEFAULT_SYSTEM
 from . import arguments as words
 from .option_values import named_system, refused

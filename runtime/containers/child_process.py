@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ...dsl.errors import FluvialError, TakenOver
 from ...planner.settings import Settings
+from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..launch import Until, start
 from ..local.coordination.membership import Seat
 from ..metrics.http import Address, serving
@@ -24,7 +25,6 @@ from ..pipeline_loader import load_pipeline
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..process.standard_streams import forgiving_stderr
 from ..report import Progress, Report
-from ..suspicious_times import LOGGER as TIMES
 from ..systems.open import Opening, opened
 
 INTERRUPTED = 130

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
 from ...dsl.text import visible
+from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..preflight.input_streams import SUBJECTS
 from ..process.forks import STOPPING, apart_from_children
 from ..process.resource_limits import remedy_for
 from ..process.signals import ENDED, KILL_SECONDS, REPEATED_SECONDS
 from ..report import OnProgress, Progress, Report
-from ..suspicious_times import LOGGER as TIMES
 from .child_process import Line, Order
 from .merged_reports import merged_progress, merged_report
 from .restart_policy import Restarts

@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol, cast
 
 from ...dsl.errors import SystemProblem, UsageError
 from ...dsl.validation import explain
-from ..data_files import check_owner, umask
+from ..process.data_files import check_owner, umask
 from ..process.resource_limits import remedy_for
 
 STANDARD = "-"

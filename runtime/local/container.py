@@ -9,8 +9,8 @@ from ...dsl.errors import NoProgressError
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..clock import wall_clock
 from ..preflight.input_streams import InputWatch
+from ..process.clock import wall_clock
 from ..process.signals import DRAIN_SECONDS
 from ..report import Report, sums
 from ..systems.contract import Consumer, RecordBatch, StreamPartition

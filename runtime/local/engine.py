@@ -16,6 +16,7 @@ from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
+from ..data_warnings.suspicious_times import SuspiciousTimes
 from ..kernel.calls.cancellation import run_loop
 from ..kernel.code.program import RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
@@ -27,13 +28,12 @@ from ..process.resource_limits import exhaustion_explained
 from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
 from ..state import MemoryStore, TaskStore
-from ..suspicious_times import SuspiciousTimes
 from ..systems.contract import Admin, PublishingSystem, RecordProducer, SendingSystem, System
 from ..systems.provisioning import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
+from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
+from .checkpoints.migration import kept_states, migrate_checkpoints, read_before, refuse_recreated
 from .commit.changelog_commit import ChangelogCommit, OnRestore, ignore_restore
-from .commit.checkpoint import Checkpoint, Checkpoints, checkpoints_in
-from .commit.checkpoint_migration import kept_states, migrate_checkpoints, read_before, refuse_recreated
-from .commit.contract import Commits, TaskSetup
+from .commit.contract import Commits
 from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
 from .coordination.membership import Place, Seat, join
@@ -45,6 +45,7 @@ from .stores.alignment import CommittedLog
 from .stores.survey import missing_stores
 from .stores.task_stores import store_for
 from .task import LocalTask, RunContext
+from .task_setup import TaskSetup
 
 _log = logging.getLogger(__name__)
 

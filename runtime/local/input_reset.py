@@ -13,9 +13,8 @@ from ...planner.plan import Plan
 from ..preflight.input_streams import inputs_of
 from ..reset_step import ResetStep
 from ..systems.contract import SendingSystem, System
-from .commit.checkpoint import Checkpoint, checkpoints_in
+from .checkpoints.checkpoint import Checkpoint, checkpoints_in, write_checkpoints
 from .coordination.exclusion import no_containers
-from .state_reset import write
 
 
 @contextmanager
@@ -52,7 +51,7 @@ def input_steps(
 
 def _forget(plan: Plan, system: System, task: str, stream: str, keep_offsets: bool) -> None:
     checkpoint = checkpoints_in(system, plan.name)[task]
-    write(plan, system, {task: _without(checkpoint, stream, keep_offsets)})
+    write_checkpoints(system, plan.name, {task: _without(checkpoint, stream, keep_offsets)})
 
 
 def _without(checkpoint: Checkpoint, stream: str, keep_offsets: bool) -> Checkpoint:

@@ -22,12 +22,13 @@ from ..kernel.time.position import Position
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
 from .border_progress import BorderProgress
-from .commit.checkpoint import Checkpoint
-from .commit.contract import Commits, Committed, TaskCommit, TaskSetup
+from .checkpoints.checkpoint import Checkpoint
+from .commit.contract import Commits, Committed, TaskCommit
 from .input_queue import InputQueue, InputQueues
-from .observe.task_metrics import InputMetrics, TaskMetrics
 from .output_router import Router
 from .slices import SLICE
+from .task_metrics import InputMetrics, TaskMetrics
+from .task_setup import TaskSetup
 
 
 @dataclass(frozen=True, slots=True)

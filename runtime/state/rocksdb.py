@@ -16,8 +16,8 @@ from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch
 
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
-from ..data_files import make_folder, write_file
 from ..kernel.state_cache import PREFIX_SIZE, Change
+from ..process.data_files import make_folder, write_file
 from ..process.resource_limits import remedy_for
 
 BUFFER_BYTES = 32 << 20

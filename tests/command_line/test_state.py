@@ -11,8 +11,8 @@ from rocksdict import Options, Rdict
 
 from engines.command_line import Fluvial
 from fluvial.planner import Settings, plan
-from fluvial.runtime.local.commit.checkpoint import Checkpoint, encode
-from fluvial.runtime.local.commit.contract import CHECKPOINT, META
+from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, encode
+from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
 from fluvial.runtime.local.stores.survey import latest_folders
 from fluvial.runtime.local.stores.task_stores import store_folders
 from fluvial.runtime.pipeline_loader import load_pipeline

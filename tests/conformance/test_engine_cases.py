@@ -19,7 +19,7 @@ from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.kernel.time.stage_input import StageInput
 from fluvial.runtime.kernel.time.watermark_node import WatermarkNode
 from fluvial.runtime.kernel.time.watermarks import WatermarkGraph
-from fluvial.runtime.local.commit.checkpoint import decode
+from fluvial.runtime.local.checkpoints.checkpoint import decode
 from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.testing import PipelineDriver

@@ -13,9 +13,9 @@ from fluvial.dsl import Pipeline, collect, count, tumbling
 from fluvial.planner import plan
 from fluvial.runtime import reset, run
 from fluvial.runtime.kernel.time.position import Position
-from fluvial.runtime.local.commit.checkpoint import Checkpoint
-from fluvial.runtime.local.commit.checkpoint_migration import migrate_checkpoints
-from fluvial.runtime.local.commit.contract import TaskSetup
+from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
+from fluvial.runtime.local.checkpoints.migration import migrate_checkpoints
+from fluvial.runtime.local.task_setup import TaskSetup
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.contract import RecordBatch

@@ -13,8 +13,8 @@ from engines.targets import write
 from explained import assert_explains, error_of
 from fluvial.dsl import Context, KeyedProcessor, ListState, Message, Pipeline, PlanError, ValueState, count, tumbling
 from fluvial.runtime import Report, run
-from fluvial.runtime.local.commit.checkpoint import Checkpoint, decode, encode
-from fluvial.runtime.local.commit.contract import CHECKPOINT, META
+from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, decode, encode
+from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl.errors import SystemProblem
-from fluvial.runtime.local.commit import checkpoint
+from fluvial.runtime.local.checkpoints import checkpoint
 from fluvial.runtime.local.coordination.assignments import read_record
 
 KEYS = (b"assignment", b"container-", b"inquiry")

@@ -15,7 +15,7 @@ from fluvial.dsl import Pipeline, SystemProblem, UnsupportedError, UsageError, c
 from fluvial.planner import Settings, plan
 from fluvial.runtime import reset, run
 from fluvial.runtime.launch import checked_plan
-from fluvial.runtime.local.commit.checkpoint import decode, encode
+from fluvial.runtime.local.checkpoints.checkpoint import decode, encode
 from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.preflight.input_streams import InputWatch

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fluvial.dsl import Pipeline, skip
-from fluvial.runtime.local.commit.checkpoint import decode
+from fluvial.runtime.local.checkpoints.checkpoint import decode
 from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.testing import Ended, PipelineDriver
 

@@ -18,8 +18,8 @@ from ....planner.stream_names import checkpoints
 from ....planner.type_inference import flows, written_flow
 from ....planner.validation import written_by
 from ...launch import EngineName
-from ...local.commit.checkpoint import checkpoints_in
-from ...local.commit.checkpoint_migration import kept_states, refuse_recreated
+from ...local.checkpoints.checkpoint import checkpoints_in
+from ...local.checkpoints.migration import kept_states, refuse_recreated
 from ...local.stores.survey import missing_stores
 from ...preflight.other_engine import read_by_other
 from ...preflight.requirements import has_pyspark, missing

@@ -12,7 +12,7 @@ from ....dsl.message import Record
 from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
 from ...systems.contract import Consumer, SendingAdmin, StreamPartition
-from .contract import prefix_of
+from ..stores.store_keys import prefix_of
 
 POLL_SECONDS = 0.1
 

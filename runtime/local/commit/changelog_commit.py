@@ -18,9 +18,11 @@ from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
 from ...systems.contract import RecordProducer, SendingSystem, StreamPartition
 from ..background_work import Steps
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints, decode, encode, is_ahead
+from ..stores.store_keys import CHECKPOINT, META
+from ..task_setup import TaskSetup
 from .changelog import ChangelogOffsets, ChangelogRange, change_records, replay, undo_records
-from .checkpoint import Checkpoint, Checkpoints, decode, encode, is_ahead
-from .contract import CHECKPOINT, META, Committed, TaskCommit, TaskSetup
+from .contract import Committed, TaskCommit
 
 _ORIGIN, _USED = b"origin", b"used"
 STALE_MS = 5 * 24 * 3600 * 1000

@@ -9,17 +9,8 @@ from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
 from ...systems.contract import StreamPartition
 from ..background_work import Steps
-from .checkpoint import Checkpoint, Checkpoints
-
-META = b"\0"
-"""Prefix of the entries of a store that are not state. No operator has such an id."""
-CHECKPOINT = b"checkpoint"
-"""Key of the checkpoint that belongs to the state of a store."""
-
-
-def prefix_of(operator: str) -> bytes:
-    """The prefix of all keys of an operator's state in a store."""
-    return operator.encode() + b"\0"
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints
+from ..task_setup import TaskSetup
 
 
 class StagedOutputs(Protocol):
@@ -33,29 +24,6 @@ class StagedOutputs(Protocol):
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         """Add records, in order."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSetup:
-    """A task before it runs.
-
-    `number` is its number within its stage. `changelogs` has the changelog of each operator that keeps state, by
-    operator. `inputs` are the input streams that have a partition of the task's number. `keeps_more` says that the
-    store may hold the state of operators that are no longer in the plan.
-    """
-
-    name: str
-    stage: str
-    number: int
-    store: TaskStore
-    changelogs: Mapping[str, str]
-    inputs: Sequence[str] = ()
-    keeps_more: bool = False
-
-    @property
-    def stateful(self) -> bool:
-        """Whether the store of the task outlasts the run."""
-        return bool(self.changelogs) or self.keeps_more
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from typing import cast
 from ...state.contract import TaskStore
 from ...systems.contract import DurableTransaction, OtherWriters, StreamPartition, no_others
 from ..background_work import Steps
-from ..stores.alignment import PENDING, CommittedLog, align
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints, encode
+from ..stores.alignment import CommittedLog, align
 from ..stores.state_moves import move_states
-from .checkpoint import Checkpoint, Checkpoints, encode
-from .contract import CHECKPOINT, META, Committed, TaskCommit, TaskSetup
+from ..stores.store_keys import CHECKPOINT, META, PENDING
+from ..task_setup import TaskSetup
+from .contract import Committed, TaskCommit
 
 
 class TwoPhaseCommit:

@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ....planner.plan import Plan
+from ...data_warnings.keyless import KeylessWarning
+from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...kernel.time.bounds import END, START
-from ...keyless import KeylessWarning
 from ...metrics.timing import Timing
 from ...report import OnProgress, Progress, Sample, sums
-from ...suspicious_times import SuspiciousTimes
 from ...systems.contract import StreamPartition
 from ..task import LocalTask
+from ..task_metrics import TaskMetrics, task_facts
 from .end_offsets import Ends
-from .task_metrics import TaskMetrics, task_facts
 
 PROGRESS_SECONDS = 1.0
 PATIENCE_SECONDS = 0.5

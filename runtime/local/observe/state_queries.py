@@ -21,8 +21,8 @@ from ....planner.type_inference import flows
 from ...kernel.operators.tables import prefix_of, row_of
 from ...state.read_only import StoreView
 from ...systems.contract import SendingSystem, System
-from ..commit.checkpoint import checkpoints_in
-from ..commit.checkpoint_migration import holders_of
+from ..checkpoints.checkpoint import checkpoints_in
+from ..checkpoints.migration import holders_of
 from ..stores.survey import latest_folders
 from ..stores.task_stores import store_folders, task_folders
 

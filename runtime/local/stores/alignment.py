@@ -12,17 +12,10 @@ from ....planner.plan import Plan
 from ...state.contract import TaskStore
 from ...state.read_only import StoreView
 from ...systems.contract import Publisher, PublishingSystem
-from ..commit import checkpoint as checkpoints
-from ..commit.checkpoint import Checkpoint, Checkpoints, checkpoints_in
-from ..commit.contract import CHECKPOINT, META, prefix_of
+from ..checkpoints import checkpoint as checkpoints
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from . import errors as store_problems
-
-PENDING = b"pending"
-"""Where a store keeps the token of its last commit."""
-MOVED = b"moved"
-"""Where a store keeps the checkpoint with which the log counts state that was moved to it."""
-IDENTITY = b"log"
-"""Where a store keeps the identity of its log."""
+from .store_keys import CHECKPOINT, IDENTITY, META, MOVED, PENDING, prefix_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ....planner.plan import Plan
-from ..commit.checkpoint import Checkpoint
+from ..checkpoints.checkpoint import Checkpoint
 
 
 def gone(plan: Plan, reset: str, task: str, operators: Collection[str]) -> SystemProblem:

@@ -14,12 +14,12 @@ from ....planner.plan import Plan
 from ....planner.task_assignment import task_name
 from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
-from ..commit import checkpoint as checkpoints
-from ..commit.checkpoint import Checkpoint, Checkpoints
-from ..commit.checkpoint_migration import holder_of, number_of, with_operator, without
-from ..commit.contract import META, prefix_of
+from ..checkpoints import checkpoint as checkpoints
+from ..checkpoints.checkpoint import Checkpoint, Checkpoints
+from ..checkpoints.migration import holder_of, number_of, with_operator, without
 from ..coordination.coordinator_stream import claimed
-from .alignment import MOVED, CommittedLog, align, finish_move
+from .alignment import CommittedLog, align, finish_move
+from .store_keys import META, MOVED, prefix_of
 
 OpenStore = Callable[[str], TaskStore]
 """Opens the store of a task, by its name."""

@@ -10,7 +10,7 @@ from ....planner.task_assignment import stages_of, tasks_of
 from ...preflight.state_compatibility import reset_command
 from ...state.read_only import StoreView
 from ...systems.contract import SendingSystem, System
-from ..commit.checkpoint import checkpoints_in
+from ..checkpoints.checkpoint import checkpoints_in
 from . import errors as store_problems
 from .alignment import stored_checkpoint
 from .state_moves import moves

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from ....planner.plan import Plan
 from ....planner.settings import Settings
 from ....planner.task_assignment import task_name
-from ...data_files import check_owner
+from ...process.data_files import check_owner
 from ...state import MemoryStore, RocksStore, StoreLocked, TaskStore
 from ...state.pipeline_folder import without_queries
 from ...systems.contract import SendingSystem, System

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from ...clock import wall_clock
+from ...process.clock import wall_clock
 from ..lowering.packaging import ShippedPlan
 from ..query.checkpoint_log import PLANNED, last_end_offsets
 from ..query.connection import Offsets

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from ...clock import wall_clock
+from ...process.clock import wall_clock
 from ...systems.errors import outside
 from ...systems.log.reader import LogReader
 from ..lowering.packaging import ShippedPlan

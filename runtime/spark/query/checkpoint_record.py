@@ -19,8 +19,8 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan, PlannedStage
 from ....planner.settings import Settings
 from ....planner.state_schema import PARTITIONS, StateSchema, carried
-from ...data_files import check_owner, make_folder, write_file
 from ...preflight.state_compatibility import refuse_changed
+from ...process.data_files import check_owner, make_folder, write_file
 from ...state.pipeline_folder import holds_query, removing_queries
 from ...systems.log.disk import explained, sync_directory
 from ..lowering.levels import Levels

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from ....planner.plan import Plan
-from ...keyless import KeylessWarning
+from ...data_warnings.keyless import KeylessWarning
+from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...metrics.timing import Timing
 from ...preflight.input_streams import InputWatch
 from ...report import OnProgress, Progress, Report, Sample
-from ...suspicious_times import SuspiciousTimes
 from ...systems.provisioning import table_streams
 from ..counts import Tally
 from ..lowering.query_plan import QueryPlan

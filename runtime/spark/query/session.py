@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from ....dsl.errors import SystemProblem, UsageError
 from ....dsl.validation import explain
 from ....planner.settings import Settings
-from ...data_files import UMASK
-from ...user_modules import hides_modules, own_paths
+from ...process.data_files import UMASK
+from ...process.user_modules import hides_modules, own_paths
 from ..rows import ARROW_BYTES, ARROW_RECORDS
 from .java_process import forget_ended_java, launch_java, reason
 

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from ...clock import wall_clock
+from ...process.clock import wall_clock
 from ..lowering.packaging import ShippedPlan
 from ..rows import ProcessingTime, Row, arrow_batch
 from .source_level import end_of_input_rows, processing_time_rows

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...data_files import make_folder
+from ...process.data_files import make_folder
 from ..contract import StreamUse
 from ..errors import check_stream, other_count
 from .disk import explained, sync_directory

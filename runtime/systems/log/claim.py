@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from socket import gethostname
 
-from ...data_files import make_folder
+from ...process.data_files import make_folder
 from ..errors import claimed
 from .disk import Descriptor, explained, read_all, write_all
 

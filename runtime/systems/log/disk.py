@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
-from ...data_files import open_file
+from ...process.data_files import open_file
 
 
 class Descriptor:

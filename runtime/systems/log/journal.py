@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ....dsl.errors import SystemProblem
-from ...data_files import check_owner, make_folder
+from ...process.data_files import check_owner, make_folder
 from . import frames, marks
 from .disk import Descriptor, exists, explained, locked, read_all, sync_data, write_all
 from .errors import absent, damaged, foreign, gone, lost

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from ...data_files import open_file
+from ...process.data_files import open_file
 from . import frames
 from .disk import explained, read_all, write_all
 from .errors import damaged_mark

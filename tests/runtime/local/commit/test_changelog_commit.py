@@ -9,10 +9,12 @@ from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state_cache import Change
 from fluvial.runtime.local.background_work import at_once
-from fluvial.runtime.local.commit import checkpoint as checkpoints
+from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
+from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
 from fluvial.runtime.local.commit.changelog_commit import STALE_MS, ChangelogCommit
-from fluvial.runtime.local.commit.checkpoint import Checkpoint
-from fluvial.runtime.local.commit.contract import CHECKPOINT, META, TaskCommit, TaskSetup
+from fluvial.runtime.local.commit.contract import TaskCommit
+from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
+from fluvial.runtime.local.task_setup import TaskSetup
 from fluvial.runtime.state import MemoryStore
 
 NOW = 1_800_000_000

@@ -5,11 +5,13 @@ from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
 from fluvial.runtime.local.background_work import at_once
-from fluvial.runtime.local.commit import checkpoint as checkpoints
-from fluvial.runtime.local.commit.checkpoint import Checkpoint
-from fluvial.runtime.local.commit.contract import CHECKPOINT, META, TaskCommit, TaskSetup
+from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
+from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
+from fluvial.runtime.local.commit.contract import TaskCommit
 from fluvial.runtime.local.commit.two_phase_commit import TwoPhaseCommit
-from fluvial.runtime.local.stores.alignment import PENDING, CommittedLog
+from fluvial.runtime.local.stores.alignment import CommittedLog
+from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META, PENDING
+from fluvial.runtime.local.task_setup import TaskSetup
 from fluvial.runtime.state import MemoryStore
 from fluvial.runtime.systems import MemorySystem
 

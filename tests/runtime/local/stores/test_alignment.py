@@ -16,9 +16,8 @@ from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import Settings
 from fluvial.runtime import reset, run
 from fluvial.runtime.cli.commands.check import check
-from fluvial.runtime.local.commit import checkpoint as checkpoints
-from fluvial.runtime.local.commit.contract import CHECKPOINT, META
-from fluvial.runtime.local.stores.alignment import IDENTITY, PENDING
+from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
+from fluvial.runtime.local.stores.store_keys import CHECKPOINT, IDENTITY, META, PENDING
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log import accept_loss

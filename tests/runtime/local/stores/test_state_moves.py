@@ -12,9 +12,9 @@ from explained import error_of
 from fluvial.dsl import KeyedStream, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.local.commit.checkpoint import decode
-from fluvial.runtime.local.commit.contract import prefix_of
+from fluvial.runtime.local.checkpoints.checkpoint import decode
 from fluvial.runtime.local.stores import state_moves
+from fluvial.runtime.local.stores.store_keys import prefix_of
 from fluvial.runtime.state import RocksStore, StoreLocked
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from generators.counters import Counter

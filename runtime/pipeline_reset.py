@@ -103,5 +103,5 @@ def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> Ste
         steps = import_module("..local.input_reset", __name__).input_steps
         return lambda plan, system, *_: steps(plan, system, inputs, keep_offsets=keep_offsets)
     # By name, so that Spark is loaded for its own engine alone.
-    engine_steps: Steps = import_module(f"..{engine}.state_reset", __name__).reset_steps
+    engine_steps: Steps = import_module(f"..{engine}.reset_steps", __name__).reset_steps
     return engine_steps

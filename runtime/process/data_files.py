@@ -9,8 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from ..dsl.errors import SystemProblem, UsageError
-from ..dsl.validation import explain
+from ...dsl.errors import SystemProblem, UsageError
+from ...dsl.validation import explain
 
 UMASK = "FLUVIAL_UMASK"
 PRIVATE = 0o077

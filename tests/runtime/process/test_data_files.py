@@ -11,9 +11,9 @@ from faults.foreign import make_foreign
 from fluvial.dsl import Pipeline, SystemProblem, UsageError, count, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import reset, run
-from fluvial.runtime.data_files import check_owner, make_folder, umask, write_file
 from fluvial.runtime.files import open_output
 from fluvial.runtime.local.stores.task_stores import task_folders
+from fluvial.runtime.process.data_files import check_owner, make_folder, umask, write_file
 from fluvial.runtime.spark.query.atomic_file import write as write_beside
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem

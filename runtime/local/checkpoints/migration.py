@@ -12,8 +12,8 @@ from ...kernel.time.position import POSITION_BY_OPERATOR, POSITION_BY_STREAM, Po
 from ...preflight.input_streams import facts_of, inputs_of, recreated
 from ...systems.contract import System
 from ...systems.provisioning import tables_by_stream
+from ..task_setup import TaskSetup
 from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, Checkpoints
-from .contract import TaskSetup
 
 
 def migrate_checkpoints(plan: Plan, setups: Iterable[TaskSetup], stored: Checkpoints) -> dict[str, Checkpoint]:

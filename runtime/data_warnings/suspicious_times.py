@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
-from ..dsl import operators as ops
-from ..dsl.pipeline import Pipeline
-from ..dsl.validation import explain
-from ..planner.plan import Plan
-from .clock import wall_clock
-from .systems.provisioning import table_streams
+from ...dsl import operators as ops
+from ...dsl.pipeline import Pipeline
+from ...dsl.validation import explain
+from ...planner.plan import Plan
+from ..process.clock import wall_clock
+from ..systems.provisioning import table_streams
 
 LOGGER = "fluvial.times"
 """Where the warnings are logged."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ....planner.plan import Plan
-from ...metrics.samples import operator_samples, watermark_samples
-from ...report import Sample
-from ...systems.contract import StreamPartition
+from ...planner.plan import Plan
+from ..metrics.samples import operator_samples, watermark_samples
+from ..report import Sample
+from ..systems.contract import StreamPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fluvial.dsl import Pipeline
 from fluvial.planner import plan
 from fluvial.runtime import Progress, Report, run
 from fluvial.runtime.cli.display import summary
-from fluvial.runtime.keyless import KeylessWarning
+from fluvial.runtime.data_warnings.keyless import KeylessWarning
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.testing import PipelineDriver
 

@@ -21,12 +21,11 @@ from ..preflight.state_compatibility import reset_command
 from ..reset_step import RemovedKind, ResetStep
 from ..state import RocksStore
 from ..systems.contract import PublishingSystem, SendingSystem, System
-from .commit import checkpoint as checkpoints
-from .commit.checkpoint import Checkpoints, checkpoints_in
-from .commit.checkpoint_migration import without
-from .commit.contract import prefix_of
+from .checkpoints.checkpoint import Checkpoints, checkpoints_in, write_checkpoints
+from .checkpoints.migration import without
 from .coordination.exclusion import no_containers
 from .stores.alignment import CommittedLog, publish_pending
+from .stores.store_keys import prefix_of
 from .stores.task_stores import pipeline_folders, state_folder, task_folders
 
 
@@ -72,13 +71,14 @@ def _state_steps(
         # A store whose changelog was made anew is no copy of it, and is emptied when a run opens it.
         removals = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
         writes = (
-            ResetStep("checkpoint", task, partial(write, plan, system, {task: now})) for task, now in changed.items()
+            ResetStep("checkpoint", task, partial(write_checkpoints, system, plan.name, {task: now}))
+            for task, now in changed.items()
         )
         return [*removals, *writes]
     if not changed:
         return []
     # From then on the state does not count, whether it has been removed or not.
-    steps = [ResetStep("checkpoint", ", ".join(changed), partial(write, plan, system, changed))]
+    steps = [ResetStep("checkpoint", ", ".join(changed), partial(write_checkpoints, system, plan.name, changed))]
     for task in changed:
         mine = [operator for operator in operators if without(stored[task], [operator]) != stored[task]]
         for folder in task_folders(plan, system, settings, task):
@@ -134,12 +134,6 @@ def _publish_pending(plan: Plan, system: PublishingSystem, settings: Settings, t
                 # What cannot be published is no reason to leave what depends on it as it is.
                 with closing(RocksStore(folder)) as store, suppress(SystemProblem):
                     publish_pending(log, task, store)
-
-
-def write(plan: Plan, system: System, stored: Checkpoints) -> None:
-    """Write the checkpoints of tasks."""
-    with closing(system.producer()) as producer:
-        producer.begin().commit(plan.name, {task: checkpoints.encode(now) for task, now in stored.items()})
 
 
 def _forget(plan: Plan, system: System, task: str) -> None:

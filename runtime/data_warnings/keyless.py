@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from ..dsl.validation import explain
-from ..planner.plan import Plan
+from ...dsl.validation import explain
+from ...planner.plan import Plan
 
 _log = logging.getLogger(__name__)
 

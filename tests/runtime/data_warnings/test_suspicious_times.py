@@ -12,8 +12,8 @@ from fluvial.dsl import Pipeline, count, tumbling
 from fluvial.planner import Plan, plan
 from fluvial.runtime import Settings, run
 from fluvial.runtime.cli.display import summary
+from fluvial.runtime.data_warnings.suspicious_times import LOGGER, SuspiciousTimes
 from fluvial.runtime.report import Report
-from fluvial.runtime.suspicious_times import LOGGER, SuspiciousTimes
 from fluvial.runtime.systems.log import LogSystem
 from fluvial.runtime.systems.memory import MemorySystem
 

@@ -6,7 +6,7 @@ from msgspec import structs
 from fluvial.dsl import SystemProblem
 from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.time.position import Position
-from fluvial.runtime.local.commit.checkpoint import Checkpoint, decode, encode
+from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, decode, encode
 
 WRITTEN = (
     b'{"version":1,"offsets":{"in":5,"mid":7},"highs":{"in":40},"producers":{"mid":{"0":30,"2":35}},'
