@@ -9,7 +9,7 @@ from ...dsl.errors import NoProgressError
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..preflight.input_streams import InputWatch
+from ..preflight.input_streams import InputStreamMonitor
 from ..process.clock import wall_clock
 from ..process.signals import DRAIN_SECONDS
 from ..report import Report, sums
@@ -57,7 +57,7 @@ class Container:
         clock: Callable[[], float] = time.monotonic,
         place: Place | None = None,
         wall: Callable[[], int] = wall_clock,
-        inputs: InputWatch | None = None,
+        inputs: InputStreamMonitor | None = None,
     ) -> None:
         self._plan = plan
         self._tasks = tasks
@@ -309,7 +309,7 @@ class Container:
         if now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
             if self._inputs is not None:
-                self._inputs.look()
+                self._inputs.check()
             if self._place is not None:
                 yield self._place.check
                 self._waiting.report(now, self._worked_at)

@@ -21,7 +21,7 @@ from ..kernel.calls.cancellation import run_loop
 from ..kernel.code.program import RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.time.stage_input import TimeSource
-from ..preflight.input_streams import InputWatch, inputs_of
+from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
 from ..process.interruptions import interruptions_raised
 from ..process.resource_limits import exhaustion_explained
@@ -102,7 +102,7 @@ def _prepare(
         raise problem
     refuse_other_counts(plan, settings)
     make_streams(plan, admin)
-    inputs = InputWatch(plan, system, settings, inputs_of(plan), ends=until != "stopped")
+    inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped")
     opened = _open_early(system, settings, stack)
     place = stack.enter_context(join(plan, system, seat, until))
     member = place.membership

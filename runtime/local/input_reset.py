@@ -29,7 +29,9 @@ def input_steps(
     """
     if not isinstance(system, SendingSystem):
         wrong = f"the place of a pipeline in a stream of {system.url} cannot be reset"
-        raise UnsupportedError(explain(wrong, "kafka://HOST:PORT, where topics may be made anew", "reset --all"))
+        raise UnsupportedError(
+            explain(wrong, "kafka://HOST:PORT, where topics may be deleted and created again", "reset --all")
+        )
     inputs = inputs_of(plan)
     for stream in streams:
         if stream not in inputs:

@@ -1,4 +1,4 @@
-"""What is checked before a run starts anything, and what `fluvial check` shows.
+"""Checks before a run starts anything; `fluvial check` shows their results.
 
-Comes in: a plan, an engine, a system, and what is kept of the pipeline. Goes out: reasons why the run cannot begin,
-each with what to do. Read `unsupported` first."""
+Comes in: a plan, an engine, a system, and the stored state of the pipeline. Goes out: reasons why the run cannot
+start, each with what to do. Read `unsupported` first."""

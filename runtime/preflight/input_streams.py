@@ -1,5 +1,5 @@
-"""Which streams a run reads: one that is deleted and made anew has other messages at the same offsets, and one that is
-given more partitions has some that the run does not read (ADR 0029)."""
+"""Monitors the streams that a run reads. A stream that was deleted and created again has other messages at the same
+offsets; of a stream that got more partitions the run does not read the new ones (ADR 0029)."""
 
 import logging
 import time
@@ -12,22 +12,22 @@ from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..systems.contract import SendingSystem, StreamDescription, System
-from .other_engine import read_by_other
+from .other_engine import other_engine_warning
 from .state_compatibility import reset_command
 
 LOGGER = "fluvial.streams"
 """Where the warnings are logged."""
-LOOK_SECONDS = 10.0
-"""Time between two looks at the streams while a run goes on."""
+CHECK_SECONDS = 10.0
+"""Seconds between two checks of the streams during a run."""
 PARTITIONS = "partitions of "
-"""What the subject of a warning begins with, before the name of the stream."""
+"""The subject of the warning of new partitions begins with this; the name of the stream follows."""
 ENGINE = "engine"
 """The subject of the warning that the other engine has read the inputs before."""
 SUBJECTS = (PARTITIONS, ENGINE)
 
 _log = logging.getLogger(LOGGER)
 
-Facts = Mapping[str, StreamDescription]
+Descriptions = Mapping[str, StreamDescription]
 
 
 def inputs_of(plan: Plan) -> list[str]:
@@ -35,21 +35,21 @@ def inputs_of(plan: Plan) -> list[str]:
     return sorted({stream for stage in plan.stages for stream in stage.inputs})
 
 
-def facts_of(system: System, streams: Collection[str]) -> Facts:
-    """What these streams are, as far as they exist; nothing on a system whose streams are never made anew."""
+def descriptions_of(system: System, streams: Collection[str]) -> Descriptions:
+    """The descriptions of those of these streams that exist; empty on a system whose streams cannot be deleted."""
     return system.admin().describe(streams) if isinstance(system, SendingSystem) else {}
 
 
 def recreated(plan: Plan, stream: str, where: str, reset: str, engine: str = "local") -> SystemProblem:
-    """The error of a stream that is another than the one that was read. `reset` is the command that resets the
-    pipeline."""
+    """The error for a stream that was deleted and created again since it was read. `reset` is the command that resets
+    the pipeline."""
     wrong = f"the stream {stream!r} of {where} is not the one that pipeline {plan.name!r} has read: it was deleted and "
-    wrong += "made anew, and has other messages at the same offsets"
-    remedy = f"begin again: {reset} --all"
+    wrong += "created again, and has other messages at the same offsets"
+    remedy = f"start over: {reset} --all"
     if engine == "local":
         remedy = f"read it from its start: {reset} --stream {stream}; or, if it holds the same messages as before, "
-        remedy += f"go on: {reset} --stream {stream} --keep-offsets"
-    return SystemProblem(explain(wrong, "the stream that the offsets were kept of", remedy, _origin(plan, stream)))
+        remedy += f"continue: {reset} --stream {stream} --keep-offsets"
+    return SystemProblem(explain(wrong, "the stream that the stored offsets belong to", remedy, _origin(plan, stream)))
 
 
 def _origin(plan: Plan, stream: str) -> object:
@@ -57,10 +57,9 @@ def _origin(plan: Plan, stream: str) -> object:
     return next((source.origin for source in sources), plan.pipeline.origin)
 
 
-class InputWatch:
-    """Looks at the start whether the other engine has read the inputs, and now and then whether they are the streams
-    that were there at the start, whose `identities` it knows.
-    `warnings` are what it has told, by what they are about."""
+class InputStreamMonitor:
+    """Warns at the start of a run if the other engine has read the inputs. During the run it checks every 10 s that
+    each input is still the same stream (its `identities`). `warnings` are all warnings so far, by subject."""
 
     def __init__(
         self,
@@ -73,50 +72,50 @@ class InputWatch:
         ends: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A run that `ends` by itself leaves new partitions to a later one."""
+        """With `ends` the run stops at the end of its inputs, and new partitions are for a later run."""
         self.warnings: dict[str, str] = {}
-        if other := read_by_other(plan, system, settings, engine):
-            expected = "one engine for a pipeline, or outputs of its own for each"
+        if other := other_engine_warning(plan, system, settings, engine):
+            expected = "one engine per pipeline, or separate outputs for each engine"
             self._warn(ENGINE, explain(other.wrong, expected, other.remedy, plan.pipeline.origin))
         self._plan, self._system, self._engine, self._ends, self._clock = plan, system, engine, ends, clock
         self._reset = reset_command(plan, system, settings, engine)
-        self._facts = facts_of(system, streams)
-        self.identities = {stream: one.id for stream, one in self._facts.items() if one.id}
-        self._next = clock() + LOOK_SECONDS
+        self._descriptions = descriptions_of(system, streams)
+        self.identities = {stream: one.id for stream, one in self._descriptions.items() if one.id}
+        self._next = clock() + CHECK_SECONDS
         self._thread: Thread | None = None
-        self._answer: Facts = {}
+        self._answer: Descriptions = {}
 
-    def look(self) -> None:
-        """Raise SystemProblem where a stream is another by now; warn of new partitions, once for each stream. It does
-        not wait for the answers of the system."""
+    def check(self) -> None:
+        """Raise SystemProblem if a stream was deleted and created again; warn of new partitions, once for each stream.
+        It does not wait for the system: a thread fetches the descriptions, and a later call compares them."""
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
-            self._judge(self._answer)
-        if self._facts and self._thread is None and self._clock() >= self._next:
-            self._next = self._clock() + LOOK_SECONDS
-            self._thread = Thread(target=self._ask, name="fluvial-inputs", daemon=True)
+            self._compare(self._answer)
+        if self._descriptions and self._thread is None and self._clock() >= self._next:
+            self._next = self._clock() + CHECK_SECONDS
+            self._thread = Thread(target=self._fetch, name="fluvial-inputs", daemon=True)
             self._thread.start()
 
-    def _ask(self) -> None:
+    def _fetch(self) -> None:
         self._answer = {}
-        with suppress(SystemProblem):  # a system that is away is for those who read from it to meet
-            self._answer = facts_of(self._system, self._facts)
+        with suppress(SystemProblem):  # if the system is out of reach, the consumer raises the error
+            self._answer = descriptions_of(self._system, self._descriptions)
 
-    def _judge(self, facts: Facts) -> None:
-        for stream, now in facts.items():
+    def _compare(self, current: Descriptions) -> None:
+        for stream, now in current.items():
             if now.id and self.identities.get(stream, now.id) != now.id:
                 raise recreated(self._plan, stream, self._system.url, self._reset, self._engine)
-        for stream, now in facts.items():
+        for stream, now in current.items():
             planned = self._plan.stream(stream).partitions
             if now.partitions > planned and not self._ends:
                 self._warn(PARTITIONS + stream, self._grown(stream, planned, now.partitions))
 
     def _grown(self, stream: str, before: int, now: int) -> str:
-        wrong = f"the stream {stream!r} of {self._system.url} has {now} partitions by now: this run reads the "
+        wrong = f"the stream {stream!r} of {self._system.url} has {now} partitions now: this run reads the "
         wrong += f"{before} that it had at the start"
         remedy = (
-            "run fluvial check, which tells whether a new run can go on with what is kept, and start the pipeline "
-            "again, all containers of it: a new run reads all partitions"
+            "run fluvial check to see whether a new run can continue with the stored state, and start the pipeline "
+            "again, with all its containers: a new run reads all partitions"
         )
         return explain(wrong, "as many as at the start", remedy, _origin(self._plan, stream))
 

@@ -1,4 +1,5 @@
-"""Whether the other engine has processed a pipeline that this one would begin: each engine has its own checkpoints."""
+"""Warns of a pipeline that the other engine has run before: each engine has its own checkpoints, so this one would read
+the inputs again."""
 
 from typing import NamedTuple
 
@@ -11,15 +12,15 @@ from .state_compatibility import reset_command
 NAMES = {"local": "the local engine", "spark": "Spark"}
 
 
-class ReadBefore(NamedTuple):
-    """A warning and its remedy."""
+class OtherEngineWarning(NamedTuple):
+    """What is wrong, and what to do."""
 
     wrong: str
     remedy: str
 
 
-def read_by_other(plan: Plan, system: System, settings: Settings, engine: str) -> ReadBefore | None:
-    """What to warn of where the other engine has a checkpoint of a pipeline and this one has none; None elsewhere."""
+def other_engine_warning(plan: Plan, system: System, settings: Settings, engine: str) -> OtherEngineWarning | None:
+    """The warning if the other engine has a checkpoint of a pipeline, and `engine` has none; else None."""
     folder = queries_folder(system, settings)
     on_spark = folder is not None and has_begun_queries(folder / plan.name)
     # The system is asked last: on Kafka that reads a topic.
@@ -27,7 +28,7 @@ def read_by_other(plan: Plan, system: System, settings: Settings, engine: str) -
         return None
     other = "spark" if on_spark else "local"
     wrong = f"{NAMES[engine]} has read nothing of pipeline {plan.name!r} on {system.url}, and {NAMES[other]} has: each "
-    wrong += "engine goes on from its own checkpoints, so what was read is read again, and its outputs come once more"
-    remedy = f"go on with engine {other!r}; or, if outputs may come again, forget what it has kept: "
+    wrong += "engine continues from its own checkpoints, so messages are read again, and their outputs written again"
+    remedy = f"continue with engine {other!r}; or, if outputs may be repeated, remove its checkpoints: "
     remedy += f"{reset_command(plan, system, settings, other)} --all"
-    return ReadBefore(wrong, remedy)
+    return OtherEngineWarning(wrong, remedy)

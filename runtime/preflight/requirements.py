@@ -1,4 +1,4 @@
-"""What an engine needs of the machine that it is started on, besides what every installation brings."""
+"""What an engine requires of its machine, beyond what each installation of Fluvial has."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from ...dsl.validation import explain
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """Something that an engine cannot do without: what to say where it is missing, and what to do then."""
+class Requirement:
+    """Something that an engine requires: how to check for it, and what to say and do if it is missing."""
 
     engine: str
     is_there: Callable[[], bool]
@@ -32,9 +32,11 @@ def _has_java() -> bool:
     return shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
 
 
-_NEEDS = (
-    Need("spark", has_pyspark, "pyspark is not installed", "the extra that brings it", "pip install 'fluvial[spark]'"),
-    Need(
+_REQUIREMENTS = (
+    Requirement(
+        "spark", has_pyspark, "pyspark is not installed", "the extra that brings it", "pip install 'fluvial[spark]'"
+    ),
+    Requirement(
         "spark",
         _has_java,
         "there is no Java",
@@ -44,18 +46,18 @@ _NEEDS = (
 )
 
 
-def missing(engine: str) -> Need | None:
-    """The first thing that an engine lacks here, if anything.
+def missing(engine: str) -> Requirement | None:
+    """The first requirement of an engine that this machine does not meet; None if it meets all.
 
     >>> missing("local") is None
     True
     """
-    return next((need for need in _NEEDS if need.engine == engine and not need.is_there()), None)
+    return next((one for one in _REQUIREMENTS if one.engine == engine and not one.is_there()), None)
 
 
 def require(engine: str, *, at: object = None) -> None:
-    """Raise `MissingExtraError` where an engine lacks something; `at` is where it was asked for."""
-    need = missing(engine)
-    if need is not None:
-        wrong = f"the engine {engine!r} cannot start here: {need.missing}"
-        raise MissingExtraError(explain(wrong, need.expected, need.remedy, at))
+    """Raise `MissingExtraError` if this machine does not meet a requirement; `at` is where the engine was named."""
+    requirement = missing(engine)
+    if requirement is not None:
+        wrong = f"the engine {engine!r} cannot start here: {requirement.missing}"
+        raise MissingExtraError(explain(wrong, requirement.expected, requirement.remedy, at))

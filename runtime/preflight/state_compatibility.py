@@ -1,4 +1,4 @@
-"""Whether a plan can go on with the state that is kept of its pipeline: checked before a run starts anything."""
+"""Checks that a plan can continue with the stored state of its pipeline, before a run starts anything."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from ..systems import DEFAULT_SYSTEM, System
 
 @dataclass(frozen=True, slots=True)
 class ChangedState:
-    """An operator whose kept state has another meaning than the plan gives it, and the `differences`, a line each.
+    """An operator whose stored state has another meaning than in the plan, and the `differences`, a line each.
 
     `remedy` says what the user can do."""
 
@@ -26,14 +26,14 @@ class ChangedState:
     remedy: str
 
     def __str__(self) -> str:
-        return f"the kept state of {self.label} has another meaning: {'; '.join(self.differences)}"
+        return f"the stored state of {self.label} has another meaning: {'; '.join(self.differences)}"
 
 
 def changed_states(plan: Plan, stored: Iterable[tuple[str, StateSchema]], reset: str) -> Iterator[ChangedState]:
-    """The operators whose state a run cannot go on with. `kept` are the records of their state as (operator, record);
-    tasks have a record each. `reset` is the command that would remove it.
+    """The operators with whose stored state a run cannot continue. `stored` are the records of state as (operator,
+    record), one for each task. `reset` is the command that would remove the state.
 
-    An operator without a record has kept nothing, or has kept it before there were records.
+    An operator without a record has stored no state, or stored it before there were records.
     """
     records = list(stored)
     for store in plan.stores:
@@ -42,21 +42,21 @@ def changed_states(plan: Plan, stored: Iterable[tuple[str, StateSchema]], reset:
         if changed:
             operator = plan.operator(store.operator)
             origin = Origin(operator.file, operator.line)
-            remedy = f"give it another id to begin anew, or remove what is kept of it: {reset} --state {operator.id}"
+            remedy = f"give it another id to start over without it, or remove its state: {reset} --state {operator.id}"
             remedy += "".join(f"; {note}" for note in emptied(plan.pipeline, [operator.id]))
             yield ChangedState(operator.label, origin, tuple(changed), remedy)
 
 
 def emptied(pipeline: Pipeline, operators: Iterable[str]) -> list[str]:
-    """What is to be said of operators whose state is removed and does not come back by itself: of tables that the
-    pipeline fills."""
+    """A warning for each table among `operators` that the pipeline fills: its rows do not come back by themselves once
+    its state is removed."""
     filled = {operator.fills for operator in pipeline.operators}
     wanted = (operator for operator in operators if operator in filled)
-    return [f"table {table!r} begins empty: its rows come only with new messages" for table in wanted]
+    return [f"table {table!r} starts empty: only new messages add rows to it" for table in wanted]
 
 
 def reset_command(plan: Plan, system: System, settings: Settings, engine: str = "local") -> str:
-    """The command that resets a pipeline where a run keeps its state, without what it is to remove.
+    """The command that resets a pipeline where a run stores its state, without the option that says what to remove.
 
     It has no settings of a client, among which there may be secrets.
 
@@ -76,10 +76,10 @@ def reset_command(plan: Plan, system: System, settings: Settings, engine: str = 
 
 
 def refuse_changed(plan: Plan, stored: Iterable[tuple[str, StateSchema]], reset: str) -> None:
-    """Raise PlanError where state that is kept would be read with another meaning; `reset` would remove it."""
+    """Raise PlanError if stored state would be read with another meaning; `reset` is the command that removes it."""
     changed = list(changed_states(plan, stored, reset))
     if changed:
         first, *others = changed
         wrong = "\n".join([str(first), *(f"{other}, at {other.origin}" for other in others)])
-        expected = "the meaning that it was kept with; the guide on upgrades lists what may change"
+        expected = "the meaning with which it was stored; see the guide on upgrades for what may change"
         raise PlanError(explain(wrong, expected, first.remedy, first.origin))

@@ -1,4 +1,5 @@
-"""What an engine cannot run, and what it does not promise, as data: one row for each, with the reason users read."""
+"""What an engine cannot run (limitations), and what it does not promise (caveats): a row for each, with the reason that
+users read."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,8 +9,8 @@ from ..systems.provisioning import bootstrap_streams
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Something that an engine cannot run: an operator, or the system; and why."""
+class Limitation:
+    """An operator or a system that an engine cannot run, and why."""
 
     engine: str
     subject: str
@@ -17,8 +18,8 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Something that users may expect of an engine in vain, though it runs the plan: what it concerns, and why."""
+class Caveat:
+    """A promise that an engine does not keep for a plan that it runs: what it concerns, and why."""
 
     engine: str
     subject: str
@@ -27,7 +28,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """`subjects` finds what a gap or a note concerns, in a plan and the URL of the system that it is to run on."""
+    """`subjects` finds what a limitation or a caveat concerns, given a plan and the URL of its system."""
 
     engine: str
     subjects: Callable[[Plan, str], Iterable[str]]
@@ -39,11 +40,13 @@ def _memory(_: Plan, system: str) -> Iterable[str]:
 
 
 def _written_on_kafka(plan: Plan, system: str) -> Iterable[str]:
-    return [stream.name for stream in plan.streams if stream.kind in _LEAVING] if system.startswith("kafka:") else []
+    return (
+        [stream.name for stream in plan.streams if stream.kind in _OUTPUT_KINDS] if system.startswith("kafka:") else []
+    )
 
 
 def _first_on_kafka(plan: Plan, system: str) -> Iterable[str]:
-    """Bootstrap streams beside others in a stage that takes messages in as they are read."""
+    """Bootstrap streams of stages that have other inputs and keep no state."""
     if not system.startswith("kafka:"):
         return []
     first = bootstrap_streams(plan)
@@ -61,55 +64,55 @@ def _by_clock(plan: Plan, _: str) -> Iterable[str]:
     return [*(operator.label for operator in plan.pipeline.operators if operator.follows_clock), *waiting]
 
 
-_LEAVING = ("output", "late", "dead-letters")
-_GAPS = (
+_OUTPUT_KINDS = ("output", "late", "dead-letters")
+_LIMITATIONS = (
     _Row("spark", _memory, "Spark's workers are other processes and cannot see it"),
     _Row(
         "spark",
         _first_on_kafka,
-        "Spark reads topics side by side, and only a stage with state takes a bootstrap stream in first",
+        "Spark reads topics side by side, and only a stage with state processes a bootstrap stream first",
     ),
 )
-_NOTES = (
+_CAVEATS = (
     _Row(
         "spark",
         _written_on_kafka,
-        "written at least once, also under exactly_once: state is kept exactly once, but a batch that a crash cuts off "
-        "is written again, in the same words",
+        "written at least once, also under exactly_once: state is kept exactly once, but a batch that a crash "
+        "interrupts is written again, with the same contents",
     ),
     _Row(
         "spark",
         _by_clock,
-        "the clock is looked at once a batch, at most each second: what comes in one batch comes at one time",
+        "processing time advances once a batch, at most once a second: all messages of a batch have the same one",
     ),
 )
 
 
-def gaps(plan: Plan, engine: str, system: str = "") -> list[Gap]:
-    """What keeps an engine from running a plan; empty if nothing does. `system` is a URL, empty where none is chosen.
+def limitations(plan: Plan, engine: str, system: str = "") -> list[Limitation]:
+    """What an engine cannot run of a plan; empty if it can run all. `system` is a URL, empty where none is chosen.
 
     >>> from fluvial.dsl import Pipeline
     >>> from fluvial.planner import plan
     >>> words = Pipeline("words")
     >>> words.stream("lines", value=str).send_to("out")
-    >>> gaps(plan(words), "spark", "memory:")[0].subject
+    >>> limitations(plan(words), "spark", "memory:")[0].subject
     'the system memory:'
     """
-    return [Gap(engine, subject, reason) for subject, reason in _found(_GAPS, plan, engine, system)]
+    return [Limitation(engine, subject, reason) for subject, reason in _subjects(_LIMITATIONS, plan, engine, system)]
 
 
-def notes(plan: Plan, engine: str, system: str = "") -> list[Note]:
+def caveats(plan: Plan, engine: str, system: str = "") -> list[Caveat]:
     """What an engine does not promise of a plan that it runs. `system` is a URL, empty where none is chosen.
 
     >>> from fluvial.dsl import Pipeline
     >>> from fluvial.planner import plan
     >>> words = Pipeline("words")
     >>> words.stream("lines", value=str).send_to("out")
-    >>> notes(plan(words), "spark", "kafka://localhost:9092")[0].subject
+    >>> caveats(plan(words), "spark", "kafka://localhost:9092")[0].subject
     'out'
     """
-    return [Note(engine, subject, reason) for subject, reason in _found(_NOTES, plan, engine, system)]
+    return [Caveat(engine, subject, reason) for subject, reason in _subjects(_CAVEATS, plan, engine, system)]
 
 
-def _found(rows: Iterable[_Row], plan: Plan, engine: str, system: str) -> Iterable[tuple[str, str]]:
+def _subjects(rows: Iterable[_Row], plan: Plan, engine: str, system: str) -> Iterable[tuple[str, str]]:
     return [(subject, row.reason) for row in rows if row.engine == engine for subject in row.subjects(plan, system)]

@@ -11,9 +11,9 @@ from ...dsl.errors import UnsupportedError
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..preflight.input_streams import InputWatch
+from ..preflight.input_streams import InputStreamMonitor
 from ..preflight.state_compatibility import reset_command
-from ..preflight.unsupported import gaps
+from ..preflight.unsupported import limitations
 from ..process.interruptions import interruptions_raised
 from ..process.resource_limits import exhaustion_explained
 from ..process.signals import Stopped, stop_signals
@@ -65,7 +65,7 @@ def run(
             connection.check(query, reset_command(plan, system, settings, "spark"))
         ends = {name: admin.ends(name) for query in queries for name in query.sources} if until == "end" else None
         sources = {name for query in queries for name in query.sources}
-        inputs = InputWatch(plan, system, settings, sources, engine="spark", ends=until == "end")
+        inputs = InputStreamMonitor(plan, system, settings, sources, engine="spark", ends=until == "end")
         monitor = QueryMonitor(plan, queries, connection, started, progress, stop, inputs)
         begin = partial(start, connection=connection, session=session, settings=settings, ends=ends)
         stop.begin()
@@ -113,8 +113,8 @@ def check_checkpoints(plan: Plan, system: System, settings: Settings) -> None:
 
 def _refuse(plan: Plan, system: System) -> None:
     """Raise UnsupportedError for what Spark cannot run."""
-    for gap in gaps(plan, "spark", system.url):
-        wrong = f"the Spark engine cannot run {gap.subject!r} on {system.url}: {gap.reason}"
+    for limitation in limitations(plan, "spark", system.url):
+        wrong = f"the Spark engine cannot run {limitation.subject!r} on {system.url}: {limitation.reason}"
         remedy = "leave out bootstrap=, or use the local engine or a log"
         raise UnsupportedError(explain(wrong, "what this engine can run there", remedy, plan.pipeline.origin))
     if has_loop(plan):

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from ...dsl.message import Headers, Record
-from .counts import Tally
+from .counts import Counts
 
 OUTPUT = 1000
 """The level of rows that leave the query."""
@@ -96,10 +96,10 @@ class EndOfInput(msgspec.Struct, array_like=True, frozen=True, tag=2):
     """The input has ended."""
 
 
-class Counts(msgspec.Struct, array_like=True, frozen=True, tag=3):
+class TaskCounts(msgspec.Struct, array_like=True, frozen=True, tag=3):
     """What a task has counted, for the report."""
 
-    tally: Tally
+    counts: Counts
 
 
 class ProcessingTime(msgspec.Struct, array_like=True, frozen=True, tag=4):
@@ -110,12 +110,12 @@ class ProcessingTime(msgspec.Struct, array_like=True, frozen=True, tag=4):
     since: int = 0
 
 
-Block = Messages | Watermark | EndOfInput | Counts | ProcessingTime
+Block = Messages | Watermark | EndOfInput | TaskCounts | ProcessingTime
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Block).decode
 decode_messages = msgspec.msgpack.Decoder(Messages).decode
-decode_head = msgspec.msgpack.Decoder(Head | Watermark | EndOfInput | Counts | ProcessingTime).decode
+decode_head = msgspec.msgpack.Decoder(Head | Watermark | EndOfInput | TaskCounts | ProcessingTime).decode
 
 
 def message_blocks(messages: Messages) -> Iterator[bytes]:

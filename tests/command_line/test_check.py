@@ -28,7 +28,7 @@ def test_all_is_well(fluvial: Fluvial) -> None:
         "✓ value: the first record of words is a Word",
         "✓ intermediate: letters-by-letter will be made with 1 partition",
         "✓ output: counts will be made with 1 partition",
-        "✓ state: what is kept of count, if anything, can be gone on with",
+        "✓ state: a run can continue with the stored state of count",
         "✓ type: stream words reads Word",
         "✓ type: partition_by by-letter writes Word",
         "✓ type: send_to counts writes Count",
@@ -46,7 +46,7 @@ def test_kept_state_with_another_meaning(fluvial: Fluvial, folder: Path, engine:
     (folder / "letters.py").write_text(changed)
     ended = fluvial(*words)
     assert ended.code == 3
-    told = "✗ state: the kept state of window count has another meaning: windows: was tumbling 1 s, is tumbling 1 d\n"
+    told = "✗ state: the stored state of window count has another meaning: windows: was tumbling 1 s, is tumbling 1 d\n"
     assert told in ended.out
 
 
@@ -108,7 +108,7 @@ def test_a_serde_that_does_not_go_both_ways(fluvial: Fluvial, folder: Path) -> N
     ended = fluvial("check", "odd.py", "--system", "log:.fluvial")
     assert ended.code == 3
     assert (
-        "✗ value: the first record of numbers is another after encoding and decoding\n"
+        "✗ value: the first record of numbers changes when it is encoded and decoded\n"
         "  to do: correct the Serde at odd.py:4\n"
     ) in ended.out
 
@@ -139,7 +139,7 @@ def test_types_of_ones_own(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("check", "points.py", "--system", "log:.fluvial")
     assert ended.code == 3
     assert "✓ value: the first record of points is a point\n" in ended.out
-    assert "✓ type: send_to numbers writes JSON of whatever comes; no type is known\n" in ended.out
+    assert "✓ type: send_to numbers writes values of unknown type, as JSON\n" in ended.out
     assert (
         "✗ type: send_to points-out writes Point; JSON cannot hold Point\n"
         "  to do: at points.py:16: pass a Serde as value=, or use a dataclass, Struct or TypedDict\n"

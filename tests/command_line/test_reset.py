@@ -65,7 +65,7 @@ def test_an_operator_begins_anew_after_another_meaning_was_refused(fluvial: Fluv
     assert [count_tea(fluvial) for _ in range(2)] == ["1", "2"]
     (folder / "counts.py").write_text(COUNTS.format(kind="str").replace("+= 1", '+= "x"'))
     told = count_tea(fluvial)
-    assert "the kept state of process count has another meaning: values of state seen: was int, is str" in told
+    assert "the stored state of process count has another meaning: values of state seen: was int, is str" in told
     assert "fluvial reset counts.py --state count" in told
     (folder / "counts.py").write_text(COUNTS.format(kind="int"))
     assert fluvial("reset", "counts.py", "--state", "count").code == 0
@@ -128,7 +128,7 @@ def test_inputs_of_the_log_are_never_made_anew(fluvial: Fluvial) -> None:
     count_tea(fluvial)
     ended = fluvial("reset", "counts.py", "--stream", "words")
     assert ended.code == 3
-    assert "kafka://HOST:PORT, where topics may be made anew" in ended.err
+    assert "kafka://HOST:PORT, where topics may be deleted and created again" in ended.err
 
 
 @pytest.mark.kafka
@@ -197,7 +197,7 @@ def test_a_table_that_is_filled_is_told_to_begin_empty(fluvial: Fluvial, folder:
     assert fluvial("produce", "words", "tea.txt").code == 0
     assert fluvial("run", "counts.py", "--until", "end", "--quiet").code == 0
     (folder / "counts.py").write_text(FILLED.format(kind="int"))
-    told = "table 'latest' begins empty: its rows come only with new messages"
+    told = "table 'latest' starts empty: only new messages add rows to it"
     refused = fluvial("run", "counts.py", "--until", "end", "--quiet")
     assert refused.code == 3
     assert told in refused.err

@@ -17,7 +17,7 @@ from kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 
-ANOTHER = "is not the one that pipeline '.*' has read: it was deleted and made anew"
+ANOTHER = "is not the one that pipeline '.*' has read: it was deleted and created again"
 
 
 class Enough(Exception):
@@ -78,7 +78,7 @@ def place(broker: Broker, tmp_path: Path) -> Place:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams are looked at again soon."""
-    monkeypatch.setattr(input_streams, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(input_streams, "CHECK_SECONDS", 0.05)
 
 
 def test_a_topic_that_was_made_anew_is_told_and_read_from_its_start_after_a_reset(place: Place) -> None:

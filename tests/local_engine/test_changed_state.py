@@ -1,4 +1,4 @@
-"""State that is kept is gone on with under the meaning that it was kept with, or not at all."""
+"""State that is kept is gone on with under the meaning with which it was stored, or not at all."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -47,8 +47,8 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
 def test_another_meaning_is_refused_before_anything_starts(system: System) -> None:
     run_more(system, counting(1))
     error = error_of(lambda: run_more(system, counting(5, output="another")), PlanError)
-    wrong = "the kept state of window w has another meaning: windows: was tumbling 1 min, is tumbling 5 min"
-    expected = "the meaning that it was kept with"
+    wrong = "the stored state of window w has another meaning: windows: was tumbling 1 min, is tumbling 5 min"
+    expected = "the meaning with which it was stored"
     remedy = f"test_changed_state.py --system {system.url} --state w"
     assert_explains(error, wrong, counting, expected, remedy, below=3)
     assert system.admin().partitions("another") is None

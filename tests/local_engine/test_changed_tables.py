@@ -97,7 +97,7 @@ def test_a_table_that_is_reset_reads_its_rows_again(system: System) -> None:
     put(system, "in", b"x")
     assert run_on(system, looking_up()) == [b"x 1"]
     put(system, "in", b"y")
-    with pytest.raises(PlanError, match="the kept state of table rows has another meaning"):
+    with pytest.raises(PlanError, match="the stored state of table rows has another meaning"):
         run_on(system, looking_up(int))
     reset(looking_up(int), states=["rows"], system=system)
     assert run_on(system, looking_up(int)) == [b"y 1"]
@@ -143,7 +143,7 @@ def test_a_joined_table_that_is_reset_has_the_rows_of_its_tables_again(system: S
         put(system, stream, b"1")
     assert run_on(system, joining(str)) == [b"1 11"]
     put(system, "in", b"2")
-    with pytest.raises(PlanError, match="the kept state of join rows has another meaning"):
+    with pytest.raises(PlanError, match="the stored state of join rows has another meaning"):
         run_on(system, joining(int))
     reset(joining(int), states=["rows"], system=system)
     assert run_on(system, joining(int)) == [b"2 11"]

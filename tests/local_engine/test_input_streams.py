@@ -18,7 +18,7 @@ from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.checkpoints.checkpoint import decode, encode
 from fluvial.runtime.local.coordination import exclusion
 from fluvial.runtime.preflight import input_streams
-from fluvial.runtime.preflight.input_streams import InputWatch
+from fluvial.runtime.preflight.input_streams import InputStreamMonitor
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import StreamDescription
 from generators.counters import Counter
@@ -70,8 +70,10 @@ def test_an_input_that_was_made_anew_is_refused_before_anything_is_written() -> 
     add(system, "x", "y", "z")
     kept = system.admin().checkpoints("p")
     error = error_of(lambda: run(copying(), system=system, until="end"), SystemProblem)
-    wrong = "the stream 'in' of memory: is not the one that pipeline 'p' has read: it was deleted and made anew"
-    assert_explains(error, wrong, copying, "the stream that the offsets were kept of", "--stream in --keep-offsets", 2)
+    wrong = "the stream 'in' of memory: is not the one that pipeline 'p' has read: it was deleted and created again"
+    assert_explains(
+        error, wrong, copying, "the stream that the stored offsets belong to", "--stream in --keep-offsets", 2
+    )
     assert (written(system), system.admin().checkpoints("p")) == ([b"a", b"b"], kept)
 
 
@@ -150,7 +152,7 @@ def test_a_stream_that_holds_the_same_messages_is_gone_on_with() -> None:
 def test_what_cannot_be_reset_is_refused() -> None:
     with pytest.raises(UsageError, match="pipeline 'p' does not read a stream 'out'"):
         reset(copying(), inputs=["out"], system=SendingSystem())
-    with pytest.raises(UnsupportedError, match="where topics may be made anew"):
+    with pytest.raises(UnsupportedError, match="where topics may be deleted and created again"):
         reset(copying(), inputs=["in"], system=MemorySystem())
     with pytest.raises(UsageError, match="keep_offsets=True without inputs="):
         reset(copying(), keep_offsets=True, system=SendingSystem())
@@ -158,18 +160,18 @@ def test_what_cannot_be_reset_is_refused() -> None:
         reset(copying(), states=["n"], inputs=["in"], system=SendingSystem())
 
 
-def watching(system: SendingSystem, *, ends: bool = False) -> InputWatch:
-    return InputWatch(plan(copying(), partitions={"in": 1}), system, Settings(), ["in"], ends=ends)
+def watching(system: SendingSystem, *, ends: bool = False) -> InputStreamMonitor:
+    return InputStreamMonitor(plan(copying(), partitions={"in": 1}), system, Settings(), ["in"], ends=ends)
 
 
-def look(watch: InputWatch) -> None:
-    """Have it look, and take in the answer."""
+def look(watch: InputStreamMonitor) -> None:
+    """Have it check, and wait for the answer."""
     watch._next = 0.0
-    watch.look()
+    watch.check()
     assert watch._thread is not None
     watch._thread.join()
     watch._next = time.monotonic() + 3600
-    watch.look()
+    watch.check()
 
 
 def test_a_stream_that_is_made_anew_while_it_is_read_ends_the_run() -> None:
@@ -204,7 +206,7 @@ def test_partitions_more_are_warned_of_once(caplog: pytest.LogCaptureFixture) ->
         look(watch)
         look(watch)
     (warning,) = caplog.messages
-    assert "the stream 'in' of memory: has 2 partitions by now: this run reads the 1 that it had" in warning
+    assert "the stream 'in' of memory: has 2 partitions now: this run reads the 1 that it had" in warning
     assert watch.warnings == {"partitions of in": warning}
 
 

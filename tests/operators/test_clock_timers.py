@@ -24,7 +24,7 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.planner import plan
-from fluvial.runtime.preflight.unsupported import notes
+from fluvial.runtime.preflight.unsupported import caveats
 from fluvial.runtime.systems.contract import RecordBatch
 from fluvial.runtime.testing import PipelineDriver
 
@@ -199,7 +199,7 @@ def test_what_a_timer_emits_has_its_time_for_what_follows() -> None:
 def test_a_plan_tells_that_it_looks_at_the_clock() -> None:
     made = plan(alarms())
     assert made.operator("alarm").details["time"] == "event and processing"
-    assert [note.subject for note in notes(made, "spark")] == ["process alarm"]
+    assert [one.subject for one in caveats(made, "spark")] == ["process alarm"]
 
 
 def test_a_class_has_one_clock() -> None:

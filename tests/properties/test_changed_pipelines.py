@@ -230,7 +230,7 @@ def on_spark(kind: str, told: Told, *, changing: bool) -> tuple[list[str], int]:
             query.batch([RecordBatch(stream, 0, range(at, at + 1), [(key.encode(), b"%d" % value, time, ())])])
             offsets[stream] += 1
     query.batch([], end=True)
-    return sorted(map(repr, query.written.get("out", []))), query.tally.counts.get("late", {}).get("w", 0)
+    return sorted(map(repr, query.written.get("out", []))), query.counts.by_kind.get("late", {}).get("w", 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -265,7 +265,7 @@ def test_spark_knows_the_same_partitions_to_be_idle(pipeline: Callable[[], Pipel
             query.batch([RecordBatch("numbers", number, range(offsets[number], offsets[number] + 1), [record])])
             offsets[number] += 1
     assert sorted(_panes(query)) == sorted(model.panes)
-    assert query.tally.counts.get("late", {}).get("windows", 0) == model.late
+    assert query.counts.by_kind.get("late", {}).get("windows", 0) == model.late
     query.batch([], end=True)
     model.finish()
     assert sorted(_panes(query)) == sorted(model.panes)

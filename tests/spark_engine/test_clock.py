@@ -16,7 +16,7 @@ from engines.targets import contents, write
 from fluvial.dsl import Pipeline, SystemProblem, collect, tumbling
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Progress, run
-from fluvial.runtime.preflight.unsupported import notes
+from fluvial.runtime.preflight.unsupported import caveats
 from fluvial.runtime.spark.connectors.log_sink import LogSink
 from fluvial.runtime.systems import LogSystem
 
@@ -91,5 +91,5 @@ def test_a_batch_that_was_published_but_not_committed_fires_nothing_more_when_it
 
 
 def test_a_plan_tells_how_seldom_the_clock_is_looked_at() -> None:
-    assert [note.subject for note in notes(plan(by_clock()), "spark")] == ["window seconds"]
-    assert [note.subject for note in notes(plan(with_idle_partitions()), "spark")] == ["stream words"]
+    assert [one.subject for one in caveats(plan(by_clock()), "spark")] == ["window seconds"]
+    assert [one.subject for one in caveats(plan(with_idle_partitions()), "spark")] == ["stream words"]

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
-from fluvial.runtime.spark.query import atomic_file as files
+from fluvial.runtime.spark import atomic_file as files
 from fluvial.runtime.spark.query import query
 
 

@@ -278,7 +278,7 @@ def test_messages_that_are_gone_stop_the_run(
     with pytest.raises(SystemProblem) as raised:
         run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
     assert_explains(
-        raised.value, "messages are gone that were still to be read", None, "topics that keep", "begin again"
+        raised.value, "messages are gone that were still to be read", None, "topics that keep", "start over"
     )
 
 
@@ -345,11 +345,11 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
             broker.remove_topics(f"{name}.in")
             write(kafka, {f"{name}.in": records})
 
-    monkeypatch.setattr(input_streams, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(input_streams, "CHECK_SECONDS", 0.1)
     write(kafka, {f"{name}.in": records})
     pipeline = Pipeline(name)
     pipeline.stream(f"{name}.in", value=str).send_to(f"{name}.out")
-    with pytest.raises(SystemProblem, match="was deleted and made anew") as raised:
+    with pytest.raises(SystemProblem, match="was deleted and created again") as raised:
         run(pipeline, engine="spark", system=kafka, settings=small(tmp_path), spark=spark, progress=act)
     assert "--engine spark --system kafka:" in str(raised.value)
     assert str(raised.value).endswith(" --all")

@@ -49,7 +49,7 @@ class Feed:
 
     @property
     def late(self) -> dict[str, int]:
-        return self.query.tally.counts.get("late", {})
+        return self.query.counts.by_kind.get("late", {})
 
     @property
     def panes(self) -> int:

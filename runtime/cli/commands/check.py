@@ -1,4 +1,4 @@
-"""The verb `check`: all that can be found out about a pipeline before it runs."""
+"""The verb `check`: checks a pipeline, its system and its stored state before it runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from ...launch import EngineName
 from ...local.checkpoints.checkpoint import checkpoints_in
 from ...local.checkpoints.migration import kept_states, refuse_recreated
 from ...local.stores.survey import missing_stores
-from ...preflight.other_engine import read_by_other
+from ...preflight.other_engine import other_engine_warning
 from ...preflight.requirements import has_pyspark, missing
 from ...preflight.state_compatibility import refuse_changed, reset_command
-from ...preflight.unsupported import gaps, notes
+from ...preflight.unsupported import caveats, limitations
 from ...systems.contract import SendingSystem, StreamUse, System
 from .type_check import foreign
 
@@ -34,8 +34,8 @@ OUT_OF_REACH = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `code` is the exit code it asks for, 0 where all is well; `remedy` what to do. One
-    with a remedy and without a code is a warning."""
+    """The result of one check. `code` is its exit code, 0 if all is well; `remedy` says what to do. A finding with a
+    remedy and code 0 is a warning."""
 
     text: str
     code: int = 0
@@ -50,8 +50,8 @@ class Finding:
 def check(
     pipeline: Pipeline, engine: EngineName, system: System | None, settings: Settings | None = None
 ) -> Iterator[Finding]:
-    """Look at the plan, the system, the streams, the kept state, the types and the functions; what depends on a failure
-    is left out."""
+    """Check the system, the plan, the streams, the stored state, the types and the functions. After a failure the
+    checks that depend on it are left out."""
     settings = Settings() if settings is None else settings
     streams: System | None = None
     existing: dict[str, int] = {}
@@ -73,7 +73,7 @@ def check(
         yield from _sources(plan, streams, existing)
         yield from _outputs(plan, existing)
         yield from _settings(plan, engine, streams, existing)
-        yield from _kept_state(plan, engine, streams, settings)
+        yield from _stored_state(plan, engine, streams, settings)
         yield from _inputs(plan, engine, streams, settings)
     yield from _types(pipeline)
     yield from _serdes(pipeline)
@@ -93,7 +93,7 @@ def _sources(plan: Plan, system: System, existing: dict[str, int]) -> Iterator[F
 
 
 def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
-    """Whether the first record of a stream is of the types that the pipeline declares; nothing where it is empty."""
+    """Whether the first record of a stream has the types that the pipeline declares; nothing for an empty stream."""
     key, value = _first(source.stream, system)
     if key is not None and source.key is not None:
         yield _key(source, key)
@@ -102,7 +102,7 @@ def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
     serde = value_serde(source.value)
     try:
         first = serde.decode(value)
-        same = serde.check is not None or _comes_back(first, serde)
+        same = serde.check is not None or _round_trips(first, serde)
     except SystemProblem as error:
         yield Finding(f"value: {error}", OUT_OF_REACH)
         return
@@ -115,7 +115,7 @@ def _first_record(source: ops.Source, system: System) -> Iterator[Finding]:
     else:
         remedy = f"correct the Serde at {source.origin}"
         yield Finding(
-            f"value: the first record of {source.stream} is another after encoding and decoding", WRONG, remedy
+            f"value: the first record of {source.stream} changes when it is encoded and decoded", WRONG, remedy
         )
 
 
@@ -130,14 +130,14 @@ def _key(source: ops.Source, key: bytes) -> Finding:
     return Finding(f"key: the first of {source.stream} is a {_name(source.key)}")
 
 
-def _comes_back(value: Any, serde: Serde[Any]) -> bool:
+def _round_trips(value: Any, serde: Serde[Any]) -> bool:
     data = serde.encode(value)
     again = serde.decode(data)
     return bool(again == value) or serde.encode(again) == data
 
 
 def _first(stream: str, system: System) -> tuple[bytes | None, bytes | None]:
-    """Key and value of the first record, if there is one."""
+    """Key and value of the first record; None for each if there is no record."""
     admin = system.admin()
     consumer = system.consumer(max_records=1)
     try:
@@ -162,7 +162,7 @@ def _outputs(plan: Plan, existing: dict[str, int]) -> Iterator[Finding]:
 
 
 def _settings(plan: Plan, engine: EngineName, system: System, existing: dict[str, int]) -> Iterator[Finding]:
-    """Whether streams that exist are kept as a run needs it, and what they do to messages that are written to them."""
+    """Whether streams that exist have the settings that a run needs, and which of their settings change messages."""
     if not isinstance(system, SendingSystem):
         return
     admin, uses = system.admin(), _uses(plan, engine)
@@ -181,7 +181,7 @@ def _settings(plan: Plan, engine: EngineName, system: System, existing: dict[str
 
 
 def _uses(plan: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
-    """What the streams are for that a run writes: for the user, and for the system."""
+    """The streams that a run writes, by name: their kind, and their use."""
     uses: dict[str, tuple[str, StreamUse]] = {
         stream.name: (stream.kind, "intermediate" if stream.kind == "intermediate" else "messages")
         for stream in plan.streams
@@ -193,10 +193,10 @@ def _uses(plan: Plan, engine: EngineName) -> dict[str, tuple[str, StreamUse]]:
     return uses
 
 
-def _kept_state(plan: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
-    """Whether a run can go on with the state that runs before it have left."""
-    # What Spark keeps of a query without state is more than its offsets: which stages are behind shuffles.
-    if missing(engine) is not None or gaps(plan, engine, system.url) if engine == "spark" else not plan.stores:
+def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
+    """Whether a run can continue with the state that earlier runs have stored."""
+    # On Spark a query without state has a record, too: it says which stages are behind shuffles.
+    if missing(engine) is not None or limitations(plan, engine, system.url) if engine == "spark" else not plan.stores:
         return
     try:
         if engine == "spark":
@@ -210,13 +210,13 @@ def _kept_state(plan: Plan, engine: EngineName, system: System, settings: Settin
         yield Finding(f"state: {error}", error.exit_code)
     else:
         operators = ", ".join(store.operator for store in plan.stores) or "queries"
-        yield Finding(f"state: what is kept of {operators}, if anything, can be gone on with")
+        yield Finding(f"state: a run can continue with the stored state of {operators}")
 
 
 def _inputs(plan: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:
-    """Whether the streams are those that the engine has read before; Spark keeps that with its checkpoints."""
+    """Whether the inputs are the streams that the engine has read before. On Spark its checkpoints tell."""
     try:
-        if other := read_by_other(plan, system, settings, engine):
+        if other := other_engine_warning(plan, system, settings, engine):
             yield Finding(f"engine: {other.wrong}", remedy=other.remedy)
         if engine == "local":
             stored = checkpoints_in(system, plan.name)
@@ -225,20 +225,20 @@ def _inputs(plan: Plan, engine: EngineName, system: System, settings: Settings) 
         yield Finding(f"input: {problem}", problem.exit_code)
 
 
-def _at_streams(pipeline: Pipeline) -> list[ops.Operator]:
-    """The operators that read a stream, or pass messages on to one."""
+def _operators_at_streams(pipeline: Pipeline) -> list[ops.Operator]:
+    """The operators that read or write a stream."""
     writing = (one for one in pipeline.operators if one.role == "terminal" and written_by(pipeline, one))
     return [*pipeline.sources, *writing]
 
 
 def _types(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether what comes in, crosses a border or leaves can be read back by its type."""
+    """Whether the values of each stream can be read back with their type."""
     known = flows(pipeline)
-    for operator in _at_streams(pipeline):
+    for operator in _operators_at_streams(pipeline):
         does = "writes" if operator.reads is None else "reads"
         kind = written_flow(operator, known).value
         if kind is UNKNOWN:
-            yield Finding(f"type: {operator.label} {does} JSON of whatever comes; no type is known")
+            yield Finding(f"type: {operator.label} {does} values of unknown type, as JSON")
         elif classes := foreign(kind):
             remedy = f"at {operator.origin}: pass a Serde as value=, or use a dataclass, Struct or TypedDict"
             yield Finding(
@@ -249,7 +249,7 @@ def _types(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether what serdes need, such as a registry, is there, and takes what is to be written."""
+    """Whether what serdes need is in reach, such as a registry, and whether it accepts the schemas of outputs."""
     for serde, writes in _checkable(pipeline):
         assert serde.check is not None
         try:
@@ -259,12 +259,12 @@ def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _checkable(pipeline: Pipeline) -> list[tuple[Serde[Any], bool]]:
-    """The serdes that can be checked, each once for reading and once for writing, as far as it does so."""
+    """The serdes that have a check, each at most once for reading and once for writing: (serde, whether it writes)."""
     known = flows(pipeline)
     serdes: list[tuple[Serde[Any], bool]] = []
-    for operator in _at_streams(pipeline):
+    for operator in _operators_at_streams(pipeline):
         flow, writes = written_flow(operator, known), operator.reads is None
-        # Outputs take keys as they come, encoded by then.
+        # The keys of an output are encoded before: only its value has a serde.
         kinds = (flow.value, flow.key) if operator.is_border or not writes else (flow.value,)
         serdes += [(kind, writes) for kind in kinds if isinstance(kind, Serde) and kind.check is not None]
     return [one for number, one in enumerate(serdes) if one not in serdes[:number]]
@@ -275,25 +275,27 @@ def _name(kind: Any) -> str:
 
 
 def _engine(plan: Plan, engine: EngineName, system: str) -> Iterator[Finding]:
-    lacking = gaps(plan, engine, system)
-    for gap in lacking:
+    unsupported = limitations(plan, engine, system)
+    for limitation in unsupported:
         yield Finding(
-            f"engine: {engine} cannot run {gap.subject}; {gap.reason}", WRONG, "choose another engine or system"
+            f"engine: {engine} cannot run {limitation.subject}; {limitation.reason}",
+            WRONG,
+            "choose another engine or system",
         )
-    need = missing(engine)
-    if need is not None:
-        yield Finding(f"engine: {engine} cannot start here: {need.missing}", WRONG, need.remedy)
-    elif not lacking:
+    requirement = missing(engine)
+    if requirement is not None:
+        yield Finding(f"engine: {engine} cannot start here: {requirement.missing}", WRONG, requirement.remedy)
+    elif not unsupported:
         yield Finding(f"engine: {engine} runs all of it")
-    for note in notes(plan, engine, system):
-        yield Finding(f"guarantee: {note.subject} is {note.reason}")
+    for caveat in caveats(plan, engine, system):
+        yield Finding(f"guarantee: {caveat.subject}: {caveat.reason}")
 
 
 def _functions(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether Spark's workers can be sent every operator."""
+    """Whether every operator can be sent to Spark's workers."""
     if not has_pyspark():
         return
-    # By name, for only the Spark engine may depend on pyspark; this asks its pickler and starts nothing.
+    # Imported by name, since only the Spark engine may depend on pyspark. Only its pickler is used: no session starts.
     packaging = import_module("fluvial.runtime.spark.lowering.packaging")
     failed = 0
     with packaging.by_value(pipeline):

@@ -1,4 +1,4 @@
-"""The verbs `plan` and `draw`: what a pipeline means, as tables and as a drawing."""
+"""The verbs `plan` and `draw`: the plan of a pipeline, as tables and as a drawing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from ....planner.planner import plan as make_plan
 from ....planner.shown_operators import in_sight
 from ....planner.task_assignment import task_name
 from ...files import STANDARD, open_output
-from ...preflight.unsupported import gaps, notes
+from ...preflight.unsupported import caveats, limitations
 from ...systems import System
 from ..option_values import refused
 
@@ -35,7 +35,7 @@ _NAMES: Mapping[str, Format] = {**ENDINGS, **{format: format for format in ENDIN
 
 
 def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, int]) -> Plan:
-    """The plan, for the partition counts that a system holds, unless they are given."""
+    """The plan for the partition counts of a system's streams; `partitions` overrides them."""
     existing = {} if system is None else system.admin().streams()
     plan = make_plan(pipeline, partitions={**existing, **partitions})
     known = [stream.name for stream in plan.streams]
@@ -46,7 +46,7 @@ def planned(pipeline: Pipeline, system: System | None, partitions: Mapping[str, 
 
 
 def tables(plan: Plan, system: str) -> RenderableType:
-    """A plan as people read it: its stages with their operators, its streams, its stores, and who can run it."""
+    """A plan as tables: its stages with their operators, its streams, its stores, and which engine can run it."""
     sizes = f"{plural(len(plan.stages), 'stage')}, {plural(len(plan.streams), 'stream')}"
     parts: list[RenderableType] = [Text(f"{plan.name}: {sizes}", style="bold")]
     for number, stage in enumerate(plan.stages, 1):
@@ -61,7 +61,7 @@ def tables(plan: Plan, system: str) -> RenderableType:
 
 
 def _stage_name(stage: PlannedStage) -> str:
-    """Its name, and what its tasks go by where that is another."""
+    """The name of a stage, and of its first task if the tasks are named otherwise."""
     return stage.name if stage.name == stage.id else f"{stage.name} (tasks {task_name(stage.id, 0)} ...)"
 
 
@@ -90,9 +90,9 @@ def _stores(plan: Plan) -> RenderableType:
 def _engines(plan: Plan, system: str) -> RenderableType:
     rows = []
     for engine in ENGINES:
-        lacking = [f"cannot run {gap.subject}; {gap.reason}" for gap in gaps(plan, engine, system)]
-        remarks = [f"{note.subject} is {note.reason}" for note in notes(plan, engine, system)]
-        rows.append((engine, "; ".join([*(lacking or ["runs all of it"]), *remarks])))
+        unsupported = [f"cannot run {one.subject}; {one.reason}" for one in limitations(plan, engine, system)]
+        remarks = [f"{one.subject}: {one.reason}" for one in caveats(plan, engine, system)]
+        rows.append((engine, "; ".join([*(unsupported or ["runs all of it"]), *remarks])))
     return _table((), rows)
 
 
@@ -104,7 +104,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableTyp
 
 
 def drawing(plan: Plan, path: str, format: str | None, view: View) -> str:
-    """Draw a plan in a format; without one, as the ending of the file says, and as text on standard output."""
+    """Draw a plan in a format; by default that of the file's ending, and text on standard output."""
     ending = "txt" if path == STANDARD else Path(path).suffix.removeprefix(".")
     named = format or ending
     kind = _NAMES.get(named)

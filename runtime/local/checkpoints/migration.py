@@ -9,7 +9,7 @@ from ....planner.plan import Plan
 from ....planner.state_schema import StateSchema
 from ...kernel.time.bounds import START
 from ...kernel.time.position import POSITION_BY_OPERATOR, POSITION_BY_STREAM, Position
-from ...preflight.input_streams import facts_of, inputs_of, recreated
+from ...preflight.input_streams import descriptions_of, inputs_of, recreated
 from ...systems.contract import System
 from ...systems.provisioning import tables_by_stream
 from ..task_setup import TaskSetup
@@ -55,7 +55,7 @@ def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str
     not. A checkpoint of a version that kept no ids is taken for one of the streams that there are. `reset` is the
     command that resets the pipeline."""
     known = {(stream, id) for checkpoint in stored.values() for stream, id in checkpoint.identities.items()}
-    facts = facts_of(system, inputs_of(plan)) if known else {}
+    facts = descriptions_of(system, inputs_of(plan)) if known else {}
     for stream, id in sorted(known):
         now = facts.get(stream)
         if stream in inputs_of(plan) and (now is None or now.id not in ("", id)):

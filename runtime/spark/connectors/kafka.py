@@ -15,9 +15,9 @@ from ....planner.settings import Settings
 from ...systems.kafka import KafkaSystem
 from ...systems.log.claim import claim
 from ...systems.provisioning import bootstrap_streams
-from ..counts import Tally
+from ..atomic_file import write
+from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
-from ..query.atomic_file import write
 from ..query.checkpoint_log import is_between_batches
 from ..query.connection import Offsets
 from ..rows import SPARK_SCHEMA
@@ -111,8 +111,8 @@ class KafkaConnection:
     def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
         return partial(run_batch, file=_counts_file(query))
 
-    def tally(self, query: QueryPlan) -> Tally:
-        return read_counts(_counts_file(query)).tally
+    def counts(self, query: QueryPlan) -> Counts:
+        return read_counts(_counts_file(query)).totals
 
     def forget(self, group: str) -> None:
         """Kafka stores nothing about batches: their counts are in the folder of the checkpoint."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...systems.kafka import Cluster, KafkaRecordProducer
-from ..counts import Tally
-from ..query.atomic_file import write
-from ..rows import Counts, Messages, Row, decode
+from ..atomic_file import write
+from ..counts import Counts
+from ..rows import Messages, Row, TaskCounts, decode
 from ..worker.outputs import Output, by_partition
 from .kafka_format import parse_settings
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class WrittenCounts(msgspec.Struct):
-    """The tally of all batches up to the one of this number, as it is stored beside the checkpoint."""
+    """The counts of all batches up to the one of this number, as they are stored beside the checkpoint."""
 
     batch: int = -1
-    tally: Tally = msgspec.field(default_factory=Tally)
+    totals: Counts = msgspec.field(default_factory=Counts, name="tally")
 
 
 def read_counts(file: Path) -> WrittenCounts:
@@ -46,8 +46,8 @@ def run_batch(rows: "DataFrame", batch: int, file: Path) -> None:
     written.batch = batch
     for (packed,) in blocks:
         block = decode(packed)
-        if isinstance(block, Counts):
-            written.tally.add(block.tally)
+        if isinstance(block, TaskCounts):
+            written.totals.add(block.counts)
     write(file, msgspec.json.encode(written))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from ....planner.settings import Settings
 from ...systems.log import LogSystem
 from ...systems.provisioning import bootstrap_streams
-from ..counts import Tally, tally_of
+from ..counts import Counts, published_counts
 from ..lowering.query_plan import QueryPlan
 from ..query.connection import Offsets
 from ..worker.outputs import Outputs, all_as_rows
@@ -70,8 +70,8 @@ class LogConnection:
         )
         return LogSink(options).write
 
-    def tally(self, query: QueryPlan) -> Tally:
-        return tally_of(self._log.admin().checkpoints(query.group))
+    def counts(self, query: QueryPlan) -> Counts:
+        return published_counts(self._log.admin().checkpoints(query.group))
 
     def forget(self, group: str) -> None:
         if saved := self._log.admin().checkpoints(group):

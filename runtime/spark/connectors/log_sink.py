@@ -13,16 +13,16 @@ import msgspec
 import pyarrow as pa
 
 from ...systems.log import LogProducer, LogSystem
-from ..counts import TOTALS, Tally, tally_of
-from ..rows import Counts, Messages, blocks_of
+from ..counts import TOTALS, Counts, published_counts
+from ..rows import Messages, TaskCounts, blocks_of
 from ..worker.outputs import by_partition
 from .published_batches import BATCH, OFFSETS, offsets_hash, published_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SPARK_SCHEMA = "token binary, tally binary"
-_ARROW_SCHEMA = pa.schema([("token", pa.binary()), ("tally", pa.binary())])
+SPARK_SCHEMA = "token binary, counts binary"
+_ARROW_SCHEMA = pa.schema([("token", pa.binary()), ("counts", pa.binary())])
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -59,9 +59,9 @@ class LogSink:
         staged = rows.mapInArrow(self.stage, SPARK_SCHEMA).collect()
         options = self._options
         system = LogSystem(Path(options.directory), fsync=options.fsync)
-        tally = tally_of(system.admin().checkpoints(options.group))
+        totals = published_counts(system.admin().checkpoints(options.group))
         for row in staged:
-            tally.add(msgspec.json.decode(row.tally, type=Tally))
+            totals.add(msgspec.json.decode(row.counts, type=Counts))
         producer = system.producer()
         try:
             producer.publish_all(
@@ -70,7 +70,7 @@ class LogSink:
                 {
                     BATCH: str(batch).encode(),
                     OFFSETS: offsets_hash(Path(options.checkpoint), batch),
-                    TOTALS: msgspec.json.encode(tally),
+                    TOTALS: msgspec.json.encode(totals),
                 },
                 unless=lambda saved: published_batch(saved) >= batch,
             )
@@ -79,13 +79,15 @@ class LogSink:
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """In a worker: stage the messages of some rows in a transaction. Yields one row with the token that publishes
-        the transaction, and a tally."""
-        transaction, tally = _producer(self._options).begin(), Tally()
+        the transaction, and the counts."""
+        transaction, totals = _producer(self._options).begin(), Counts()
         for block in blocks_of(batches):
-            if isinstance(block, Counts):
-                tally.add(block.tally)
+            if isinstance(block, TaskCounts):
+                totals.add(block.counts)
             elif isinstance(block, Messages):
                 for partition, records in by_partition(block, self._options.partitions):
                     transaction.append(block.stream, partition, records)
         token = transaction.prepare("", {}) if transaction.size else None
-        yield pa.RecordBatch.from_pylist([{"token": token, "tally": msgspec.json.encode(tally)}], schema=_ARROW_SCHEMA)
+        yield pa.RecordBatch.from_pylist(
+            [{"token": token, "counts": msgspec.json.encode(totals)}], schema=_ARROW_SCHEMA
+        )

@@ -21,7 +21,7 @@ from ...kernel.compiler.compiler import compile_stage
 from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
 from ...process.user_modules import installed_folders, is_hidden, own_paths
-from ..query.atomic_file import write
+from ..atomic_file import write
 from . import pickling
 from .levels import Levels
 

@@ -23,8 +23,8 @@ from ...preflight.state_compatibility import refuse_changed
 from ...process.data_files import check_owner, make_folder, write_file
 from ...state.pipeline_folder import holds_query, removing_queries
 from ...systems.log.disk import explained, sync_directory
+from ..atomic_file import write
 from ..lowering.levels import Levels
-from .atomic_file import write
 from .checkpoint_log import PLANNED, batch_numbers
 
 VERSION = 1

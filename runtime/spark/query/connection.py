@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ....planner.settings import Settings
 from ...systems.contract import System
-from ..counts import Tally
+from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from ..worker.outputs import Outputs
 
@@ -54,7 +54,7 @@ class Connection(Protocol):
         batch."""
         ...
 
-    def tally(self, query: QueryPlan) -> Tally:
+    def counts(self, query: QueryPlan) -> Counts:
         """The counts of all batches that were written."""
         ...
 

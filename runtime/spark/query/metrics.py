@@ -28,7 +28,7 @@ def source_samples(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -
 def count_samples(
     plan: Plan, counts: Mapping[str, Mapping[str, int]], watermarks: Mapping[str, int]
 ) -> Iterator[Sample]:
-    """Metrics of what was counted since the start of the run (see `Tally`)."""
+    """Metrics of what was counted since the start of the run (see `Counts`)."""
     read, written, given, late, failed, keyless = (
         counts.get(kind, {}) for kind in ("read", "written", "given", "late", "failed", "keyless")
     )

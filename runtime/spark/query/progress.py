@@ -8,10 +8,10 @@ from ....planner.plan import Plan
 from ...data_warnings.keyless import KeylessWarning
 from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...metrics.timing import Timing
-from ...preflight.input_streams import InputWatch
+from ...preflight.input_streams import InputStreamMonitor
 from ...report import OnProgress, Progress, Report, Sample
 from ...systems.provisioning import table_streams
-from ..counts import Tally
+from ..counts import Counts
 from ..lowering.query_plan import QueryPlan
 from .checkpoint_log import DONE, PLANNED, batch_numbers, last_end_offsets, logged_at
 from .connection import Connection, Offsets
@@ -34,12 +34,12 @@ class QueryMonitor:
         started: float,
         progress: OnProgress | None,
         stop: Callable[[], bool],
-        inputs: InputWatch,
+        inputs: InputStreamMonitor,
     ) -> None:
         self._plan, self._queries, self._connection = plan, queries, connection
         self._admin = connection.system.admin()
         self._started, self._progress = started, progress
-        self._first_tally, self._first_batches = self._tally(), self._batches()
+        self._first_totals, self._first_batches = self._totals(), self._batches()
         self._timing = Timing()
         self._times = SuspiciousTimes(plan)
         self._inputs = inputs
@@ -51,17 +51,17 @@ class QueryMonitor:
     def report_progress(self) -> None:
         """Report progress and check timestamps, each if it is due. Raises SystemProblem if an input stream has been
         replaced by another."""
-        self._inputs.look()
+        self._inputs.check()
         now = time.monotonic()
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS
             if self._progress is None:
-                self._warn(self._tally().since(self._first_tally))
+                self._warn(self._totals().since(self._first_totals))
             else:
                 self._progress(self._progress_at(now, "running"))
         if now >= self._next_times:
             self._next_times = now + TIMES_SECONDS
-            self._times.look(*self._times_of(self._tally()))
+            self._times.look(*self._times_of(self._totals()))
 
     def finish(self) -> None:
         """Report the progress at the end."""
@@ -69,8 +69,8 @@ class QueryMonitor:
             self._progress(self._progress_at(time.monotonic(), "done"))
 
     def _progress_at(self, now: float, phase: str) -> Progress:
-        tally = self._tally()
-        counts = tally.since(self._first_tally)
+        totals = self._totals()
+        counts = totals.since(self._first_totals)
         self._warn(counts)
         ends = {name: self._admin.ends(name) for query in self._queries for name in query.sources}
         done, planned = (
@@ -84,13 +84,13 @@ class QueryMonitor:
             read=sum(counts.get("read", {}).values()),
             written=sum(counts.get("written", {}).values()),
             lag=sum(max(0, sum(ends[name]) - sum(done[name])) for name in ends),
-            watermark=min(self._watermarks(tally), default=None),
+            watermark=min(self._watermarks(totals), default=None),
             in_flight=sum(map(sum, planned.values())) - sum(map(sum, done.values())),
             pipeline=self._plan.name,
             engine="spark",
             facts=(
                 *source_samples(self._plan, done, planned, ends),
-                *count_samples(self._plan, counts, tally.watermarks),
+                *count_samples(self._plan, counts, totals.watermarks),
                 Sample("commits", self._batches() - self._first_batches, ("", "")),
                 Sample("batch_seconds", self._timing.histogram),
                 Sample("uptime_seconds", now - self._started),
@@ -100,10 +100,10 @@ class QueryMonitor:
     def _warn(self, counts: dict[str, dict[str, int]]) -> None:
         self._keyless.look([{table: number for table, number in counts.get("keyless", {}).items() if number}])
 
-    def _watermarks(self, tally: Tally) -> Iterator[int]:
+    def _watermarks(self, totals: Counts) -> Iterator[int]:
         """The watermarks of all source partitions, except those that fill tables."""
         tables = table_streams(self._plan)
-        return (time for name, time in tally.watermarks.items() if name.rpartition("/")[0] not in tables)
+        return (time for name, time in totals.watermarks.items() if name.rpartition("/")[0] not in tables)
 
     def _time_batches(self) -> None:
         """Record the duration of each batch that was done since the last call, from its plan to its commit."""
@@ -117,9 +117,9 @@ class QueryMonitor:
 
     def report(self) -> Report:
         """The report of the run: what was done since its start."""
-        tally = self._tally()
-        self._times.finish(*self._times_of(tally))
-        counts = tally.since(self._first_tally)
+        totals = self._totals()
+        self._times.finish(*self._times_of(totals))
+        counts = totals.since(self._first_totals)
         self._warn(counts)
         names = [stream.name for stream in self._plan.streams] + [operator.id for operator in self._plan.operators]
         order = {name: index for index, name in reversed(list(enumerate(names)))}
@@ -141,27 +141,27 @@ class QueryMonitor:
             warnings={**self._times.warnings, **self._inputs.warnings},
         )
 
-    def _times_of(self, tally: Tally) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    def _times_of(self, totals: Counts) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """The arguments of `SuspiciousTimes`: the largest timestamp by stream, and by operator the numbers of messages
         given to it and of late ones."""
         behind = {source.stream: source.out_of_order for source in self._plan.pipeline.sources}
         highs: dict[str, int] = {}
-        for place, watermark in tally.watermarks.items():
+        for place, watermark in totals.watermarks.items():
             stream = place.rpartition("/")[0]
             if stream in behind:
                 highs[stream] = max(watermark + behind[stream], highs.get(stream, watermark + behind[stream]))
-        counts = tally.since(self._first_tally)
+        counts = totals.since(self._first_totals)
         return highs, counts.get("given", {}), counts.get("late", {})
 
     def _batches(self) -> int:
         """The number of batches that are done, in all runs."""
         return sum(max(batch_numbers(query.checkpoint, DONE), default=-1) + 1 for query in self._queries)
 
-    def _tally(self) -> Tally:
-        tally = Tally()
+    def _totals(self) -> Counts:
+        totals = Counts()
         for query in self._queries:
-            tally.add(self._connection.tally(query))
-        return tally
+            totals.add(self._connection.counts(query))
+        return totals
 
     def _end_offsets(self, query: QueryPlan, kind: str) -> Offsets:
         """The end offsets of the query's last batch that is PLANNED, or DONE."""

@@ -13,12 +13,12 @@ from ...kernel.state_cache import Size
 from ...preflight.state_compatibility import reset_command
 from ...systems.contract import System
 from ...systems.provisioning import table_streams
+from ..atomic_file import write
 from ..lowering.lowering import levels
 from ..lowering.packaging import PlanBundle, pack, write_shipped_plan
 from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
 from ..worker.keyed_level import LevelProcessor
-from .atomic_file import write
 from .checkpoint_record import find_checkpoint, wanted_record
 from .connection import Connection, Offsets
 

@@ -9,9 +9,9 @@ from ....dsl.sink import Sink
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
 from ...output_routes import OutputRoute, OutputRoutes
-from ..counts import Tally
+from ..counts import Counts
 from ..lowering.packaging import PlanBundle
-from ..rows import OUTPUT, Counts, Row, Watermark, by_bucket, encode, message_blocks, messages_of
+from ..rows import OUTPUT, Row, TaskCounts, Watermark, by_bucket, encode, message_blocks, messages_of
 from .outputs import Output
 
 
@@ -91,7 +91,7 @@ class RowRouter:
             "keyless": task.counts.keyless,
         }
         if any(counts.values()):
-            rows.append((OUTPUT, self._bucket, encode(Counts(Tally(counts, dict(watermarks or {}))))))
+            rows.append((OUTPUT, self._bucket, encode(TaskCounts(Counts(counts, dict(watermarks or {}))))))
 
 
 def watermark_rows(bundle: PlanBundle, watermark: Watermark) -> list[Row]:

@@ -17,10 +17,21 @@ from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
 from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
-from ..counts import Tally
+from ..counts import Counts
 from ..lowering.levels import producer_number
 from ..lowering.packaging import PlanBundle, ShippedPlan, program, unpack
-from ..rows import OUTPUT, Counts, EndOfInput, Messages, ProcessingTime, Row, Watermark, by_bucket, encode, messages_of
+from ..rows import (
+    OUTPUT,
+    EndOfInput,
+    Messages,
+    ProcessingTime,
+    Row,
+    TaskCounts,
+    Watermark,
+    by_bucket,
+    encode,
+    messages_of,
+)
 from .output_router import RowRouter, watermark_rows
 from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
@@ -161,10 +172,10 @@ class _ForwardedPartition:
         rows.extend(watermark_rows(bundle, Watermark(self._stream, self._partition, watermark)))
         # Messages that do not fail here are counted as given at the level at which the source's stage runs.
         counts = {"read": {self._stream: self._read}, "given": failures.counts, "failed": failures.counts}
-        tally = Tally(counts, _watermark_to_report(self._stream, self._partition, watermark))
+        totals = Counts(counts, _watermark_to_report(self._stream, self._partition, watermark))
         if failures.letters:
             letters = dead_letters(bundle.plan.name)
-            tally.counts["written"] = {letters: len(failures.letters)}
+            totals.by_kind["written"] = {letters: len(failures.letters)}
             messages = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
             rows.extend(self._output(messages, 0))
-        rows.append((OUTPUT, 0, encode(Counts(tally))))
+        rows.append((OUTPUT, 0, encode(TaskCounts(totals))))

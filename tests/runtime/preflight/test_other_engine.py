@@ -8,7 +8,7 @@ from engines.targets import write
 from fluvial.dsl import Pipeline
 from fluvial.planner import Settings, plan
 from fluvial.runtime import run
-from fluvial.runtime.preflight.other_engine import read_by_other
+from fluvial.runtime.preflight.other_engine import other_engine_warning
 from fluvial.runtime.state.pipeline_folder import queries_folder
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.contract import System
@@ -38,7 +38,7 @@ def read_on_spark(system: System, settings: Settings, *, batches: int = 1) -> No
 
 
 def told(system: System, settings: Settings, engine: str) -> str:
-    found = read_by_other(plan(copying(), partitions={"in": 1}), system, settings, engine)
+    found = other_engine_warning(plan(copying(), partitions={"in": 1}), system, settings, engine)
     return "" if found is None else f"{found.wrong}; {found.remedy}"
 
 
@@ -48,7 +48,7 @@ def test_a_local_run_after_one_on_spark_warns(log: LogSystem, tmp_path: Path, ap
     read_on_spark(log, settings)
     warning = run(copying(), system=log, settings=settings, until="end").warnings["engine"]
     assert warning.startswith("the local engine has read nothing of pipeline 'p' on log:")
-    assert "and Spark has: each engine goes on from its own checkpoints" in warning
+    assert "and Spark has: each engine continues from its own checkpoints" in warning
     assert "test_other_engine.py --engine spark" in warning
     assert not run(copying(), system=log, settings=settings, until="end").warnings  # it goes on from its own by now
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from fluvial.dsl import Pipeline
 from fluvial.planner import Plan, plan
 from fluvial.runtime.cli.commands.plan import tables
-from fluvial.runtime.preflight.unsupported import Gap, gaps, notes
+from fluvial.runtime.preflight.unsupported import Limitation, caveats, limitations
 
 
 @pytest.fixture
@@ -18,12 +18,12 @@ def words() -> Plan:
 
 def test_spark_cannot_see_the_memory(words: Plan) -> None:
     reason = "Spark's workers are other processes and cannot see it"
-    assert gaps(words, "spark", "memory:") == [Gap("spark", "the system memory:", reason)]
+    assert limitations(words, "spark", "memory:") == [Limitation("spark", "the system memory:", reason)]
 
 
 @pytest.mark.parametrize(("engine", "system"), [("local", "memory:"), ("local", ""), ("spark", "log:x"), ("spark", "")])
 def test_everything_else_runs(words: Plan, engine: str, system: str) -> None:
-    assert gaps(words, engine, system) == []
+    assert limitations(words, engine, system) == []
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_everything_else_runs(words: Plan, engine: str, system: str) -> None:
 def test_on_kafka_spark_promises_less_of_what_it_writes(
     words: Plan, engine: str, system: str, noted: list[str]
 ) -> None:
-    found = notes(words, engine, system)
-    assert [note.subject for note in found] == noted
+    found = caveats(words, engine, system)
+    assert [one.subject for one in found] == noted
     assert all("at least once" in note.reason for note in found)
 
 
@@ -42,7 +42,7 @@ def test_the_plan_shows_what_is_promised(words: Plan) -> None:
     console = Console(width=400)
     with console.capture() as shown:
         console.print(tables(words, "kafka://one:9092"))
-    assert "runs all of it; out is written at least once, also under exactly_once" in shown.get()
+    assert "runs all of it; out: written at least once, also under exactly_once" in shown.get()
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_no_stream_comes_first_on_spark_and_kafka_without_state(system: str, oth
     orders = pipeline.stream("orders", value=str)
     (rates.merge(orders) if others else rates).send_to("out")
     orders.send_to("orders-out")
-    assert [gap.subject for gap in gaps(plan(pipeline), "spark", system)] == ["rates"] * found
+    assert [one.subject for one in limitations(plan(pipeline), "spark", system)] == ["rates"] * found
 
 
 def test_tables_come_first_on_spark_and_kafka_too() -> None:
     pipeline = Pipeline("p")
     rates = pipeline.table("rates", key=str, value=str)
     pipeline.stream("orders", key=str, value=str).join(rates, max, id="join").send_to("out")
-    assert gaps(plan(pipeline), "spark", "kafka://a:1") == []
+    assert limitations(plan(pipeline), "spark", "kafka://a:1") == []

@@ -14,7 +14,7 @@ from fluvial.runtime import reset, run
 from fluvial.runtime.files import open_output
 from fluvial.runtime.local.stores.task_stores import task_folders
 from fluvial.runtime.process.data_files import check_owner, make_folder, umask, write_file
-from fluvial.runtime.spark.query.atomic_file import write as write_beside
+from fluvial.runtime.spark.atomic_file import write as write_beside
 from fluvial.runtime.state import RocksStore
 from fluvial.runtime.systems import LogSystem
 

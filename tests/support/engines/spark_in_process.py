@@ -14,10 +14,10 @@ from engines.targets import with_remote_rows
 from fluvial.dsl.message import Record
 from fluvial.planner import Plan, plan
 from fluvial.runtime.kernel.state_cache import Size
-from fluvial.runtime.spark.counts import Tally
+from fluvial.runtime.spark.counts import Counts
 from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, ShippedPlan, pack
-from fluvial.runtime.spark.rows import OUTPUT, Counts, Messages, ProcessingTime, Row, decode
+from fluvial.runtime.spark.rows import OUTPUT, Messages, ProcessingTime, Row, TaskCounts, decode
 from fluvial.runtime.spark.worker.keyed_level import process_bucket
 from fluvial.runtime.spark.worker.source_level import end_of_input_rows, level_zero, processing_time_rows
 from fluvial.runtime.systems.contract import RecordBatch
@@ -55,7 +55,7 @@ class Query:
     sources: list[str]
     state: dict[tuple[int, int], Blobs] = field(default_factory=lambda: defaultdict(Blobs))
     written: Outputs = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
+    counts: Counts = field(default_factory=Counts)
     now: int = 0
     since: int = 0
     backwards: bool = True
@@ -73,9 +73,9 @@ class Query:
         for level, _, block in rows:
             assert level == OUTPUT
             found = decode(block)
-            assert isinstance(found, Messages | Counts)
-            if isinstance(found, Counts):
-                self.tally.add(found.tally)
+            assert isinstance(found, Messages | TaskCounts)
+            if isinstance(found, TaskCounts):
+                self.counts.add(found.counts)
             else:
                 self.written.setdefault(found.stream, []).extend(OutputMessage(*record) for record in found.records())
 

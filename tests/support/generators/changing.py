@@ -29,6 +29,6 @@ def changed(query: Query, pipeline: Pipeline, resets: Mapping[str, int] | None =
     (after,) = queries(
         plan(pipeline, partitions={name: query.plan.stream(name).partitions for name in query.sources}), resets
     )
-    after.state, after.written, after.tally = query.state, query.written, query.tally
+    after.state, after.written, after.counts = query.state, query.written, query.counts
     after.now, after.since = query.now, query.since
     return after

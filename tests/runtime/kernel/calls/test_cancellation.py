@@ -83,7 +83,7 @@ def on_spark(pipeline: Pipeline) -> Outcome:
     (query,) = queries(plan(pipeline, partitions={"in": 1}))
     query.batch([RecordBatch("in", 0, range(len(NUMBERS)), records())])
     query.batch([], end=True)
-    return [int(message.value or b"") for message in query.written["out"]], query.tally.counts["failed"]
+    return [int(message.value or b"") for message in query.written["out"]], query.counts.by_kind["failed"]
 
 
 ENGINES = [on_driver, on_local, on_spark]

@@ -75,9 +75,9 @@ def test_messages_are_counted_once_and_time_is_told() -> None:
     (query,) = queries(plan(pipeline, partitions={"in": 2, "other": 1}))
     ranges = [RecordBatch("in", 0, range(3), [(b"a", b"1", time, ()) for time in (0, 5, 50)])]
     query.batch([*ranges, RecordBatch("other", 0, range(1), [(None, b"1", 7, ())])])
-    assert query.tally.counts["read"] == {"in": 3, "other": 1, "p-by-value": 3}
-    assert query.tally.counts["written"] == {"p-by-value": 3, "again": 3, "both": 4}
-    assert query.tally.watermarks == {"in/0": 48, "other/0": 7}
+    assert query.counts.by_kind["read"] == {"in": 3, "other": 1, "p-by-value": 3}
+    assert query.counts.by_kind["written"] == {"p-by-value": 3, "again": 3, "both": 4}
+    assert query.counts.watermarks == {"in/0": 48, "other/0": 7}
 
 
 def broken_times(value: int) -> int:

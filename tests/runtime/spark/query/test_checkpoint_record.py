@@ -32,9 +32,9 @@ from fluvial.runtime import reset
 from fluvial.runtime.cli.commands.check import check
 from fluvial.runtime.preflight.requirements import missing
 from fluvial.runtime.spark import engine
+from fluvial.runtime.spark.atomic_file import write
 from fluvial.runtime.spark.engine import check_checkpoints
 from fluvial.runtime.spark.lowering.lowering import components, levels
-from fluvial.runtime.spark.query.atomic_file import write
 from fluvial.runtime.spark.query.checkpoint_record import (
     FILE,
     QueryCheckpoint,
@@ -84,8 +84,8 @@ def test_the_same_query_goes_on(tmp_path: Path) -> None:
 def test_another_meaning_of_state_is_refused(tmp_path: Path) -> None:
     found(tmp_path, planned(counting()))
     error = error_of(lambda: found(tmp_path, planned(counting(5))), PlanError)
-    wrong = "the kept state of window w has another meaning: windows: was tumbling 1 min, is tumbling 5 min"
-    assert_explains(error, wrong, counting, "the meaning that it was kept with", "--state w", below=3)
+    wrong = "the stored state of window w has another meaning: windows: was tumbling 1 min, is tumbling 5 min"
+    assert_explains(error, wrong, counting, "the meaning with which it was stored", "--state w", below=3)
     # What is kept is another type too, by which the folder is named.
     error = error_of(lambda: found(tmp_path, planned(counting(1, maximum(str)))), PlanError)
     assert "accumulator: was int, is str | None" in str(error)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...process.data_files import write_file
+from ..process.data_files import write_file
 
 
 def write(file: Path, data: bytes) -> None:
