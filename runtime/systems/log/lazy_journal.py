@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ...process.data_files import check_owner
 from .disk import exists
 from .index import LogIndex
 from .journal import Journal
@@ -16,6 +17,7 @@ class LazyJournal:
         self._directory = directory
         self._fsync = fsync
         self._journal: Journal | None = None
+        check_owner(directory)  # also of an empty folder: another user could fill it
         self.refresh()  # which raises SystemProblem for a log that is damaged
 
     def refresh(self) -> LogIndex:
