@@ -1,4 +1,4 @@
-"""The effects of a message on state, and what they emit: all of them are applied, or, if one fails, none."""
+"""The effects of a message on state, and their outputs: all of them are applied, or none if one fails."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,10 +8,11 @@ from .stateful_operator import StatefulOperator
 
 
 class MessageEffects:
-    """The effects of one message at a time. `late` counts late messages by operator; `takes_back` says whether any
-    effect may have to be taken back.
+    """The effects of one message at a time. `late` counts late messages by operator. `takes_back` says that effects may
+    have to be taken back.
 
-    What an operator emits when a message is added is held back until all effects of the message are applied.
+    If an operator emits while a message is added, its outputs are held back until all effects of the message are
+    applied.
     """
 
     def __init__(
@@ -22,25 +23,25 @@ class MessageEffects:
         self._late = late
         self._takes_back = takes_back
         self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] | None = None
-        """What the message at hand has emitted; None if there is none."""
+        """The outputs of the current message; None if there is none."""
 
     def emitter(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """A function that hands on what a stateful operator emits, or its failure, once the message cannot fail any
-        more."""
+        """A function that passes on an output of a stateful operator, or its failure. It holds the output back as long
+        as the current message may fail."""
         if not self._takes_back:
             return emit
 
-        def hand_on(*emitted: Any) -> None:
+        def pass_on(*emitted: Any) -> None:
             if self._held is None:
                 emit(*emitted)
             else:
                 self._held.append((emit, emitted))
 
-        return hand_on
+        return pass_on
 
     def undo(self, operator: str, message: tuple[Any, ...]) -> Callable[[], None]:
-        """Begin an effect on a stateful operator; returns a function that takes it back, to be called if a later one
-        fails."""
+        """Prepare an effect on a stateful operator. Returns a function that takes it back, to be called if a later
+        effect fails."""
         restore = self._stateful[operator].undo(message[0], message[2])
         if self._held is None:
             self._held = []
@@ -58,11 +59,11 @@ class MessageEffects:
         return take_back
 
     def emit_fired(self) -> None:
-        """All effects of the message are applied: hand on what operators have emitted."""
+        """All effects of the message are applied: pass on the outputs of its operators."""
         held, self._held = self._held, None
         for emit, emitted in held or ():
             emit(*emitted)
 
     def drop_fired(self) -> None:
-        """The message failed: nothing was emitted."""
+        """The message failed: drop the outputs of its operators."""
         self._held = None

@@ -1,4 +1,4 @@
-"""The objects that the compiled code of a task uses: watermarks, state, calls, outputs, counts."""
+"""The environment of the compiled code of a task: watermarks, state, calls, outputs, counts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from .windows.grown_lateness import Lateness
 
 @dataclass(frozen=True, slots=True)
 class StageCounts:
-    """What a task has counted: records `fed` by stream, messages `emitted` by the operators' places in the stage,
-    `late` and `keyless` ones by operator."""
+    """The counts of a task: records `fed` by stream, messages `emitted` by operator in the order of the stage, `late`
+    and `keyless` messages by operator."""
 
     fed: dict[str, int]
     emitted: list[int]
@@ -29,11 +29,12 @@ class StageCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEnvironment:
-    """What compiled code and operators of one task may call and change; `bind` adds to `stateful`, `pools` and
-    `clock_users` what it makes.
+    """The objects that compiled code and operators of one task may use. `bind` fills `stateful`, `pools` and
+    `clock_users`.
 
-    `empty` says that nothing is kept in `backend`. `producer` is the task's number for those who read what it writes.
-    `clock_fired` tells up to which time clock timers have rung, by processor; `run` names the run.
+    `empty` says that `backend` holds no state. `producer` is the number of the task in the trailers that it writes.
+    `clock_fired` is the processing time up to which the clock timers of each processor have fired. `run` is the id of
+    the run.
     """
 
     program: Program
@@ -56,10 +57,10 @@ class StageEnvironment:
     clock_users: list[str] = field(default_factory=list)
 
     def node_in(self, operator: str) -> int:
-        """The line of time by which an operator's input is judged."""
+        """The watermark node that decides whether a message of this input is late."""
         return self.program.graph.node_in[operator]
 
     def firing(self, node: int, time: int) -> None:
-        """An operator is about to fire what was due at a time."""
+        """An operator is about to fire what is due at a time."""
         self.outputs.hand_over_if_many()
         self.watermarks.firing(node, time)

@@ -1,4 +1,4 @@
-"""What is told of a failure besides the error itself: what was expected, and what the user may do about it."""
+"""Hints for failures: what was expected, and what the user can do."""
 
 import inspect
 import linecache
@@ -33,40 +33,41 @@ _CODES = re.compile(r"(?P<does>encode_key|encode|decode|key)(?:_\d+)?\((?P<of>\w
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """`wrong` stands before the error where it is not empty. `at` is where the mistake is, None for the operator."""
+    """A hint. `wrong` is put before the error, if it is not empty. `at` is where the mistake is; None for the
+    operator."""
 
     expected: str = "a function that takes every message"
-    remedy: str = "mend the function or the message"
+    remedy: str = "correct the function or the message"
     wrong: str = ""
     at: Origin | None = None
 
 
 def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users: bool) -> Hint:
-    """What to tell of an error of an operator; `users` says that it was raised in the user's code."""
+    """The hint for an error of an operator. `users` says that the error was raised in the user's code."""
     if isinstance(error, AlwaysTrueAnswer):
         return Hint("True or False, or what is as good as one of them", _to_answer(error.answer))
     if isinstance(error, UnencodableIdentity):
-        return Hint(f"a value of type {error.serde}, as declared", "mend the function of by=, or by_type=")
+        return Hint(f"a value of type {error.serde}, as declared", "correct the function of by=, or by_type=")
     if isinstance(error, UnencodableValue):
         refused = _of_value(error.value, error.serde, error.stream)
         return _of_number(refused.wrong) if isinstance(error.__cause__, NotFinite) else refused
     if operator.is_async and isinstance(error, TimeoutError):
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if operator.reads is not None and isinstance(error, WrongKey):
-        return Hint(f"a key of type {shown(flows(pipeline)[operator.id].key)}", "mend the key or key=")
+        return Hint(f"a key of type {shown(flows(pipeline)[operator.id].key)}", "correct the key or key=")
     coded = _coding(error)
     if isinstance(error, NotFinite):
         return _of_number(_of_output(pipeline, operator, coded[1]).wrong if coded is not None else "")
     decodes = coded is not None and coded[0] == "decode"
     if operator.reads is not None and (decodes or (isinstance(error, ValueError) and not users)):
-        remedy = "mend the message or value=; of a file, say what its lines are, such as --input-format csv"
+        remedy = "correct the message or value=; of a file, say what its lines are, such as --input-format csv"
         return Hint(f"a value of type {shown(flows(pipeline)[operator.id].value)}", remedy)
     if decodes:
         return _of_type(pipeline, operator)
     if isinstance(error, msgspec.ValidationError) and not users:
-        return _of_kept(pipeline, operator)
+        return _of_state(pipeline, operator)
     if coded is not None and coded[0] == "key":
-        return Hint("a key of the type that is declared", "mend the function of the key, or key_type=", "its key: ")
+        return Hint("a key of the type that is declared", "correct the function of the key, or key_type=", "its key: ")
     if coded is not None:
         return _of_output(pipeline, operator, coded[1])
     if isinstance(error, TypeError) and not users:
@@ -93,13 +94,13 @@ def _of_output(pipeline: Pipeline, operator: ops.Operator, value: Any) -> Hint:
 
 
 def _of_value(value: Any, serde: str, stream: str, by: Sequence[ops.Operator] = ()) -> Hint:
-    """A value that its serde refuses, with those that have declared its type."""
+    """The hint for a value that its serde refuses. `by` are the operators that declare its type."""
     dispose(value)
     declared = f"{_declared(by)}," if by else ""
     wrong = f"its value of type {type(value).__name__} cannot be encoded as {serde}{declared} for {stream}: "
     remedy = "return what that type can hold: a dataclass, Struct, TypedDict or builtin; or pass a Serde as value="
     if by:
-        remedy = f"{_MEND}; or pass a Serde as value="
+        remedy = f"{_REMEDY}; or pass a Serde as value="
     if inspect.isawaitable(value):
         remedy = "nobody awaits it: call asynchronous functions with async_flat_map(fn, id=...)"
     elif inspect.isgenerator(value):
@@ -114,27 +115,27 @@ def _of_number(wrong: str) -> Hint:
 
 
 def _of_type(pipeline: Pipeline, operator: ops.Operator) -> Hint:
-    """What was written behind a border cannot be read in front of it: it is not of the type that was declared."""
+    """The hint for a value of an intermediate stream that cannot be decoded as the declared type."""
     kind, by = shown(flows(pipeline)[operator.id].value), _declarers(pipeline, [operator])
     if by == [operator]:
-        remedy = "give value= the type of what reaches it, or mend what it is given"
+        remedy = "give value= the type of what reaches it, or correct what it is given"
         return Hint(f"a value of type {kind}, as value= says", remedy, f"its value cannot be read as {kind}: ")
     wrong = f"its value cannot be read as {kind}{_declared(by)}: "
-    return Hint(f"a value of type {kind}", _MEND, wrong, _at(by))
+    return Hint(f"a value of type {kind}", _REMEDY, wrong, _at(by))
 
 
-def _of_kept(pipeline: Pipeline, operator: ops.Operator) -> Hint:
-    """What an operator kept cannot be read back: it is not of the type that was declared."""
-    by = _declarers(pipeline, _kept_by(pipeline, operator))
+def _of_state(pipeline: Pipeline, operator: ops.Operator) -> Hint:
+    """The hint for state that cannot be decoded as the declared type."""
+    by = _declarers(pipeline, _holds_values_of(pipeline, operator))
     wrong = f"what it keeps cannot be read back{_declared(by).replace(',', ' as', 1)}: "
-    return Hint("values of the types that are declared", _MEND, wrong, _at(by))
+    return Hint("values of the types that are declared", _REMEDY, wrong, _at(by))
 
 
-_MEND = "mend what is returned there, or the type that is declared for it"
+_REMEDY = "correct what is returned there, or the type that is declared for it"
 
 
-def _kept_by(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
-    """The operators whose values another keeps as they are."""
+def _holds_values_of(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
+    """The operators whose values the state of an operator holds."""
     if operator.is_table or operator.uses_table is not None:
         tables = {operator.id, *operator.inputs}
         return [one for one in pipeline.operators if one.fills in tables]
@@ -144,7 +145,7 @@ def _kept_by(pipeline: Pipeline, operator: ops.Operator) -> list[ops.Operator]:
 
 
 def _declarers(pipeline: Pipeline, writers: list[ops.Operator]) -> list[ops.Operator]:
-    """Who may have declared another type than it gives; what is read from a stream has been compared with its type."""
+    """The operators that may emit values of another type than they declare: not those that decode their values."""
     declarers = {one.id: one for writer in writers for one in typed_by(pipeline, writer)}
     return [one for one in declarers.values() if not one.decodes_values]
 
@@ -159,7 +160,7 @@ def _at(by: Sequence[ops.Operator]) -> Origin | None:
 
 
 def _of_result(operator: ops.Operator, said: str) -> Hint:
-    """What a function has returned that the operator cannot go through, or wait for."""
+    """The hint for a result of a function that cannot be iterated or awaited."""
     if operator.is_async and "await" in said:
         return Hint("a function whose result can be awaited", "write it with async def")
     if operator.emits == "many" and operator.role == "non-terminal" and "not iterable" in said:
@@ -168,15 +169,15 @@ def _of_result(operator: ops.Operator, said: str) -> Hint:
 
 
 def _coding(error: BaseException) -> tuple[str, Any] | None:
-    """Whether an error was raised as compiled code encoded a "key" or a value, to "encode" it, or to "decode" one; with
-    the value to encode."""
+    """What compiled code was doing when an error was raised: encoding a "key", or to "encode" or "decode" a value; and
+    the value to encode. None if it was doing something else."""
     call: tuple[re.Match[str] | None, dict[str, Any]] | None = None
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename.startswith(FILE_PREFIX):
             line, _, begin, end = list(code.co_positions())[trace.tb_lasti // 2]
-            # Python may have been told to keep no columns.
+            # Without column numbers, as under `python -X no_debug_ranges`, there is no text.
             text = "" if line is None or begin is None else linecache.getline(code.co_filename, line)[begin:end]
             call = _CODES.match(text), trace.tb_frame.f_locals
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""What becomes of a message or a firing that failed: the run stops, or it is counted and perhaps set aside."""
+"""Failed messages and firings: the run stops, or the failure is counted and may become a dead letter."""
 
 import traceback
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ ERROR_HEADER = "fluvial-error"
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Which message: its place in its stream, and the record as it came."""
+class FailedRecord:
+    """A failed message: its place in its stream, and the record as it was read."""
 
     stream: str
     partition: int
@@ -33,23 +33,23 @@ class Where:
 
 @dataclass(slots=True)
 class Failures:
-    """Failures of one task: how many, by operator, and the dead letters that wait to be written."""
+    """Failures of one task: their counts by operator, and the dead dead_letters that are still to be written."""
 
     pipeline: Pipeline
     counts: dict[str, int] = field(default_factory=dict)
-    letters: list[Record] = field(default_factory=list)
+    dead_letters: list[Record] = field(default_factory=list)
 
-    def message(self, where: Where, error: BaseException, operator: str | None = None) -> None:
+    def message(self, failed: FailedRecord, error: BaseException, operator: str | None = None) -> None:
         """A message failed; raises `MessageError` under `on_error=fail()`."""
-        key, value, timestamp, headers = where.record
-        place = f"{where.stream}, partition {where.partition}, offset {where.offset}, key {_shown(key)}"
-        at = {"stream": where.stream, "partition": where.partition, "offset": where.offset}
+        key, value, timestamp, headers = failed.record
+        place = f"{failed.stream}, partition {failed.partition}, offset {failed.offset}, key {_shown(key)}"
+        at = {"stream": failed.stream, "partition": failed.partition, "offset": failed.offset}
         self._handle(
             error, operator or operator_of(error), f"the message at {place}", at, (key, value, timestamp, headers)
         )
 
     def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: BaseException) -> None:
-        """A timer, or what was to follow a pane, a joined row, or what a processor emitted, failed."""
+        """A firing failed: a timer, or an operator behind a pane, a joined row or an output of a processor."""
         if isinstance(value, Pane):
             at = {"window": f"[{value.window.start}, {value.window.end})"}
             what = f"the pane of key {value.key!r}, window {at['window']}"
@@ -68,13 +68,13 @@ class Failures:
         self._handle(error, operator_of(error) or operator, what, {**at, "firing": operator}, record)
 
     def _handle(self, error: BaseException, id: str | None, what: str, at: dict[str, Any], record: Record) -> None:
-        # A store that fails is no failure of the message: another one would meet it too.
+        # An error of a store is no failure of the message: the next message would fail as well.
         if isinstance(error, MessageError | SystemProblem):
             raise error
-        # Neither is it that the run was interrupted.
+        # An interruption is not a failure of the message either.
         if stopped := interruption(error):
             raise stopped
-        # Neither is a disk that is full: under skip(), all messages would be lost until there is room again.
+        # Nor is a full disk: under skip(), all messages would be lost until there is room again.
         if isinstance(error, OSError) and remedy_for(error):
             raise exhausted(error, f"what was written for {what}") from error
         operator = self.pipeline.operator(id) if id is not None else self.pipeline.operators[0]
@@ -84,7 +84,7 @@ class Failures:
         self.counts[operator.id] = self.counts.get(operator.id, 0) + 1
         if action == "dead_letter":
             key, value, timestamp, headers = record
-            self.letters.append((key, value, timestamp, headers + self._headers(error, operator, at)))
+            self.dead_letters.append((key, value, timestamp, headers + self._headers(error, operator, at)))
 
     def _error(self, error: BaseException, operator: Operator, what: str) -> MessageError:
         frame = _user_frame(error.__traceback__)
@@ -105,7 +105,7 @@ class Failures:
 
 
 def operator_of(error: BaseException) -> str | None:
-    """The operator in whose line of a stage's compiled code an error was raised; None if in none."""
+    """The operator in whose line of compiled code an error was raised; None if it was raised elsewhere."""
     operator = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_filename.startswith(FILE_PREFIX):
@@ -124,7 +124,7 @@ def _user_frame(trace: TracebackType | None) -> str | None:
 
 
 def _named(error: BaseException) -> str:
-    """An error as Python shows it: its kind, and what it says, if anything."""
+    """An error as Python shows it: its class and its message."""
     if isinstance(error, ReturnedValueError):
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Which message has failed or landed, as compiled code and asynchronous calls report it."""
+"""Failed and landed messages, as compiled code and asynchronous calls report them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dsl.message import Record
 from .calls.in_flight import InFlightMessage, InFlightTracker
-from .failures import Failures, Where
+from .failures import FailedRecord, Failures
 from .time.border_watermarks import without_trailer
 from .time.stage_input import StageInput
 
@@ -29,19 +29,20 @@ NO_BATCH = FedBatch("", 0, (), (), 0, bytearray())
 
 
 class MessageFailures:
-    """Failures of a task's messages and firings. `batch` is what is being fed; `counts` are failures by operator.
+    """Failures of a task's messages and firings. `batch` is the batch that is being fed. `counts` are the failures by
+    operator.
 
-    Under `on_error=fail()` a failure is raised where the messages are fed. An asynchronous call that fails has no
+    Under `on_error=fail()` a failure is raised where the messages are fed. A failure of an asynchronous call has no
     caller there: its error is stored, and `check` raises it.
     """
 
     def __init__(self, failures: Failures, inputs: Mapping[str, StageInput], *, asynchronous: bool) -> None:
         self.batch = NO_BATCH
         self.counts = failures.counts
-        self.letters = failures.letters
+        self.dead_letters = failures.dead_letters
         self.raise_firing = failures.firing
         self._failures = failures
-        self._entries = inputs
+        self._inputs = inputs
         self._asynchronous = asynchronous
         self._error: BaseException | None = None
 
@@ -59,7 +60,7 @@ class MessageFailures:
 
     def message(self, index: int, error: BaseException, operator: str | None = None) -> None:
         """A message of the batch failed."""
-        self._failures.message(self._where(self.batch, index), error, operator)
+        self._failures.message(self._failed_record(self.batch, index), error, operator)
 
     def in_flight(self, message: InFlightMessage, error: BaseException, operator: str | None = None) -> None:
         """A message or firing that was in flight failed."""
@@ -67,17 +68,17 @@ class MessageFailures:
         if len(message.where) == 4:
             self.deferred(partial(self._failures.firing, *message.where, error))
         else:
-            self.deferred(partial(self._failures.message, self._where(*message.where), error, operator))
+            self.deferred(partial(self._failures.message, self._failed_record(*message.where), error, operator))
 
     def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: Exception) -> None:
-        """A pane or a joined row has no value."""
+        """A pane, a joined row or a timer failed."""
         if self._asynchronous:
             self.deferred(partial(self._failures.firing, operator, key, value, timestamp, error))
         else:
             self._failures.firing(operator, key, value, timestamp, error)
 
     def passed(self, index: int) -> None:
-        """A message has landed that was never in flight: a control message, or one that could not be decoded."""
+        """A message has landed that was never in flight: a control message, or a record that could not be decoded."""
         self.landed((self.batch, index))
 
     def landed(self, where: tuple[Any, ...]) -> None:
@@ -86,11 +87,11 @@ class MessageFailures:
             batch, index = where
             batch.marks[index - batch.start] = 1
 
-    def _where(self, batch: FedBatch, index: int) -> Where:
+    def _failed_record(self, batch: FedBatch, index: int) -> FailedRecord:
         record = batch.records[index]
-        if self._entries[batch.stream].clock == "trailer":
+        if self._inputs[batch.stream].clock == "trailer":
             record = without_trailer(record)
-        return Where(batch.stream, batch.partition, batch.offsets[index], record)
+        return FailedRecord(batch.stream, batch.partition, batch.offsets[index], record)
 
 
 def message_opener(

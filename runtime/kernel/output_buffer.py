@@ -6,7 +6,7 @@ from typing import Any
 DEAD_LETTERS = "dead-letters"
 """Takes the place of an operator's id for dead letters."""
 HAND_OVER_COUNT = 1000
-"""As many outputs are handed over in the middle of a firing."""
+"""The number of outputs that are handed over in the middle of a firing."""
 
 HandOver = Callable[[str, list[Any]], None]
 """Takes the outputs of an operator."""
@@ -15,13 +15,13 @@ HandOver = Callable[[str, list[Any]], None]
 class OutputBuffer:
     """Outputs by operator: records, messages for a sink, late records of a window; and DEAD_LETTERS.
 
-    They wait for `drain`. A firing may make more of them than a batch of messages does: where there is a `hand_over`,
-    it is given them in between, as often as there are MUCH.
+    They stay until `drain`. A firing may produce more outputs than a batch. With `hand_over` the buffer is emptied
+    whenever it has HAND_OVER_COUNT outputs.
     """
 
-    def __init__(self, letters: list[Any], hand_over: HandOver | None = None) -> None:
+    def __init__(self, dead_letters: list[Any], hand_over: HandOver | None = None) -> None:
         self._by_operator: dict[str, list[Any]] = {}
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._hand_over = hand_over
 
     def of(self, operator: str) -> list[Any]:
@@ -32,8 +32,8 @@ class OutputBuffer:
         return sum(map(len, self._by_operator.values()))
 
     def drain(self) -> Iterator[tuple[str, list[Any]]]:
-        """The outputs made since the last call, by operator."""
-        for operator, outputs in (*self._by_operator.items(), (DEAD_LETTERS, self._letters)):
+        """Remove and yield the outputs, by operator."""
+        for operator, outputs in (*self._by_operator.items(), (DEAD_LETTERS, self._dead_letters)):
             if outputs:
                 taken = outputs.copy()
                 outputs.clear()

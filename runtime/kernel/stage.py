@@ -36,12 +36,12 @@ def _every(_: object) -> bool:
 class StageTask:
     """One task of a stage. It must be used by one thread only. An asynchronous stage needs a running event loop.
 
-    `feed` processes messages, and `drain_outputs` returns what came of them. A commit must keep `state.changes()` and
+    `feed` processes messages, and `drain_outputs` returns the outputs. A commit must store `state.changes()` and
     `position()`. `progress` has the watermarks, `calls` the asynchronous calls, `counts` the counts.
 
-    `empty` says that the `backend` holds nothing, so that it need not be read. `run` names the run, if a run that was
-    interrupted is to reach the same end of input when it is started again. `hand_over` takes outputs in the middle of a
-    firing: see `OutputBuffer`.
+    `empty` says that the `backend` holds no state, so that it need not be read. `run` is the id of a run to the end of
+    input, which is the same when the run is restarted. `hand_over` takes outputs in the middle of a firing: see
+    `OutputBuffer`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class StageTask:
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
         failures = Failures(program.plan.pipeline)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=program.asynchronous)
-        self.outputs = OutputBuffer(failures.letters, hand_over)
+        self.outputs = OutputBuffer(failures.dead_letters, hand_over)
         effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)
         self.tracker = InFlightTracker(self.failures.landed, self.failures.in_flight, self._follow, effects)
         self.watermarks = WatermarkGraph(graph.nodes, self.tracker.floor, exact=graph.exact)
@@ -117,8 +117,6 @@ class StageTask:
     def _follow(self) -> None:
         """Advance the watermarks after a message has landed."""
         self.failures.deferred(self.watermarks.follow)
-
-    # Messages.
 
     def feed(
         self,
@@ -177,8 +175,6 @@ class StageTask:
         return input_counts(
             self.program.graph, self.counts.fed, self.inputs.controls, self.counts.emitted, self.failures.counts
         )
-
-    # Outputs, and what a commit keeps.
 
     def drain_outputs(self) -> Iterator[tuple[str, list[Any]]]:
         """The outputs since the last call, by operator: see `OutputBuffer`."""

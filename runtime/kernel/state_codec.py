@@ -1,4 +1,4 @@
-"""How values of state become bytes, and the error of bytes that are of another type."""
+"""Codecs of state: values as bytes, and the error of bytes that cannot be decoded."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,4 @@
-"""What the stateful operators of a task have in common: windows, joins, tables, deduplications
-and processors."""
+"""The contract of stateful operators: windows, joins, tables, processors and deduplication."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -8,7 +7,7 @@ from .state_cache import Change, WriteBackCache
 
 
 class StatefulOperator(Protocol):
-    """A stateful operator in one task: it keeps messages, and may emit later."""
+    """A stateful operator in one task: it keeps state by key, and may emit later."""
 
     @property
     def add(self) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""The state of one task: what its stateful operators keep, as a commit and the memory limit see it."""
+"""The state of one task: its changes for a commit, and its size in memory."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -37,14 +37,14 @@ class TaskState:
             except FluvialError:
                 raise
             except Exception as error:
-                raise self._unkept(id, error) from error
+                raise self._unencodable(id, error) from error
 
-    def _unkept(self, id: str, error: Exception) -> PipelineError:
+    def _unencodable(self, id: str, error: Exception) -> PipelineError:
         operator = self._operators[id]
         wrong = f"the state of {operator.label} cannot be encoded: {type(error).__name__}: {error}"
         expected = "values of the type that is declared, and whole numbers of 64 bits at most"
         origin = operator.origin
-        return PipelineError(explain(wrong, expected, "mend what add returns, or the type", origin))
+        return PipelineError(explain(wrong, expected, "correct what add returns, or the type", origin))
 
     def mark_committed(self, entries: int, size: int = sys.maxsize) -> None:
         """The changes are committed. Hold at most so many entries in memory, of so many bytes: see `Size`."""

@@ -1,4 +1,4 @@
-"""Copies of values, so that what a user's function is given and what state keeps are not the same object."""
+"""Copies of values, so that state and users' functions do not share objects that can be changed."""
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import structs
 
 UNCHANGING: frozenset[type] = frozenset((int, float, str, bytes, bool, type(None)))
-"""Types whose values nobody can change."""
+"""Types whose values cannot be changed."""
 
 _MORE_UNCHANGING: tuple[type, ...] = (*UNCHANGING, complex, date, datetime, time, timedelta, timezone, Decimal, UUID)
 
@@ -34,7 +34,7 @@ def own_copy(value: Any) -> Any:
 
 
 def _copy_function(kind: type) -> Callable[[Any], Any]:
-    """What copies values of a class that is not one of the builtin collections."""
+    """A function that copies values of a class which is not a builtin collection."""
     if issubclass(kind, Enum):
         return _same
     names = _frozen_fields(kind)
@@ -42,7 +42,7 @@ def _copy_function(kind: type) -> Callable[[Any], Any]:
         return deepcopy
     if not names:
         return _same
-    held = attrgetter(names[0], *names)  # of several it makes a tuple
+    held = attrgetter(names[0], *names)  # several names, so that it returns a tuple
 
     def copy(value: Any) -> Any:
         parts = held(value)
@@ -52,7 +52,7 @@ def _copy_function(kind: type) -> Callable[[Any], Any]:
 
 
 def _frozen_fields(kind: type) -> list[str] | None:
-    """The fields of a class whose values cannot be given others; None for any other class."""
+    """The fields of a frozen class; None for any other class."""
     if "__dataclass_params__" in vars(kind) and vars(kind)["__dataclass_params__"].frozen:
         return [field.name for field in fields(kind)]
     config = getattr(kind, "__struct_config__", None)
@@ -95,4 +95,4 @@ _COPIES: dict[type, Callable[[Any], Any]] = {
     bytearray: bytearray.copy,
 }
 _MOST_KINDS = 1000
-"""Classes that are remembered: more than pipelines have, but a bound."""
+"""The most classes whose copy functions are remembered: more than pipelines have."""

@@ -64,7 +64,7 @@ def test_a_text_of_eight_characters_is_no_int_that_a_stream_has(engine_run: Run)
     text = str(caught.value)
     assert "key 'customer'" in text
     assert "the key is text of length 8, not an int in eight bytes: declare key=str" in text
-    assert "expected: a key of type int\n  to do: mend the key or key=, or set" in text
+    assert "expected: a key of type int\n  to do: correct the key or key=, or set" in text
 
 
 def test_int64_takes_any_eight_bytes(engine_run: Run) -> None:

@@ -233,7 +233,7 @@ def starting_with(**given: Any) -> Callable[..., None]:
 
 def keeping_one_letter(message: Callable[..., None], self: Failures, *arguments: Any) -> None:
     message(self, *arguments)
-    del self.letters[1:]
+    del self.dead_letters[1:]
 
 
 def leaving_always(leave: Callable[..., None], self: JoinContext, side: int, key: bytes, row: Any) -> None:
@@ -314,7 +314,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "end + self._lateness <= watermark",
             "end <= watermark",
         ),
-        Rewritten("a session is forgotten a gap too soon", SessionOperator, "_over", "+ self._retention", "+ 0"),
+        Rewritten("a session is forgotten a gap too soon", SessionOperator, "_expiry", "+ self._retention", "+ 0"),
     ],
     ("on_time", STRAIGHT): [
         # The bounds of sessions.
@@ -411,7 +411,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "last = len(rows) - 1 if",
         ),
         Replaced("a row that has joined is emitted alone too", JoinContext, "leave", leaving_always),
-        Rewritten("rows are forgotten too soon", JoinOperator, "_over", " + self._within", ""),
+        Rewritten("rows are forgotten too soon", JoinOperator, "_expiry", " + self._within", ""),
         Rewritten(
             "a row without partner is emitted a moment too late",
             JoinOperator,
@@ -443,7 +443,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
         Rewritten(
             "the window that fired last takes late messages for early ones",
             TriggeredWindowOperator,
-            "_look",
+            "_evaluate",
             "end <= self._fired",
             "end < self._fired",
         ),
@@ -468,7 +468,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "a session that others become keeps what its trigger has seen",
             TriggeredSessionOperator,
             "_union",
-            "begin(united)",
+            "reset(united)",
             "pass",
         ),
     ],
@@ -499,8 +499,8 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "a batch of keys is asked for nothing",
             KeyBatcher,
             "_send",
-            "asked, answer = (self._open, self._answer)",
-            "asked, answer = ({}, self._answer)",
+            "keys, answer = (self._open, self._answer)",
+            "keys, answer = ({}, self._answer)",
         ),
     ],
     ("filled", STRAIGHT): [
@@ -541,7 +541,7 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
             "left == time and due <= now",
             "left == time",
         ),
-        Rewritten("timers that are set together fire out of order", ProcessOperator, "_set_to", "sorted(", "list("),
+        Rewritten("timers that are set together fire out of order", ProcessOperator, "_still_set", "sorted(", "list("),
         Rewritten(
             "a timer that has fired is still set", ProcessOperator, "_fire", "timers.times.delete(entry)", "pass"
         ),

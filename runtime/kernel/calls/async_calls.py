@@ -1,8 +1,8 @@
-"""Asynchronous calls: a pool of workers that pull from a queue, and results handed on in the order asked for.
+"""Asynchronous calls: a pool of workers that pull from a queue, and deliver results in the operator's order.
 
-Workers are real asyncio tasks, so that `asyncio.timeout` and task groups work in users' functions. They are started as
-needed, 1, 2, 4, 8 ... at a time, since a function that never suspends needs only one. A worker whose context variables
-a call has changed is replaced by another.
+Workers are real asyncio tasks, so that `asyncio.timeout` and task groups work in users' functions. Their number grows
+as needed, 1, 2, 4, 8 ..., since a function that never suspends needs only one. If a call changes context variables of
+its worker, a new worker replaces it.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from .loop_time import LoopTime, LoopTimer, loop_time
 
 Sleep = Callable[[float], Awaitable[None]]
 Gate = Callable[["Call"], Awaitable[None]]
-"""Holds back the outcome of a call that has ended, to settle in which order calls end: for tests."""
+"""Delays the result of a call that has ended, so that tests choose the order in which calls end."""
 
 
 class Call:
-    """One call: its arguments, and what came of it. `tries` counts how often it was made."""
+    """One call: its arguments, and its results or error. `tries` counts the attempts."""
 
     __slots__ = ("deadline", "done", "error", "expired", "item", "key", "results", "tries", "value")
 
@@ -41,20 +41,19 @@ class Call:
         self.error: BaseException | None = None
 
     def take_error(self) -> BaseException:
-        """The error, which the call forgets: its traceback will refer to the call, and both would stay until the
-        garbage collector finds them."""
+        """Remove the error from the call, and return it. Its traceback will refer to the call: a reference cycle, which
+        would stay in memory until the garbage collector finds it."""
         assert self.error is not None
         error, self.error = self.error, None
         return error
 
 
 class Deadlines:
-    """Cancels the worker of a call that takes longer than `timeout` seconds, and notes in the call that it has expired.
-    One that has not ended some time later is given up: `give_up(call, worker)`. Time in which the loop stood still does
-    not count.
+    """Cancels the worker of a call that takes longer than `timeout` seconds, and marks the call as expired. If the call
+    has not ended some time later, `give_up(call, worker)` is called. Time in which the loop was blocked does not count.
 
-    One timer serves all: calls have the same timeout, so the oldest one expires first. `asyncio.timeout` would set one
-    for each call, which takes longer than all else that is done for it.
+    One timer serves all calls: they have the same timeout, so the oldest one expires first. `asyncio.timeout` would set
+    a timer for each call, which takes longer than all other work on a call.
     """
 
     __slots__ = ("_clock", "_expired", "_give_up", "_running", "_timeout", "_timer")
@@ -78,7 +77,7 @@ class Deadlines:
             self._timer = clock.call_at(call.deadline, self._fire)
 
     def end(self, call: Call, worker: "asyncio.Task[Any]") -> bool:
-        """The call has ended, in whatever way; whether it had not been given up."""
+        """The call has ended. Returns False if it had been given up before."""
         running = self._running
         if running.get(call) is not worker:
             handle = self._expired.pop(worker, None)
@@ -88,7 +87,7 @@ class Deadlines:
             worker.uncancel()
             return True
         del running[call]
-        # On another loop the timer stays for the calls to come: to set one for each takes longer than a short call.
+        # On a real loop the timer stays for later calls: setting one for each call takes longer than a short call.
         if not running and self._timer is not None and self._clock is not None and self._clock.virtual:
             self._timer.cancel()
             self._timer = None
@@ -118,7 +117,7 @@ class Deadlines:
 
 
 class CallPool:
-    """The calls of one asynchronous operator in one task: at most `max_in_flight` under way at once.
+    """The calls of one asynchronous operator in one task: at most `max_in_flight` run at once.
 
     `deliver(call)` is called in the event loop for each call that has ended, in the operator's order.
     """
@@ -150,7 +149,7 @@ class CallPool:
 
     @property
     def capacity(self) -> int:
-        """How many more calls may be submitted now without piling up."""
+        """How many more calls may be submitted now. The queue holds as many calls as may run."""
         return max(0, 2 * self._limit - self.outstanding)
 
     def submit(self, call: Call) -> None:
@@ -159,12 +158,12 @@ class CallPool:
         if queue_key is not None:
             self._queues.setdefault(queue_key, deque()).append(call)
         self._waiting.append(call)
-        # A worker that is not at a call yet will see to it; if all are, one more.
+        # A worker that is not running a call will take this one. If all are, start another worker.
         if self.in_flight == len(self._workers) < self._limit:
             self._start(self._work())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        # A copy of the context: what a call changes in its own is not to be seen by others.
+        # Each worker has a copy of the context, so that calls do not see each other's changes.
         worker = asyncio.get_running_loop().create_task(work, context=self._clean.copy())
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
@@ -174,7 +173,6 @@ class CallPool:
         assert worker is not None
         waiting, workers, limit, fn = self._waiting, self._workers, self._limit, self._fn
         begin, end, gate, finish, clean = self._deadlines.begin, self._deadlines.end, self._gate, self._end, self._clean
-        # Let this worker's siblings be started only if work is left after one turn of the loop.
         while waiting:
             call = waiting.popleft()
             if waiting and len(workers) < limit:
@@ -183,41 +181,49 @@ class CallPool:
             results: list[Any] = []
             error: Exception | None = None
             begin(call, worker)
-            # All in one coroutine: another one for each call would take as long as all that is done here.
+            # Awaited in this coroutine: another one for each call would take as long as all other work on a call.
             try:
                 results = list(await fn(call.value))
             except Exception as raised:
                 error = raised
             except BaseException as raised:
-                if self._cancelled:
-                    raise
-                error = as_error(raised)
+                error = self._error_of(raised)
             if not end(call, worker) or self._cancelled:
                 return
             if call.expired:
-                call.expired = False
                 results, error = [], self._expired(call, error)
             call.results, call.error = results, error
-            # The traceback of an error refers to this frame, which would keep it until the garbage collector comes.
+            # The traceback of an error refers to this frame: a reference cycle while `error` is set.
             failed, error = error is not None, None
             try:
                 marked = worker.cancelling() or copy_context() != clean
             except Exception:  # values that cannot be compared, such as arrays
                 marked = True
             if marked:
-                workers.discard(worker)
-                self._start(self._carry_on(call))
+                self._replace(worker, call)
                 return
             if failed or gate is not None:
                 await self._settle(call)
             else:
                 self.in_flight -= 1
                 finish(call)
-        # At once: a call submitted before the loop takes note of this worker's end must start another.
+        # Not left to the done callback: a call may be submitted before that runs, and needs another worker.
         workers.discard(worker)
 
+    def _error_of(self, raised: BaseException) -> Exception:
+        """The error of a call that was cancelled, or that raised what is no Exception."""
+        if self._cancelled:
+            raise raised
+        return as_error(raised)
+
+    def _replace(self, worker: "asyncio.Task[Any]", call: Call) -> None:
+        """Let a new worker finish a call that has ended: the call has changed the context of its worker, or cancelled
+        it."""
+        self._workers.discard(worker)
+        self._start(self._carry_on(call))
+
     async def _settle(self, call: Call) -> None:
-        """A call has ended: make it again, or hand it on."""
+        """A call has ended: retry it, or deliver it."""
         retry = self._retry
         if call.error is not None and call.tries < retry.attempts and is_retried(call.error, retry):
             await self._sleep(retry.pause_ms(call.tries) / 1000)
@@ -230,12 +236,12 @@ class CallPool:
         self._end(call)
 
     async def _carry_on(self, call: Call) -> None:
-        """Take over a call that has ended, from a worker that is not fit for others any more."""
+        """Finish a call in a new worker: the call has changed the context of the old one, or it was given up."""
         await self._settle(call)
         await self._work()
 
     def _abandon(self, call: Call, worker: "asyncio.Task[Any]") -> None:
-        """A call does not heed that it was cancelled: it has failed, and its worker is none any more."""
+        """A call ignores its cancellation: fail it, and replace its worker."""
         self._workers.discard(worker)
         call.expired = False
         call.error = self._too_late(call)
@@ -247,8 +253,9 @@ class CallPool:
         self._start(self._carry_on(call))
 
     def _expired(self, call: Call, error: Exception | None) -> Exception:
-        """The error of a call that has ended once it was cancelled at its timeout: what it has raised instead says
-        more."""
+        """The error of a call that has ended after it was cancelled at its timeout. If it raised an error of its own,
+        that error is reported instead of the timeout."""
+        call.expired = False
         return self._too_late(call) if error is None or isinstance(error, CancelledError) else error
 
     def _too_late(self, call: Call) -> TimeoutError:
@@ -262,21 +269,21 @@ class CallPool:
     def _end(self, call: Call) -> None:
         queue_key = None if self._order is None else self._order(call)
         if queue_key is None:
-            self._hand_on(call)
+            self._deliver_next(call)
             return
         call.done = True
         queue = self._queues[queue_key]
         while queue and queue[0].done:
-            self._hand_on(queue.popleft())
+            self._deliver_next(queue.popleft())
         if not queue:
             del self._queues[queue_key]
 
-    def _hand_on(self, call: Call) -> None:
+    def _deliver_next(self, call: Call) -> None:
         self.outstanding -= 1
         self._deliver(call)
 
     def cancel(self) -> None:
-        """Give up the calls under way; nothing more is delivered."""
+        """Cancel the calls in flight. Nothing more is delivered."""
         if self._cancelled:
             return
         self._cancelled = True
@@ -289,7 +296,7 @@ class CallPool:
 
 
 class TaskCalls:
-    """The asynchronous calls of one task: those of all its `pools`, by operator."""
+    """The asynchronous calls of one task. `pools` has the call pool of each operator."""
 
     def __init__(self, pools: Mapping[str, CallPool]) -> None:
         self._pools = pools
@@ -319,5 +326,5 @@ def _queue_of_key(call: Call) -> bytes | None:
 
 
 _QUEUE_KEYS: dict[str, Callable[[Call], Any] | None] = {"none": None, "input": _one_queue, "key": _queue_of_key}
-"""By order: the queue of a call. Calls of one queue are handed on in the order they were submitted; None: as they
-end."""
+"""The queue of a call, by `order`. Calls of one queue are delivered in the order in which they were submitted. None:
+calls are delivered as they end."""

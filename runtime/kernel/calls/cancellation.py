@@ -1,6 +1,4 @@
-"""Calls of users' asynchronous functions that end otherwise than by a result or an error: cancelled by
-somebody else, or at their timeout, which some of them do not heed.
-"""
+"""Timeouts and cancellation of users' asynchronous calls, also of calls that ignore their cancellation."""
 
 import asyncio
 import logging
@@ -24,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 
 def as_error(raised: BaseException) -> Exception:
-    """What a call has raised, as an error of its message: `asyncio.CancelledError`, which is no `Exception`, becomes
-    `concurrent.futures.CancelledError`. Raises what ends the process."""
+    """The error of a call's message, given what the call has raised. `asyncio.CancelledError`, which is no `Exception`,
+    becomes `concurrent.futures.CancelledError`. What ends the process is raised again."""
     if isinstance(raised, Exception):
         return raised
     if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
@@ -40,7 +38,7 @@ def as_error(raised: BaseException) -> Exception:
 
 
 class Expired(TimeoutError):
-    """A call that `limited` has made took too long."""
+    """A call that `call_with_timeout` has made took too long."""
 
 
 def too_late(timeout: int, attempt: int, attempts: int) -> TimeoutError:
@@ -49,14 +47,14 @@ def too_late(timeout: int, attempt: int, attempts: int) -> TimeoutError:
 
 
 def is_retried(error: BaseException, retry: Retry) -> bool:
-    """Whether `on` of a Retry names an error."""
+    """Whether a call that failed with this error is to be retried."""
     cancelled = isinstance(error, CancelledError) and issubclass(asyncio.CancelledError, retry.on)
     return cancelled or isinstance(error, retry.on)
 
 
 class AbandonedCalls:
-    """Tasks whose calls were given up, and that have not ended yet. `what` names the caller, `origin` where it is
-    written."""
+    """The tasks of calls that were given up and are still running. More than `most` of them are an error, which names
+    the caller as `what`, and its place in the user's file as `origin`."""
 
     def __init__(self, most: int, what: str, origin: object) -> None:
         self._most = most
@@ -72,7 +70,7 @@ class AbandonedCalls:
         task.add_done_callback(self._ended)
 
     def check(self) -> None:
-        """Raise MessageError if more of them run on than may."""
+        """Raise MessageError if too many cancelled calls are still running."""
         if len(self._tasks) > self._most:
             wrong = f"{self._what}: {len(self._tasks)} calls run on although they were cancelled at their timeout"
             expected = f"a function that ends once it is cancelled, at the latest {GRACE_SECONDS:g} s later"
@@ -82,16 +80,16 @@ class AbandonedCalls:
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody else asks for it
+            task.exception()  # or asyncio logs that it was never retrieved
 
     def cancel(self) -> None:
         for task in tuple(self._tasks):
             task.cancel()
 
 
-async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: AbandonedCalls) -> T:
-    """What a call returns, made in a task and a context of its own. Raises Expired once the loop has run for
-    `timeout` seconds, whatever the call does, and concurrent.futures.CancelledError if it was cancelled otherwise."""
+async def call_with_timeout(call: Coroutine[Any, Any, T], timeout: float, abandoned: AbandonedCalls) -> T:
+    """Make a call in a task and a context of its own, and return its result. Raises Expired once the loop has run for
+    `timeout` seconds, whatever the call does. Raises concurrent.futures.CancelledError if it was cancelled before."""
     loop = asyncio.get_running_loop()
     clock = loop_time(loop)
     timer: LoopTimer
@@ -113,7 +111,7 @@ async def limited(call: Coroutine[Any, Any, T], timeout: float, abandoned: Aband
     try:
         await waiter
     except asyncio.CancelledError:
-        # Whoever waits here is to stop. The call may take its time for that.
+        # The caller was cancelled. It does not wait until the call has ended.
         task.cancel()
         abandoned.add(task)
         raise
@@ -146,8 +144,8 @@ def _outcome(task: "asyncio.Task[T]", *, expired: bool) -> T:
 
 
 def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """As `asyncio.run`, but that tasks which do not heed their being cancelled, and calls in threads which do not
-    return, are left behind, after a while."""
+    """Run a coroutine in a new event loop, as `asyncio.run` does. Tasks that ignore their cancellation, and calls in
+    threads that do not return, are abandoned after GRACE_SECONDS."""
     loop, threads = begin_loop()
     try:
         asyncio.set_event_loop(loop)
@@ -160,14 +158,14 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def begin_loop() -> tuple[asyncio.AbstractEventLoop, CallThreads]:
-    """An event loop for users' functions, and the threads for what they call by `asyncio.to_thread`."""
+    """An event loop for users' functions, and the threads of its `asyncio.to_thread` calls."""
     loop, threads = asyncio.new_event_loop(), CallThreads()
     loop.set_default_executor(threads)
     return loop, threads
 
 
 def end_loop(loop: asyncio.AbstractEventLoop, threads: CallThreads) -> None:
-    """Cancel all that still runs, give it some time to end, and close the loop."""
+    """Cancel the tasks that are still running, give them GRACE_SECONDS to end, and close the loop."""
     until = loop.time() + GRACE_SECONDS
     try:
         loop.run_until_complete(_cancel_all())
@@ -179,7 +177,7 @@ def end_loop(loop: asyncio.AbstractEventLoop, threads: CallThreads) -> None:
 
 
 async def _wait_for(threads: CallThreads, until: float) -> None:
-    """Let calls in threads return until a time of the loop: nobody can end them."""
+    """Wait for calls in threads until a time of the loop: a thread cannot be cancelled."""
     loop = asyncio.get_running_loop()
     threads.shutdown(wait=False)
     while threads.open and loop.time() < until:
@@ -192,7 +190,7 @@ async def _wait_for(threads: CallThreads, until: float) -> None:
 
 
 async def _cancel_all() -> None:
-    """Cancel tasks until none is left, for what ends, and timers that go off meanwhile, may start others."""
+    """Cancel tasks until none is left: a task that ends, or a timer that fires, may start other tasks."""
     loop, current = asyncio.get_running_loop(), asyncio.current_task()
     until = loop.time() + GRACE_SECONDS
     while (tasks := asyncio.all_tasks() - {current}) and (left := until - loop.time()) > 0:

@@ -1,4 +1,4 @@
-"""Messages in flight: the effects of a message in a stage with asynchronous operators, held back until all are known.
+"""Messages in flight in a stage with asynchronous operators: their effects are held back until all of them are known.
 
 The outputs and the changes of state of a message are gathered while its calls are in flight. When its last call has
 ended they are released together, or dropped together if one of the calls failed."""
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Effect = tuple[str, Callable[..., None], tuple[Any, ...]]
-"""What happens when a message is released: the operator, a function, its arguments."""
+"""An output or a change of state, to be applied when the message is released: the operator, a function, its
+arguments."""
 
 
 class InFlightMessage:
@@ -37,7 +38,7 @@ class Effects(Protocol):
     """Applies all effects of a message to state, or none of them."""
 
     def undo(self, window: str, message: tuple[Any, ...], /) -> Callable[[], None]:
-        """A function that takes back the effect that follows."""
+        """Prepare to take back the next effect; returns the function that does so."""
         ...
 
     def emit_fired(self) -> None: ...
@@ -49,7 +50,7 @@ class InFlightTracker:
     """The messages of a task that are in flight, in a queue for each input and each stateful operator.
 
     `landed(where)` is called for each message that has landed, and `fail(message, error, operator)` if an effect
-    raises. `moved()` is called when a queue has another oldest message.
+    raises. `moved()` is called when the oldest message of a queue has landed.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class InFlightTracker:
     def _release(self, message: InFlightMessage) -> None:
         effects = message.effects
         if len(effects) > 1:
-            # State first: it may fail, and then the outputs stay back as well.
+            # Changes of state come first: if one fails, no output is released.
             effects.sort(key=_is_output)
         undo: list[Callable[[], None]] = []
         for operator, apply, arguments in effects:

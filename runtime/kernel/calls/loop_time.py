@@ -1,8 +1,8 @@
-"""The time in which an event loop has run: what timeouts of users' calls are measured by.
+"""The time in which an event loop has run. Timeouts of users' calls are measured by it.
 
-A loop stands still while something blocks it, such as a client that waits for a broker, and while the process is
-stopped. Calls cannot go on meanwhile, so that this time is not counted against them. A loop that works stands still
-too, for a moment at a time: such moments count, or timeouts would become longer the more there is to do.
+A loop is blocked by a synchronous call, such as that of a client that waits for a broker, and while the process is
+stopped. Calls make no progress meanwhile, so this time does not count for their timeouts. A busy loop is blocked too,
+for a moment at a time. Such moments count, or timeouts would grow with the load.
 """
 
 import asyncio
@@ -10,23 +10,23 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 PULSE_SECONDS = 0.02
-"""A loop that stands still is noticed by a timer that is late, which is set anew so often."""
+"""The period of the timer that detects a blocked loop: it fires late."""
 COUNTED_SECONDS = 0.25
-"""Of each time in which a loop stands still no more than this is counted."""
+"""Each time in which a loop is blocked counts up to this long."""
 
-_HAIR = 1e-6
+_NEARLY = 1e-6
 
 
 class LoopTimer:
     """A function that will be called once a loop has run until a time of its `LoopTime`, in seconds."""
 
-    __slots__ = ("_call", "_clock", "_handle", "_spared", "_when")
+    __slots__ = ("_call", "_clock", "_handle", "_postponed", "_when")
 
     def __init__(self, clock: "LoopTime", when: float, call: Callable[[], None]) -> None:
         self._clock = clock
         self._when = when
         self._call = call
-        self._spared = False
+        self._postponed = False
         clock.timers += 1
         self._handle = self._set()
 
@@ -34,28 +34,28 @@ class LoopTimer:
         return self._clock.loop.call_later(self._clock.until(self._when), self._fire)
 
     def _fire(self) -> None:
-        if self._clock.until(self._when):  # the loop stood still meanwhile
+        if self._clock.until(self._when):  # the loop was blocked meanwhile
             self._handle = self._set()
             return
-        if self._clock.just_back and not self._spared:
-            # What the call waits for may have come meanwhile: the loop has to take it in first.
-            self._spared = True
+        if self._clock.just_unblocked and not self._postponed:
+            # The answer that the call waits for may have arrived while the loop was blocked: let it be read first.
+            self._postponed = True
             self._handle = self._clock.loop.call_later(PULSE_SECONDS, self._fire)
             return
         self.cancel()
         self._call()
 
     def cancel(self) -> None:
-        """Do not call the function, if that has not happened yet."""
+        """Do not call the function. No effect if it was called."""
         if not self._handle.cancelled():
             self._handle.cancel()
             self._clock.timers -= 1
 
 
 class LoopTime:
-    """The time of a loop, in seconds, without that in which it stood still while there were timers.
+    """The time of a loop, in seconds, without the time in which it was blocked while there were timers.
 
-    Virtual loops say by an attribute `pulse` of infinity that nothing ever keeps them.
+    A virtual loop, which is never blocked, has an attribute `pulse` of infinity.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -63,25 +63,25 @@ class LoopTime:
         self.timers = 0
         self._pulse: float = getattr(loop, "pulse", PULSE_SECONDS)
         self.virtual = self._pulse == float("inf")
-        self._stood = 0.0
-        self._back = float("-inf")
+        self._blocked_for = 0.0
+        self._unblocked_at = float("-inf")
         self._next = float("inf")
 
     def time(self) -> float:
-        """The time in which the loop has run; the start is arbitrary. A pulse that is long overdue stops it."""
+        """The time in which the loop has run, from an arbitrary start. It stops while a pulse is long overdue."""
         now, last = self.loop.time(), self._next + COUNTED_SECONDS
-        return (last if last < now else now) - self._stood
+        return (last if last < now else now) - self._blocked_for
 
     @property
-    def just_back(self) -> bool:
-        """Whether the loop stood still until a moment ago, for longer than is counted."""
+    def just_unblocked(self) -> bool:
+        """Whether the loop was blocked until a moment ago, for longer than COUNTED_SECONDS."""
         now = self.loop.time()
-        return now > self._next + COUNTED_SECONDS or now < self._back + PULSE_SECONDS
+        return now > self._next + COUNTED_SECONDS or now < self._unblocked_at + PULSE_SECONDS
 
     def until(self, when: float) -> float:
-        """How many seconds it will take to a time; 0 where it has come, or nearly: floats are added up for it."""
+        """The seconds until a time; 0 if it has passed, or nearly, since sums of floats are not exact."""
         left = when - self.time()
-        return left if left > _HAIR else 0.0
+        return left if left > _NEARLY else 0.0
 
     def call_at(self, when: float, call: Callable[[], None]) -> LoopTimer:
         """Call a function at a time."""
@@ -94,11 +94,11 @@ class LoopTime:
         return self.call_at(self.time() + seconds, call)
 
     def _beat(self) -> None:
-        """Feel the pulse as long as there are timers."""
+        """Check that the loop is not blocked, as long as there are timers."""
         now = self.loop.time()
         if (late := now - self._next) > COUNTED_SECONDS:
-            self._stood += late - COUNTED_SECONDS
-            self._back = now
+            self._blocked_for += late - COUNTED_SECONDS
+            self._unblocked_at = now
         if self._next != float("inf") and not self.timers:
             self._next = float("inf")
             return

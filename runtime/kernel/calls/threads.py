@@ -1,4 +1,4 @@
-"""Threads for what users' asynchronous functions call by `asyncio.to_thread`."""
+"""The threads of `asyncio.to_thread` calls in users' functions."""
 
 import os
 import threading
@@ -12,14 +12,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
-"""As many as asyncio has by default."""
+"""The default of asyncio."""
 
 
 class CallThreads(ThreadPoolExecutor):
-    """The default executor of an event loop. The interpreter does not wait for its threads at its end, as it does for
-    those of the class below, so that a call which never returns keeps no process from ending.
+    """The default executor of an event loop. When the process ends, the interpreter does not wait for these threads, as
+    it does for those of the base class: a call that never returns must not keep the process alive.
 
-    asyncio takes no executor of another class.
+    asyncio accepts only subclasses of ThreadPoolExecutor.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class CallThreads(ThreadPoolExecutor):
         return self._open
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Let a thread make a call. Raises RuntimeError after `shutdown`."""
+        """Make a call in a thread. Raises RuntimeError after `shutdown`."""
         future: Future[T] = Future()
         with self._guard:
             if self._over:
@@ -50,7 +50,7 @@ class CallThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let threads end once they have made the calls they were given; `cancel_futures` is not heeded."""
+        """End the threads after the calls that were submitted. `cancel_futures` is ignored."""
         del cancel_futures
         with self._guard:
             if not self._over:
@@ -64,7 +64,7 @@ class CallThreads(ThreadPoolExecutor):
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # which refers to what it was given
+            del call  # it refers to the user's arguments
             with self._guard:
                 self._open -= 1
 

@@ -1,4 +1,4 @@
-"""Errors that compiled code raises for what a user's function has returned."""
+"""Errors that compiled code raises for results of users' functions."""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -20,11 +20,11 @@ _ALWAYS_TRUE = (*FUNCTIONS, Awaitable, NotImplementedType, EllipsisType)
 
 
 class ReturnedValueError(TypeError):
-    """An error of ours, whose text says it all."""
+    """An error whose text is complete: it is shown without the name of its class."""
 
 
 class AlwaysTrueAnswer(ReturnedValueError):
-    """A predicate returned what is always true."""
+    """A predicate returned an answer that is always true."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__(f"it returned a {type(answer).__name__}, which is always true: {answer!r}")
@@ -39,11 +39,11 @@ def check_answer(answer: Any) -> bool:
     return True
 
 
-@lru_cache(maxsize=1024)  # it is asked for each message that a predicate answers with more than True or False
+@lru_cache(maxsize=1024)  # called for each message whose answer is neither True nor False
 def _is_always_true(kind: type) -> bool:
-    """Whether values of a type are true and say nothing of a message.
+    """Whether all values of a type are true, so that they are no answer.
 
-    An object of the user's, or a match of a regular expression, is an answer: its function may also return None.
+    An object of the user's class, or a match of a regular expression, is an answer: the function may also return None.
     """
     if issubclass(kind, ITERATORS):
         return not hasattr(kind, "__bool__") and not hasattr(kind, "__len__")
@@ -51,13 +51,13 @@ def _is_always_true(kind: type) -> bool:
 
 
 def dispose(value: Any) -> None:
-    """A coroutine that nobody will await is closed, or Python warns of it."""
+    """Close a coroutine that will not be awaited, or Python warns of it."""
     if inspect.iscoroutine(value):
         value.close()
 
 
 class UnencodableValue(ReturnedValueError):
-    """A value that a stream cannot hold, where the operator's own code does not show it."""
+    """A late message has a value that the stream of `late_to=` cannot hold."""
 
     def __init__(self, value: Any, stream: str, serde: str, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -65,7 +65,7 @@ class UnencodableValue(ReturnedValueError):
 
 
 class UnencodableIdentity(ReturnedValueError):
-    """What a function has returned to tell messages apart by, and cannot be encoded as the type that is declared."""
+    """The function of `by=` returned a value that cannot be encoded as the declared type."""
 
     def __init__(self, answer: Any, serde: str) -> None:
         super().__init__(f"by returned what cannot be encoded as {serde}: {answer!r}")

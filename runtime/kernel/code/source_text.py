@@ -1,4 +1,4 @@
-"""The text of compiled code while it is written, and the operator that each line of it stands for."""
+"""The text of compiled code while it is written, and the operator of each line."""
 
 import linecache
 import zlib
@@ -10,13 +10,13 @@ _OPERATORS: dict[str, dict[int, str]] = {}
 
 
 def operator_at(file: str, line: int) -> str | None:
-    """The operator that a line of compiled code stands for."""
+    """The operator of a line of compiled code."""
     return _OPERATORS.get(file, {}).get(line)
 
 
 @dataclass(slots=True)
 class Variables:
-    """The variables that hold a message at one place of the code, and the operator it comes from."""
+    """The variables that hold a message at one place of the code. `of` is the operator that the message comes from."""
 
     key: str = "k"
     value: str = "v"
@@ -30,7 +30,7 @@ class Variables:
 
 @dataclass(slots=True)
 class SourceText:
-    """Lines of code being written, each with the operator it stands for."""
+    """Lines of code that are being written, each with its operator."""
 
     lines: list[str] = field(default_factory=list)
     operators: dict[int, str] = field(default_factory=dict)
@@ -43,8 +43,9 @@ class SourceText:
 
 @dataclass(slots=True)
 class CodePath:
-    """The code of one starting point: an input, or what follows an operator. `node` is the watermark node of its
-    messages, and `watermark` the expression of their watermark. `tracked` says that they are tracked while in flight.
+    """The code from one starting point: an input, or an operator whose outputs are processed in another call. `node` is
+    the watermark node of its messages, and `watermark` the expression of their watermark. `tracked` says that they are
+    tracked while in flight.
 
     `risky` says that a message may have more than one effect, so that a failure must take back earlier effects.
     `looped` says that the code is a loop over a batch, which counts in local variables.
@@ -60,8 +61,8 @@ class CodePath:
 
 
 def compiled(text: SourceText, stage: str) -> CodeType:
-    """Compile a text. From then on `operator_at` knows its lines, and tracebacks show them: the text is put where the
-    standard library keeps interactive input."""
+    """Compile a text. From then on `operator_at` knows its lines. Tracebacks show them too, since the text is put into
+    `linecache`, as the standard library does with interactive input."""
     source = "\n".join(text.lines) + "\n"
     file = f"{FILE_PREFIX}{stage} {zlib.crc32(source.encode()):08x}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

@@ -22,7 +22,7 @@ from ..time.watermarks import WatermarkGraph
 
 
 def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
-    """Run a task's compiled code among the objects it uses; returns the function that reads each input stream."""
+    """Execute the compiled code of a task with the objects it uses. Returns the function that reads each input."""
     watermarks, tracker = environment.watermarks, environment.tracker
     failures, effects = environment.failures, environment.effects
     names: dict[str, Any] = {
@@ -66,7 +66,7 @@ def are_headers(headers: Any) -> bool:
 
 
 def check_headers(headers: Any) -> None:
-    """Raise TypeError for what are not the headers of a message."""
+    """Raise TypeError if these are not the headers of a message."""
     if not are_headers(headers):
         raise TypeError(f"headers must be a tuple of pairs of str and bytes, not {headers!r}")
 
@@ -86,7 +86,8 @@ def _bind_inputs(environment: StageEnvironment, names: dict[str, Any]) -> None:
 
 
 def _bind_state(environment: StageEnvironment, operator: ops.Operator, number: int, names: dict[str, Any]) -> None:
-    """State and pools call compiled code, so they are made after it; the compiled code finds them by name."""
+    """Make the state or the call pool of an operator. They call compiled code, so they are made after it is loaded; the
+    compiled code finds them by name."""
     kind, after = KERNEL_KINDS[operator], names.get(f"after_{number}")
     if kind.make_state is not None:
         watermarks = environment.watermarks
@@ -115,8 +116,8 @@ def _clock_at(watermarks: WatermarkGraph, node: int) -> Callable[[], int]:
 def _bind_add(
     environment: StageEnvironment, operator: ops.Operator, stateful: StatefulOperator, names: dict[str, Any], name: str
 ) -> None:
-    """Give compiled code an operator's `add`. Where the operator's own watermark is beyond the one in front of it, the
-    messages up to there are judged by its own."""
+    """Bind the `add` of an operator. If the operator's own watermark is greater than the one in front of it, it judges
+    messages by its own watermark until the other has reached it."""
     own, add = reached_by(environment.watermarks, operator.id), stateful.add
     names[name] = add
     if own == START or own <= environment.watermarks.now[environment.node_in(operator.id)]:

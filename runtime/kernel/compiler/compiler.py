@@ -1,7 +1,7 @@
-"""Compiled stages: each stage becomes one Python function per input, with the operators' functions called in place.
+"""Compiles a stage to one Python function for each input, which calls the operators' functions in place.
 
-A loop over a batch, a local variable for each value, an `if` for each filter: 70 ns an operator instead of 110 for
-closures. The text is kept where tracebacks find it, with the operator of each line, so that errors name operators.
+The function is a loop over a batch, with a local variable for each value and an `if` for each filter: 70 ns an operator
+instead of 110 for closures. Tracebacks show its text, and the operator of each line is known, so that errors name it.
 """
 
 from collections.abc import Mapping
@@ -39,19 +39,19 @@ def compile_stage(
 
 
 class Compiler:
-    """Writes the code of one stage. `number[id]` tells an operator's variables from others'."""
+    """Writes the code of one stage. `number[id]` distinguishes the variables of an operator from those of others."""
 
     def __init__(self, graph: StageGraph, trailers: bool) -> None:
         self.graph = graph
         self.trailers = trailers
         self.text = SourceText()
         self.takes_back = bool(graph.tracked)
-        """Whether what a message has done to state may have to be taken back."""
+        """Whether effects of a message on state may have to be taken back."""
         self.number = {id: index for index, id in enumerate(graph.operators)}
         self.input_number = {stream: index for index, stream in enumerate(graph.inputs)}
 
     def compile(self) -> CodeType:
-        """The code: running it in a dictionary of the objects it uses defines the stage's functions there."""
+        """The code. Executed in a dictionary of the objects it uses, it defines the functions of the stage there."""
         for id, operator in self.graph.operators.items():
             define = KERNEL_KINDS[operator].define
             if define is not None:
@@ -59,8 +59,6 @@ class Compiler:
         for stage_input in self.graph.inputs.values():
             self._read(stage_input)
         return compiled(self.text, next(iter(self.graph.inputs)))
-
-    # Starting points.
 
     def path(self, start: str, watermark: str) -> CodePath:
         passed = self.graph.operators_from(start)
@@ -72,7 +70,8 @@ class Compiler:
 
     @staticmethod
     def _spreads(operator: Operator) -> bool:
-        """Whether a message may have several effects behind an operator: functions of their own serve all who call."""
+        """Whether one message may have several effects behind an operator. A function that several callers share is
+        written for several effects."""
         return not ends_path(operator) and (operator.emits == "many" or KERNEL_KINDS[operator].define is not None)
 
     def _branches(self, id: str) -> bool:
@@ -81,20 +80,20 @@ class Compiler:
         return not one_way and len(self.graph.followers[id]) > 1
 
     def _read(self, stage_input: StageInput) -> None:
-        """The loop over a batch of an input's records."""
+        """Write the loop over a batch of records of an input."""
         number, text = self.input_number[stage_input.stream], self.text
         path = self.path(stage_input.stream, "w")
         path.looped = True
         name = f"read_{number}"
-        tells = "high" if stage_input.clock == "source" else "_"
+        high = "high" if stage_input.clock == "source" else "_"
         counted = self._counted(stage_input)
-        text.add(1, f"def {name}(records, first, {tells}):")
+        text.add(1, f"def {name}(records, first, {high}):")
         text.add(2, f"w = now[{path.node}]")
         for id in counted:
             text.add(2, f"c_{self.number[id]} = 0")
         if path.tracked:
             text.add(2, "for i, (k, v, t, h) in enumerate(records, first):")
-        else:  # which message it is only matters if one fails
+        else:  # the index of a message is needed only if it fails
             text.add(2, "rest = iter(records)")
             text.add(2, "for k, v, t, h in rest:")
         index = "i" if path.tracked else "first + len(records) - rest.__length_hint__() - 1"
@@ -117,11 +116,11 @@ class Compiler:
             text.add(2, f"advance_{number}(w)")
         for id in counted:
             text.add(2, f"emitted[{self.number[id]}] += c_{self.number[id]}")
-        text.add(2, f"return {tells}")
+        text.add(2, f"return {high}")
 
     def _counted(self, stage_input: StageInput) -> list[str]:
-        """The operators in an input's loop that pass on fewer or more messages than they are given: their outputs are
-        counted, in local variables, and from that all counts follow."""
+        """The operators in the loop of an input that emit fewer or more messages than they are given. Their outputs are
+        counted in local variables; all other counts follow: see `message_counts`."""
         counted: dict[str, None] = {}
         rest = list(stage_input.readers)
         while rest:
@@ -131,12 +130,12 @@ class Compiler:
                 continue
             if operator.emits in ("some", "many"):
                 counted[id] = None
-            if KERNEL_KINDS[operator].define is None:  # else what follows is counted in that function
+            if KERNEL_KINDS[operator].define is None:  # otherwise the operators behind it are counted in that function
                 rest.extend(self.graph.followers[id])
         return list(counted)
 
     def _pass(self, path: CodePath, depth: int) -> None:
-        """Leave a message out; where messages land one by one, it has landed."""
+        """Skip a record. Where messages are tracked, it has landed."""
         if path.tracked:
             self.text.add(depth, "passed(i)")
         self.text.add(depth, "continue")
@@ -161,24 +160,22 @@ class Compiler:
         if self.graph.exact:
             text.add(4, f"w = advance_{number}({behind})")
             return
-        # Only what fires a window needs more than this variable; the lines of time follow at the end of the batch.
+        # The nodes advance at the end of the batch. Until then this variable is enough, unless it reaches what is due.
         text.add(4, f"if {behind} > w:")
         text.add(5, f"w = {behind}")
         text.add(5, "if w >= next_fire[0]:")
         text.add(6, f"advance_{number}(w)")
 
     def stateful(self, start: str) -> list[str]:
-        """The operators by which a message from there may change state."""
+        """The operators whose state a message from `start` may change."""
         passed = self.graph.operators_from(start)
         keeping = (id for id in passed if _changes_state(self.graph.operators[id]))
         return sorted(keeping, key=self.number.__getitem__)
 
-    # A message's way through the operators.
-
     def dispatch(
         self, path: CodePath, readers: list[str], names: Variables, depth: int, failed: str, opened: str
     ) -> None:
-        """Pass one message on; if an operator fails, take back what it has done so far."""
+        """Write the code that passes on one message. If an operator fails, the effects so far are taken back."""
         text = self.text
         stateful = self.stateful(path.start) if path.risky and not path.tracked else []
         outputs = self._outputs(path.start) if path.risky and not path.tracked else []
@@ -194,7 +191,7 @@ class Compiler:
         text.add(depth, "try:")
         for reader in readers:
             self._operator(path, reader, names, depth + 1)
-        if not readers:  # of a processor, side outputs may be all that is read
+        if not readers:  # a processor may have only side outputs
             text.add(depth + 1, "pass")
         for id in stateful:
             number = self.number[id]
@@ -215,7 +212,7 @@ class Compiler:
             self.close(depth)
 
     def close(self, depth: int) -> None:
-        """One branch of a message in a in_flight has ended; with the last, all that it gave rise to is there."""
+        """One branch of a message in flight has ended. When the last one ends, release the effects of the message."""
         self.text.add(depth, "in_flight.pending -= 1")
         self.text.add(depth, "if not in_flight.pending:")
         self.text.add(depth + 1, "close(in_flight)")
@@ -228,7 +225,7 @@ class Compiler:
         KERNEL_KINDS[operator].write(self, path, operator, names, depth)
 
     def follow(self, path: CodePath, id: str, names: Variables, depth: int) -> None:
-        """The operators behind this one, of which there is one at least."""
+        """Write the code of the operators behind this one, of which there is at least one."""
         for follower in self.graph.followers[id]:
             self._operator(path, follower, replace(names, of=id), depth)
 
@@ -239,5 +236,5 @@ def _changes_state(operator: Operator) -> bool:
 
 
 def _has_outputs(operator: Operator) -> bool:
-    """Whether what reaches an operator is put on a list of what the task has made."""
+    """Whether a message that reaches an operator is added to a list of outputs."""
     return operator.role == "terminal" and operator.fills is None and not operator.is_async

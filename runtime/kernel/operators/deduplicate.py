@@ -1,4 +1,4 @@
-"""Deduplication: messages that come again within a time are left out."""
+"""Deduplication: a message that comes again within a time is dropped."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -80,11 +80,11 @@ class DeduplicateOperator:
         if any(-within < timestamp - time < within for time in before):
             return False
         remembered = sorted((*(time for time in before if time + self._life > watermark), timestamp))
-        scope.time = remembered[-1]  # from there the entry lives on
+        scope.time = remembered[-1]  # the entry expires that long after its latest time
         times.put(entry, tuple(remembered))
         return True
 
-    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
         # A timer that was set stays: it fires without effect.
         journal: list[Callable[[], None]] = []
         self._scope.journal = journal
@@ -96,9 +96,9 @@ class DeduplicateOperator:
         return take_back
 
     def advance(self, watermark: int) -> None:
-        # At the end of input all is kept: a later run may read the message again.
+        # At the end of input nothing expires: a later run may read the message again.
         if watermark < END:
-            for entry in self._times.over(watermark):
+            for entry in self._times.expired(watermark):
                 self._times.delete(entry)
             self._passed = max(self._passed, watermark)
 

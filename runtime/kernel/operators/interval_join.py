@@ -1,6 +1,6 @@
-"""Joins of two streams: rows by key and time, kept until no row that is not late could join them.
+"""Joins of two streams: rows by key and time, kept until only late rows could join them.
 
-Rows are kept as bytes: what a function is given is its own.
+Rows are kept as bytes and decoded for each call, so that a user's function may change its arguments.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -17,11 +17,11 @@ from .join_context import SLOTS, JoinContext, JoinRow
 
 
 class JoinOperator:
-    """Each two rows of a key that are at most `within` apart. State: slot of time -> key -> its left and right rows,
+    """Joins each two rows of a key that are at most `within` apart. State: time slot -> key -> its left and right rows,
     in the order of their times.
 
-    A slot is as long as `within`, so that what may join a row lies in three of them at most, and goes as a whole. Rows
-    that may be emitted alone have timers, one for the first of a key in a slot of timers.
+    A slot is `within` long. So the rows that may join a row lie in at most three slots, and a slot expires as a whole.
+    Rows that may be emitted without a partner have timers: one for the first such row of a key in each timer slot.
     """
 
     def __init__(self, context: JoinContext) -> None:
@@ -41,8 +41,7 @@ class JoinOperator:
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int, int], None]:
         # A closure over locals: this runs for each message.
         context, at, use, timers = self._context, self._rows.at, self._rows.fresh, self._timers
-        within, size, encode, near = self._within, self._size, context.encode, self._near
-        reported = tuple(not alone for alone in context.alone)
+        within, size, encode, near, alone = self._within, self._size, context.encode, self._near, context.alone
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
             if key is None:
@@ -50,7 +49,7 @@ class JoinOperator:
             if timestamp < watermark or timestamp < self._passed:
                 context.late()
                 return
-            row = JoinRow(timestamp, None if value is None else encode[side](value), headers, reported[side])
+            row = JoinRow(timestamp, None if value is None else encode[side](value), headers, not alone[side])
             own = timestamp - timestamp % size
             mine: list[list[JoinRow]] | None = None
             matches: list[JoinRow] = []
@@ -58,7 +57,7 @@ class JoinOperator:
                 cache = at.get(slot)
                 if cache is None:
                     continue
-                # As `layer.fresh[key]`, which is a call where there is nothing yet: most often, that is.
+                # Inlined `cache.fresh[key]`: its default would cost a call, and most lookups find nothing.
                 sides = cache.fresh.get(key)
                 if sides is None and (key in cache.clean or not cache.complete):
                     sides = cache.fetch(key)
@@ -68,8 +67,7 @@ class JoinOperator:
                     mine = sides
                 if sides[1 - side]:
                     matches += near(cache, key, sides, row, 1 - side)
-            if mine is None:
-                mine = [[], []]
+            mine = mine or [[], []]
             rows = mine[side]
             if rows and rows[-1].time > timestamp:
                 insort(rows, row, key=_time)
@@ -86,7 +84,7 @@ class JoinOperator:
     def _near(
         self, cache: WriteBackCache, key: bytes, sides: list[list[JoinRow]], row: JoinRow, side: int
     ) -> list[JoinRow]:
-        """The rows of that side, of those kept under a key, that join a row, earliest first."""
+        """The rows of one side under a key that join a row, earliest first."""
         rows, within = sides[side], self._within
         first = bisect_left(rows, row.time - within, key=_time) if rows[0].time < row.time - within else 0
         last = len(rows) if rows[-1].time <= row.time + within else bisect_right(rows, row.time + within, key=_time)
@@ -116,17 +114,17 @@ class JoinOperator:
             self._passed = watermark
         for time, key in self._timers.fire(watermark):
             self._leave(key, time)
-        while (slot := self._rows.first()) is not None and self._over(slot) <= watermark:
+        while (slot := self._rows.first()) is not None and self._expiry(slot) <= watermark:
             self._rows.drop(slot)
 
-    def _over(self, slot: int) -> int:
+    def _expiry(self, slot: int) -> int:
         return slot + self._size + self._within
 
     def _leave(self, key: bytes, time: int) -> None:
-        """Rows of a key whose time is over by then are joined no more."""
+        """Remove the rows of a key that have expired by `time`. Emit those that have not joined, if the join is to."""
         last = time - self._within - 1
         slot = last - last % self._size
-        # The one timer of a slot of timers may stand for rows of two slots of rows.
+        # A key has one timer per timer slot. It may cover rows in two row slots.
         for cache in (self._rows.at.get(slot), self._rows.at.get(slot + self._size)):
             sides: list[list[JoinRow]] | None = cache.fresh[key] if cache is not None else None
             if cache is None or sides is None:
@@ -146,7 +144,7 @@ class JoinOperator:
                 self._context.leave(side, key, row)
 
     def _set_next(self, key: bytes, rows: list[JoinRow], time: int) -> None:
-        """Set the timer that the one of a slot stood for as well: that of the next row of that slot."""
+        """Set a timer for the next row that expires in the slot whose timer has fired."""
         end = time - time % self._slot + self._slot
         for row in rows:
             due = row.time + self._within + 1
@@ -158,7 +156,7 @@ class JoinOperator:
 
     def next_due(self) -> int:
         slot = self._rows.first()
-        return self._timers.next_due() if slot is None else min(self._timers.next_due(), self._over(slot))
+        return self._timers.next_due() if slot is None else min(self._timers.next_due(), self._expiry(slot))
 
     @property
     def changed(self) -> int:

@@ -1,4 +1,4 @@
-"""What joins of two streams share: the rows that they keep, and what they are made with."""
+"""What joins of two streams share: their rows, and their environment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ LEFT, RIGHT = 0, 1
 """The sides of a join."""
 
 SLOTS = 16
-"""Slots of timers within the time that a row is kept."""
+"""Timer slots within the time that a row is kept."""
 
 
 class JoinRow(Struct, array_like=True, gc=False):
-    """A row that is kept. A row that is `reported` is not emitted alone, since it has joined or never may be."""
+    """A row that a join keeps. A `reported` row is not emitted alone: it has joined, or the join is inner."""
 
     time: int
     value: bytes | None
@@ -27,10 +27,10 @@ class JoinRow(Struct, array_like=True, gc=False):
 
 @dataclass(slots=True)
 class JoinContext:
-    """What a join is made with. `alone` says of each side whether rows are emitted that have joined none.
+    """The environment of a join. `alone` says for each side whether rows without a partner are emitted.
 
-    `emit` hands a row on: key bytes, value, timestamp, headers; `fail` takes the error of one that has no value; `late`
-    counts a row that came too late; for the rest see `WindowContext`.
+    `emit` passes on a joined row: key bytes, value, timestamp, headers. `fail` takes the error of a joined row that has
+    no value, and `late` counts a late row. For the rest see `WindowContext`.
     """
 
     id: str
@@ -53,7 +53,7 @@ class JoinContext:
         return JoinRow(timestamp, None if value is None else self.encode[side](value), headers, not self.alone[side])
 
     def join(self, key: bytes, left: JoinRow | None, right: JoinRow | None) -> None:
-        """Emit what a left and a right row give, or one of them alone."""
+        """Emit the joined value of a left and a right row, or of one of them without a partner."""
         one = left or right
         if one is None:
             return
@@ -61,7 +61,7 @@ class JoinContext:
         try:
             value = self.fn(self._value(left, LEFT), self._value(right, RIGHT))
         except Exception as error:
-            # It is the failure of this pair: the rows are kept.
+            # This pair has failed, not the message: the rows may join others.
             self.fail(key, None, timestamp, error)
         else:
             self.emit(key, value, timestamp, one.headers)
@@ -70,11 +70,11 @@ class JoinContext:
         return None if row is None or row.value is None else self.decode[side](row.value)
 
     def join_from(self, side: int, key: bytes, row: JoinRow, other: JoinRow) -> None:
-        """Emit what a row of that side and one of the other give."""
+        """Emit the joined value of a row of this side and a row of the other side."""
         self.join(key, *((row, other) if side == LEFT else (other, row)))
 
     def leave(self, side: int, key: bytes, row: JoinRow) -> None:
-        """A row is kept no longer: emit it alone, unless it is `reported`."""
+        """A row has expired: emit it without a partner, unless it is `reported`."""
         if not row.reported:
             row.reported = True
             self.join(key, *((row, None) if side == LEFT else (None, row)))

@@ -1,4 +1,4 @@
-"""Joined tables that are rebuilt at a start, since the rows of their two tables have changed without them."""
+"""Joined tables that are rebuilt at a start, because their two tables have changed without them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -9,7 +9,7 @@ from ..time.position import Position
 from .tables import TableOperator
 
 Fail = Callable[[str, bytes, None, int, Exception], None]
-"""Takes the error of a row that has no value: operator, key, nothing, time 0."""
+"""Takes the error of a row that cannot be joined: operator, key, None, time 0, error."""
 
 
 class JoinedTables:
@@ -25,12 +25,13 @@ class JoinedTables:
     ) -> None:
         self._tables = {id: one for id, one in stateful.items() if isinstance(one, TableOperator)}
         tables = {one.id: one.inputs for one in operators if one.is_table}
-        # Of those that are not joined, some follow a source, and some have no input.
+        # The other tables follow a source, or have no input.
         self._inputs = {id: inputs for id, inputs in tables.items() if inputs and tables.keys() >= set(inputs)}
         self._versions, self._built = dict(position.versions), dict(position.built)
         self._fail = fail
         self.stale: list[str] = []
-        for id, inputs in self._inputs.items():  # as they were written: a table comes before those made of it
+        # In the order of the pipeline: a table comes before the tables that are joined from it.
+        for id, inputs in self._inputs.items():
             if self._built.get(id) != self._version_of(inputs) or any(one in self.stale for one in inputs):
                 self.stale.append(id)
         self._steps = self._rows()

@@ -1,4 +1,4 @@
-"""Joins of a row with the latest row of the other stream."""
+"""Joins of two streams with `retain="latest"`: each row joins the latest row of the other stream."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -13,8 +13,8 @@ from .join_context import SLOTS, JoinContext, JoinRow
 
 
 class LatestJoinOperator:
-    """A row and the last one of the other side, if they are less than `within` apart. State: key -> the last left and
-    right row; and a timer for each."""
+    """Joins a row with the latest row of the other side, if they are less than `within` apart. State: key -> the latest
+    left and right row; and a timer for each."""
 
     def __init__(self, context: JoinContext) -> None:
         self._context = context
@@ -44,7 +44,7 @@ class LatestJoinOperator:
             row.reported = other.reported = True
             context.join_from(side, key, row, other)
 
-    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of any time
         # A timer that was set stays: it fires without effect.
         return self._keys.cache.undo(key or b"")
 
@@ -55,7 +55,7 @@ class LatestJoinOperator:
             self._leave(key, time)
 
     def _leave(self, key: bytes, time: int) -> None:
-        """Rows of a key are joined no more, if that is their time."""
+        """Remove the rows of a key that have expired by `time`, and set the timers of the others."""
         sides: list[JoinRow | None] = self._keys.cache.fresh[key]
         before = sides.copy()
         for side, row in sorted(enumerate(sides), key=_time_of_side):

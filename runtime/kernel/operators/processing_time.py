@@ -1,4 +1,4 @@
-"""Stateful operators in processing time: the clock takes the place of the timestamps of messages."""
+"""Stateful operators in processing time: the clock replaces the timestamps of messages."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Processors in one task: the user's code, with states and timers by key."""
+"""A processor in one task: the user's code, with state and timers by key."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,13 +15,13 @@ from ..state_codec import MsgpackCodec
 from ..stateful_operator import keyless
 from ..time.bounds import EARLIEST, END, LATEST, START
 from .processor_state import BoundState, bound_state
-from .state_entries import Entries, KeyScope, StateNamespace, parts, under
+from .state_entries import Entries, KeyScope, StateNamespace, key_and_name, under
 
 _RUN = b"run"
-"""Where the last run lies that has come to the end of its input."""
+"""The entry with the last run that has reached the end of its input."""
 
 Emit = Callable[[bytes, Any, int, Headers], None]
-"""Hands a value on: key bytes, value, timestamp, headers."""
+"""Passes on a value: key bytes, value, timestamp, headers."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class ProcessContext:
 
 
 class CallContext:
-    """The context that a processor's methods are given: key, timestamp, watermark, timers."""
+    """The context argument of a processor's methods: key, timestamp, watermark, timers."""
 
     __slots__ = ("key", "timers", "timestamp", "watermark")
 
@@ -61,10 +61,10 @@ class CallContext:
 
 class BoundTimers:
     """The timers of a processor. State: key and name -> when the timer is due, and the time that it is set to; and a
-    far timer for each, which fires no later than the timer is due.
+    far timer for each entry, which fires no later than the timer is due.
 
-    A timer is due at its time, or, if that time has passed, when time next moves. A timer that is set anew again and
-    again writes an entry each time, and a far timer only now and then.
+    A timer is due at its time; if that time has passed, when the watermark next advances. If a timer is set to a later
+    time, only its entry changes: the far timer fires early, and is then set again.
     """
 
     def __init__(self, namespace: StateNamespace, marks: str) -> None:
@@ -73,7 +73,7 @@ class BoundTimers:
         self.far_timers = namespace.far_timers(marks[1])
         self._changes: dict[str, int | None] = {}
         self.now = self.reached = namespace.watermark
-        """The watermark that the call at hand sees, and how far time has come since."""
+        """The watermark that the current call sees, and the watermark now."""
 
     def set(self, name: str, time: int) -> None:
         if time.__class__ is not int:
@@ -118,7 +118,7 @@ class BoundTimers:
 class ProcessOperator:
     """A processor in one task: a copy of the user's, with states and timers of its own.
 
-    `sides` hand on what it emits under tags; what nobody reads is dropped.
+    `sides` pass on the outputs under each tag. Outputs of a tag that nothing reads are dropped.
     """
 
     def __init__(self, context: ProcessContext) -> None:
@@ -140,18 +140,18 @@ class ProcessOperator:
         self._timers = BoundTimers(namespace, "wa")
         self._clock_timers: BoundTimers | None = None
         self.fire_clock_timers: Callable[[int], None] | None = None
-        """To be called when the clock moves; None without timers in processing time."""
+        """To be called when the processing time advances; None without timers in processing time."""
         if (name := clock_of(self._processor)) is not None:
             clock = self._clock_timers = BoundTimers(namespace.for_processing_time(context.clock_fired), "cb")
             self.fire_clock_timers = partial(self._fire_clock_timers, clock)
             put_to_work(self._processor, {name: clock})
-        self._here = CallContext(self._timers)
+        self._call_context = CallContext(self._timers)
         self._expiring = [(state, state.expiring) for state in self._states.values() if state.expiring is not None]
         state_entries = [entries for state in self._states.values() for entries in state.entries]
         self._all_timers = [self._timers, *([self._clock_timers] if self._clock_timers else [])]
-        self._over = namespace.permanent("e", "", MsgpackCodec(str))
+        self._last_end = namespace.permanent("e", "", MsgpackCodec(str))
         timers = [entries for one in self._all_timers for entries in (one.times, one.far_timers)]
-        self._entries = [*state_entries, *timers, self._over]
+        self._entries = [*state_entries, *timers, self._last_end]
         self._run = self._runner()
         self.add = self._adder()
 
@@ -160,7 +160,7 @@ class ProcessOperator:
         self._context.schedule(time)
 
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
-        """The function that lets the processor handle a message: a closure, with what each call needs at hand."""
+        """The function that processes a message. It is a closure over locals, since it runs for each message."""
         scope, timers, decode_key = self._scope, self._timers, self._context.decode_key
         on_message, run, emit = self._processor.on_message, self._run, self._emit
         read_clock = None if self._clock_timers is None else self._read_clock
@@ -169,7 +169,8 @@ class ProcessOperator:
             if key is None:
                 scope.journal = None
                 raise keyless()
-            if not self._passed <= watermark < END:  # one that is read again may come behind the end of its input
+            # After a restart a message can be read again after its input has ended.
+            if not self._passed <= watermark < END:
                 watermark = self._passed
             name = decode_key(key)
             timers.reached = watermark
@@ -188,19 +189,19 @@ class ProcessOperator:
             self._clock_timers.now = self._clock_timers.reached = self._context.clock()
 
     def _runner(self) -> Callable[[Callable[[Any, Any], Any], Any, bytes, Any, int, int], Sequence[Any]]:
-        """The function that lets the processor handle what it is given: it keeps all that is done, or nothing if that
-        raises, and returns what is to be emitted."""
-        here, scope, timers, outputs_of = self._here, self._scope, self._timers, self._outputs_of
+        """The function that calls a method of the processor, and returns its outputs. Changes of state are applied once
+        the method has returned; if it raises, there are none."""
+        context, scope, timers, outputs_of = self._call_context, self._scope, self._timers, self._outputs_of
         touched = scope.touched
 
         def run(
             call: Callable[[Any, Any], Any], given: Any, key: bytes, name: Any, timestamp: int, watermark: int
         ) -> Sequence[Any]:
-            here.key, here.timestamp, here.watermark = name, timestamp, watermark
+            context.key, context.timestamp, context.watermark = name, timestamp, watermark
             timers.now = watermark
             scope.key = key
             try:
-                returned = call(given, here)
+                returned = call(given, context)
                 outputs = () if returned is None else outputs_of(returned)
                 for state in touched:
                     state.flush()
@@ -214,7 +215,7 @@ class ProcessOperator:
         return run
 
     def _outputs_of(self, returned: Any) -> list[Any]:
-        """All that the processor emits, whose code may run on meanwhile."""
+        """Collect the outputs of a call. If it returned a generator, its code runs context."""
         if returned.__class__ is str or returned.__class__ is bytes:
             raise TypeError(f"a processor returns values to emit, such as [{returned!r}], not {returned!r}")
         outputs = list(returned)
@@ -232,7 +233,7 @@ class ProcessOperator:
             elif (emit_aside := self.sides.get(one.tag.name)) is not None:
                 emit_aside(key, one.value, timestamp, headers)
 
-    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever it changes
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
         # A timer that was set stays: it fires without effect.
         journal: list[Callable[[], None]] = []
         self._scope.journal = journal
@@ -245,13 +246,13 @@ class ProcessOperator:
 
     def advance(self, watermark: int) -> None:
         if watermark == END:
-            self._end()
+            self._fire_at_end()
         elif watermark >= self._next_due:
             self._timers.reached = watermark
             self._read_clock()
             self._fire_up_to(self._timers, watermark)
             for state, expiring in self._expiring:
-                for entry in expiring.over(watermark):
+                for entry in expiring.expired(watermark):
                     state.drop(entry)
             self._next_due = min(
                 [self._timers.far_timers.next_due(), *(expiring.next_due() for _, expiring in self._expiring)]
@@ -260,7 +261,7 @@ class ProcessOperator:
             self._passed = watermark
 
     def due(self) -> int:
-        """The time of the clock at which a timer is next due, or may be."""
+        """The next processing time at which a timer may be due."""
         return END if self._clock_timers is None or self._ended else self._clock_timers.far_timers.next_due()
 
     def _fire_clock_timers(self, clock: BoundTimers, now: int) -> None:
@@ -271,32 +272,31 @@ class ProcessOperator:
 
     def _fire_up_to(self, timers: BoundTimers, time_now: int) -> None:
         for now, entries in timers.far_timers.fire(time_now):
-            for time, entry in self._set_to(timers, entries):
+            for time, entry in self._still_set(timers, entries):
                 due, left = timers.times.get(entry) or (END, None)
                 if left == time and due <= now:
                     self._fire(timers, entry, time, now)
-                elif left is not None:  # it was put off, perhaps just now
+                elif left is not None:  # it was set to a later time, perhaps by a timer that has just fired
                     timers.far_timers.set(due, now, entry)
 
-    def _set_to(self, timers: BoundTimers, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
-        """The timers of these entries that are still set, in the order of the times that they are set to."""
+    def _still_set(self, timers: BoundTimers, entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
+        """The timers of these entries that are still set, as (time, entry), in order."""
         times = timers.times
         return sorted((timer[1], entry) for entry in entries if (timer := times.get(entry)) is not None)
 
-    def _end(self) -> None:
-        """At the end of input all timers that are set are due; those that are set meanwhile wait for more input, also
-        where a run that has come to its end before is begun again."""
+    def _fire_at_end(self) -> None:
+        """Fire all timers at the end of input, once per run. Timers that are set by these calls wait for more input."""
         self._ended = True
         if run := self._context.run:
-            if self._over.get(_RUN) == run:
+            if self._last_end.get(_RUN) == run:
                 return
-            self._over.put(_RUN, run)
+            self._last_end.put(_RUN, run)
         self._timers.reached = self._passed
         self._read_clock()
         for timers in self._all_timers:
             passed = timers.reached
             waiting = {entry for _, entries in timers.far_timers.fire(END) for entry in entries}
-            for time, entry in self._set_to(timers, waiting):
+            for time, entry in self._still_set(timers, waiting):
                 due, left = timers.times.get(entry) or (END, None)
                 if left == time:
                     self._fire(timers, entry, time, max(time, passed))
@@ -304,9 +304,9 @@ class ProcessOperator:
                     timers.far_timers.set(due, passed, entry)
 
     def _fire(self, timers: BoundTimers, entry: bytes, time: int, now: int) -> None:
-        key, name = parts(entry)
+        key, name = key_and_name(entry)
         timers.times.delete(entry)
-        # By the clock, event time stays where it is.
+        # A timer in processing time leaves the watermark unchanged.
         clocked = timers is self._clock_timers
         watermark = self._passed if clocked else now
         self._scope.time = watermark if clocked or time < watermark else time

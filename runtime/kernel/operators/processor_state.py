@@ -1,6 +1,6 @@
-"""A processor's states, bound to their entries: what user code reads and changes while it handles one key.
+"""The states of a processor, bound to their entries: what user code reads and changes while it handles one key.
 
-Changes are gathered here. They go to the entries when the call has ended without an error."""
+Changes are collected here, and written to the entries when the call has ended without an error."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -9,26 +9,35 @@ from typing import Any, Protocol
 from ....dsl.keyed_state import ListState, MapState, State, ValueState, outside
 from ....dsl.serde import Serde, key_encoder, key_serde
 from ..state_codec import MsgpackCodec
-from .state_entries import Entries, ExpiringEntries, KeyScope, StateNamespace, ValueCodec, parts, under, value_codec
+from .state_entries import (
+    Entries,
+    ExpiringEntries,
+    KeyScope,
+    StateNamespace,
+    ValueCodec,
+    key_and_name,
+    under,
+    value_codec,
+)
 
 MOST = 64
-"""Items in a piece of a list, and names in a piece of a map's, on average."""
+"""The most items in a piece of a list, and the average number of names in a piece of a map's index."""
 HEAVY = 16 << 10
-"""Bytes of items in a piece of a list, unless it is one item. A piece is a message of a changelog."""
+"""The most bytes in a piece of a list, unless it is a single item. A piece is one message of the changelog."""
 
 
 class BoundState(Protocol):
-    """A declared state, bound to its entries. `expiring` are those of its `entries` that have a time to live."""
+    """A declared state, bound to its `entries`. `expiring` are the entries that have a time to live."""
 
     entries: list[Entries | ExpiringEntries]
     expiring: ExpiringEntries | None
 
     def flush(self) -> None:
-        """Write what has changed for the key at hand to the entries."""
+        """Write the changes of the current key to the entries."""
         ...
 
     def close(self) -> None:
-        """Forget the key at hand."""
+        """Forget the current key."""
         ...
 
     def drop(self, entry: bytes) -> None:
@@ -43,7 +52,7 @@ def bound_state(state: State, namespace: StateNamespace) -> BoundState:
 
 
 def _begin(state: BoundState, name: str, scope: KeyScope) -> bytes:
-    """A state is used for the first time in a call; returns the key at hand."""
+    """Register a state that is used for the first time in a call; returns the current key."""
     if scope.key is None:
         raise outside(name)
     scope.touched.append(state)
@@ -51,7 +60,7 @@ def _begin(state: BoundState, name: str, scope: KeyScope) -> bytes:
 
 
 class BoundValue:
-    """A value. State: key -> what is kept of it."""
+    """A value. State: key -> the stored form of the value."""
 
     def __init__(self, state: ValueState[Any], codec: ValueCodec, namespace: StateNamespace) -> None:
         self._name, self._scope, self._keep, self._give = state.name, namespace.scope, codec.keep, codec.give
@@ -81,7 +90,7 @@ class BoundValue:
         self.value = None
 
     def _open(self) -> None:
-        # As `_begin` does, in one call less: this runs for each message.
+        # Inlined `_begin`, since this runs for each message.
         scope = self._scope
         key = scope.key
         if key is None:
@@ -105,9 +114,9 @@ class BoundValue:
 
 
 class BoundList:
-    """A list. State: key -> how many pieces and items it has; and key and number -> a piece.
+    """A list. State: key -> the numbers of its pieces and items; and key and number -> a piece.
 
-    Appending rewrites the last piece, of at most MOST items or HEAVY bytes, and the numbers.
+    Appending rewrites the last piece, of at most MOST items or HEAVY bytes, and the two numbers.
     """
 
     def __init__(self, state: ListState[Any], codec: ValueCodec, namespace: StateNamespace) -> None:
@@ -155,7 +164,7 @@ class BoundList:
         if self._key is None:
             self._key = _begin(self, self._name, self._scope)
             head = self._heads.get(self._key)
-            # One whose time is over is not there, though it may be stored.
+            # A list that has expired is empty, though it may still be stored.
             self._cleared = head is None
             self._length = 0 if head is None else head[1]
         return self._key
@@ -172,7 +181,7 @@ class BoundList:
             self._heads.put(key, (self._fill(key, pieces), self._length + len(self._added)))
 
     def _fill(self, key: bytes, pieces: int) -> int:
-        """Write the added items behind others; returns how many pieces there are then."""
+        """Write the added items behind the stored ones; returns the new number of pieces."""
         number = max(0, pieces - 1)
         last = list(self._pieces.get(_numbered(key, number))) if pieces else []
         weight = sum(map(self._weight, last))
@@ -197,10 +206,10 @@ class BoundList:
 
 
 class NameIndex:
-    """Sets of names by key, in pieces by their hashes, which double when they are full. State: key -> how many pieces
-    and names there are; and key and number -> a piece, sorted.
+    """Sets of names by key, in pieces by the hashes of the names. The number of pieces doubles when they are full on
+    average. State: key -> the numbers of pieces and names; and key and number -> a piece, sorted.
 
-    A change rewrites the pieces of its names, and now and then all.
+    A change rewrites the pieces of its names; when the number of pieces doubles, it rewrites all.
     """
 
     def __init__(self, state: str, namespace: StateNamespace) -> None:
@@ -216,7 +225,7 @@ class NameIndex:
         return self._pieces.get(_numbered(key, number)) or ()
 
     def change(self, key: bytes, added: set[bytes], removed: set[bytes]) -> None:
-        """Add names that are not there, and remove some that are."""
+        """Add names that are not in the set, and remove names that are."""
         pieces, count = self._heads.get(key) or (1, 0)
         count += len(added) - len(removed)
         if count > MOST * pieces:
@@ -254,7 +263,7 @@ def _by_piece(names: Iterable[bytes], pieces: int) -> dict[int, set[bytes]]:
 
 
 class BoundMap(MutableMapping[Any, Any]):
-    """A mapping. State: key and name -> what is kept of a value; and the names of each key."""
+    """A mapping. State: key and name -> the stored form of a value; and the names of each key."""
 
     def __init__(self, state: MapState[Any, Any], codec: ValueCodec, namespace: StateNamespace) -> None:
         self._name, self._scope, self._keep, self._give = state.name, namespace.scope, codec.keep, codec.give
@@ -351,7 +360,7 @@ class BoundMap(MutableMapping[Any, Any]):
         self._cleared = False
 
     def drop(self, entry: bytes) -> None:
-        key, name = parts(entry)
+        key, name = key_and_name(entry)
         self._entries.delete(entry)
         self._names.change(key, set(), {name})
 

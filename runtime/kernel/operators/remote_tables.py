@@ -1,7 +1,7 @@
-"""Remote tables of a process: cache, batches, retries and a rate over the user's functions.
+"""Remote tables of a process: cache, batches, retries and a rate limit in front of the user's functions.
 
-From the outside in: cache, batch, retry, rate, function. So each repeat is counted by the rate, and what is repeated is
-a batch. (The order of Apache Samza's remote tables.)
+A read passes through cache, batch, retry and rate limit, in this order, which is that of Apache Samza's remote tables.
+So a retry repeats a batch, and the rate limit counts it again.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from typing import Any
 
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
-from ..calls.cancellation import AbandonedCalls, Expired, is_retried, limited, too_late
+from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
 
 _MISSING: Any = object()
 
 MOST_ABANDONED = 100
-"""Calls of a function that may run on although they were cancelled at their timeout."""
+"""Calls of a function that may still be running after they were cancelled at their timeout."""
 
 
 class RateLimiter:
-    """Lets `per_second` keys pass each second, evenly spaced. None lets all pass."""
+    """Limits calls to `per_second` keys each second, evenly spaced. None is no limit."""
 
     def __init__(self, per_second: float | None) -> None:
         self._pause = 0.0 if per_second is None else 1 / per_second
@@ -29,7 +29,7 @@ class RateLimiter:
         self._free_at = float("-inf")
 
     async def take(self, keys: int = 1) -> None:
-        """Return when so many may pass."""
+        """Wait until a call with so many keys is within the limit."""
         if not self._pause:
             return
         now = asyncio.get_running_loop().time()
@@ -40,7 +40,8 @@ class RateLimiter:
 
 
 class RowCache:
-    """The rows that were read or written last, as many and as long as the rules say; not that a key has none."""
+    """The rows that were read or written last, as many and as long as the rules say. A key without a row is not
+    cached."""
 
     def __init__(self, rules: Cache | None) -> None:
         self._size = 0 if rules is None else rules.size
@@ -70,8 +71,8 @@ class RowCache:
 
 
 class RemoteCalls:
-    """Calls of one of the user's functions: each within `timeout` seconds, no more of them than the rate lets pass, and
-    again as `retry` says. `what` names the function in errors."""
+    """Calls one of the user's functions: each call within `timeout` seconds and the rate limit, and again as `retry`
+    says. `what` names the function in errors."""
 
     def __init__(self, rate: RateLimiter, retry: Retry, timeout: float, what: str) -> None:
         self._rate = rate
@@ -80,11 +81,11 @@ class RemoteCalls:
         self._abandoned = AbandonedCalls(MOST_ABANDONED, what, None)
 
     async def make(self, fn: Callable[..., Awaitable[Any]], *arguments: Any, keys: int = 1) -> Any:
-        """What the function returns, in the end."""
+        """The result of the function, after retries."""
         for repeat in count(1):
             await self._rate.take(keys)
             try:
-                return await limited(_awaited(fn, arguments), self._timeout, self._abandoned)
+                return await call_with_timeout(_awaited(fn, arguments), self._timeout, self._abandoned)
             except Exception as error:
                 if repeat >= self._retry.attempts or not is_retried(error, self._retry):
                     if isinstance(error, Expired):
@@ -99,8 +100,8 @@ async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]
 
 
 class KeyBatcher:
-    """Gathers what is asked for into calls: a call is made when `size` keys are waiting, or `delay` seconds after the
-    first of them. Who asks for the same key shares its answer; of what is written to a key the last counts."""
+    """Combines requests for keys into batches. A batch is sent when it has `size` keys, or `delay` seconds after its
+    first. Requests for the same key share one answer; of several rows for a key the last is written."""
 
     def __init__(self, batch: Batch, make: Callable[[dict[Any, Any]], Awaitable[Mapping[Any, Any]]]) -> None:
         self._size = batch.size
@@ -112,32 +113,32 @@ class KeyBatcher:
         self._running: set[asyncio.Task[None]] = set()
 
     async def ask(self, key: Any, row: Any = None) -> Any:
-        """The answer for a key; None where there is none."""
+        """The answer for a key; None if there is none."""
         loop = asyncio.get_running_loop()
         if self._answer is None or self._answer.get_loop() is not loop:
-            # Calls that another loop has left behind are nobody's any more.
+            # Calls of an earlier event loop are discarded.
             self._open, self._answer = {}, loop.create_future()
             self._timer = loop.call_later(self._delay, self._send)
         answer = self._answer
         self._open[key] = row
         if len(self._open) >= self._size:
             self._send()
-        # Who gives up must not take the others' answer along.
+        # A caller that is cancelled must not cancel the batch, which serves others.
         return (await asyncio.shield(answer)).get(key)
 
     def _send(self) -> None:
-        asked, answer = self._open, self._answer
+        keys, answer = self._open, self._answer
         if self._timer is not None:
             self._timer.cancel()
         self._open, self._answer, self._timer = {}, None, None
         if answer is not None:
-            task = asyncio.get_running_loop().create_task(self._answered(asked, answer))
+            task = asyncio.get_running_loop().create_task(self._call(keys, answer))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _answered(self, asked: dict[Any, Any], answer: "asyncio.Future[Mapping[Any, Any]]") -> None:
+    async def _call(self, keys: dict[Any, Any], answer: "asyncio.Future[Mapping[Any, Any]]") -> None:
         try:
-            rows = await self._make(asked)
+            rows = await self._make(keys)
         except Exception as error:
             if not answer.done():
                 answer.set_exception(error)
@@ -147,7 +148,7 @@ class KeyBatcher:
 
 
 class RemoteTableClient:
-    """A remote table as the tasks of one process share it."""
+    """The client of a remote table, which the tasks of one process share."""
 
     def __init__(self, table: RemoteTable[Any, Any]) -> None:
         self._table = table
@@ -158,23 +159,23 @@ class RemoteTableClient:
         self._writes = RemoteCalls(RateLimiter(table.writes_per_second), table.retry, timeout, f"write of {what}")
         self._read_batches = KeyBatcher(table.batch, self._read_many) if table.batch else None
         self._write_batches = KeyBatcher(table.batch, self._write_many) if table.batch else None
-        self._written = 0  # how many rows were written so far
-        self._last: dict[Any, asyncio.Future[None]] = {}  # the last write of each key that is under way
+        self._written = 0  # the number of rows written so far
+        self._last: dict[Any, asyncio.Future[None]] = {}  # the last write of each key that is in flight
 
     async def read(self, key: Any) -> Any:
         """The row of a key; None if there is none."""
         row = self._cache.get(key)
         if row is _MISSING:
             written = self._written
-            row = await (self._one(key) if self._read_batches is None else self._read_batches.ask(key))
-            # What was written meanwhile may be newer.
+            row = await (self._read_one(key) if self._read_batches is None else self._read_batches.ask(key))
+            # A row that was written meanwhile may be newer.
             if written == self._written and not self._last:
                 self._cache.put(key, row)
         return row
 
     async def write(self, key: Any, row: Any) -> None:
-        """Write the row of a key; None deletes it. Rows of one key are written one after the other, in the order in
-        which they come. The cache follows once the table has the row."""
+        """Write the row of a key; None deletes it. Rows of one key are written one after the other, in the order of the
+        calls. The cache is updated once the table has the row."""
         loop = asyncio.get_running_loop()
         before, done = self._last.get(key), loop.create_future()
         self._last[key] = done
@@ -196,15 +197,15 @@ class RemoteTableClient:
         else:
             await self._write_batches.ask(key, row)
 
-    async def _one(self, key: Any) -> Any:
+    async def _read_one(self, key: Any) -> Any:
         return await self._reads.make(self._table.read, key)
 
-    async def _read_many(self, asked: dict[Any, Any]) -> Mapping[Any, Any]:
-        return _mapping(await self._reads.make(self._table.read, list(asked), keys=len(asked)))
+    async def _read_many(self, keys: dict[Any, Any]) -> Mapping[Any, Any]:
+        return _mapping(await self._reads.make(self._table.read, list(keys), keys=len(keys)))
 
-    async def _write_many(self, asked: dict[Any, Any]) -> Mapping[Any, Any]:
+    async def _write_many(self, keys: dict[Any, Any]) -> Mapping[Any, Any]:
         assert self._table.write is not None
-        await self._writes.make(self._table.write, asked, keys=len(asked))
+        await self._writes.make(self._table.write, keys, keys=len(keys))
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Entries of a processor's states: how values are encoded, how long they live, and how changes are taken back."""
+"""Entries of keyed state: how values are encoded, when entries expire, and how changes are taken back."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from ..time.far_timers import FarTimers
 _TIME = Layout(">q")
 _SIZE = Layout(">I")
 _LEAST, _MOST = -(2**63), 2**64 - 1
-"""The whole numbers that MessagePack has."""
+"""The range of integers in MessagePack."""
 
 
 class KeyScope:
-    """The key of the call at hand, None between two calls, and the time of its reads and writes.
+    """The key of the current call, None between two calls, and the time of its reads and writes.
 
-    `touched` are the states that the call uses. `journal` collects functions that take changes back, where a change may
-    have to be.
+    `touched` are the states that the call uses. If changes may have to be taken back, `journal` collects functions that
+    do so.
     """
 
     __slots__ = ("journal", "key", "time", "touched")
@@ -40,8 +40,8 @@ class KeyScope:
 class ValueCodec:
     """How values of a state are stored: as they are, if they cannot be changed in place, otherwise as bytes.
 
-    `keep` makes the stored form of a value, and raises for a value of another type. `give` makes the value again; it is
-    None where the stored form is the value.
+    `keep` returns the stored form of a value, and raises for a value of another type. `give` returns the value of a
+    stored form; it is None if both are the same.
     """
 
     codec: Codec
@@ -69,7 +69,7 @@ def value_codec(kind: Any, operator: str, state: str) -> ValueCodec:
 
     def keep(value: Any) -> bytes:
         data: bytes = encode(value)
-        decode(data)  # what could not be read again would fail each later message of the key
+        decode(data)  # a value that cannot be decoded would fail each later message of the key
         return data
 
     def give(data: bytes) -> Any:
@@ -82,8 +82,8 @@ def value_codec(kind: Any, operator: str, state: str) -> ValueCodec:
 
 
 def _pieces(kind: type, turned: Callable[[Any], Any]) -> Codec:
-    """The codec for pieces of a list whose items are stored as a type. Items that an earlier version of the state
-    stored in the other form, as bytes or as values, are `turned` into this one."""
+    """The codec for pieces of a list whose items are stored as a type. Items that an earlier version stored in the
+    other form, as bytes or as values, are `turned` into this form."""
     codec = MsgpackCodec(tuple[kind, ...])  # type: ignore[valid-type]
 
     def decode(data: bytes) -> Any:
@@ -147,11 +147,11 @@ def _wrong(kind: type, state: str, value: Any) -> TypeError:
 
 
 def under(key: bytes, name: bytes) -> bytes:
-    """The key of an entry, where a key of the state has several entries."""
+    """The key of an entry, for a state with several entries for each of its keys."""
     return _SIZE.pack(len(key)) + key + name
 
 
-def parts(entry: bytes) -> tuple[bytes, bytes]:
+def key_and_name(entry: bytes) -> tuple[bytes, bytes]:
     """The key and the name of an entry: the opposite of `under`."""
     end = _SIZE.size + _SIZE.unpack_from(entry)[0]
     return entry[_SIZE.size : end], entry[end:]
@@ -161,7 +161,7 @@ class Entries:
     """Entries that stay until they are deleted. Values are never changed in place."""
 
     def __init__(self, scope: KeyScope, cache: WriteBackCache) -> None:
-        self._scope, self._layer, self._fresh = scope, cache, cache.fresh
+        self._scope, self._cache, self._fresh = scope, cache, cache.fresh
         self.changes, self.mark_committed = cache.changes, cache.mark_committed
         self.get = self.stored = cache.fresh.__getitem__
 
@@ -173,19 +173,19 @@ class Entries:
     def delete(self, key: bytes) -> None:
         if self._scope.journal is not None:
             self._note(key)
-        self._layer.delete(key)
+        self._cache.delete(key)
 
     def _note(self, key: bytes) -> None:
-        """Put a function into the journal that restores an entry as it is now."""
+        """Add a function to the journal that restores the current entry."""
         assert self._scope.journal is not None
-        self._scope.journal.append(self._layer.undo(key, _as_it_is))
+        self._scope.journal.append(self._cache.undo(key, _as_it_is))
 
     def caches(self) -> Iterable[WriteBackCache]:
-        return (self._layer,)
+        return (self._cache,)
 
     @property
     def changed(self) -> int:
-        return self._layer.changed
+        return self._cache.changed
 
 
 class ExpiringEntries:
@@ -214,7 +214,7 @@ class ExpiringEntries:
         # A timer that was set stays: it fires without effect.
         self._entries.delete(key)
 
-    def over(self, watermark: int) -> Iterator[bytes]:
+    def expired(self, watermark: int) -> Iterator[bytes]:
         """The entries that have expired by then. The caller deletes them."""
         for time, keys in self._far_timers.fire(watermark):
             for key in keys:
@@ -280,7 +280,7 @@ class StateNamespace:
 
 
 def _dated(codec: Codec) -> Codec:
-    """Pairs of a time and what another coding is for."""
+    """A codec for pairs of a time and a value of another codec."""
     encode, decode = codec.encode, codec.decode
     return Codec(
         lambda entry: _TIME.pack(entry[0]) + encode(entry[1]),

@@ -11,16 +11,16 @@ from ..state_codec import MsgpackCodec
 from ..time.bounds import END
 
 FindRow = Callable[[bytes | None], Any]
-"""The row of a key, decoded anew each time, or None."""
+"""Returns the row of a key, decoded for each call; None if there is none."""
 
 
 @dataclass(slots=True)
 class TableContext:
-    """What a table is made with.
+    """The environment of a table.
 
-    `emit`, if anything follows the changes, hands one on: key bytes, value, timestamp, headers. `joined` gives the row
-    of a key, as bytes, of a table that is made of others, whatever it is given. `keyless` is called for each message
-    without a key, which no table can keep. For the rest see `WindowContext`.
+    `emit` passes on a change: key bytes, value, timestamp, headers; None if nothing follows the changes. `joined`
+    returns the row of a key, as bytes, in a table that joins two others. `keyless` is called for each message without a
+    key, which a table cannot keep. For the rest see `WindowContext`.
     """
 
     id: str
@@ -42,18 +42,18 @@ class TableOperator:
 
     def _take(
         self, key: bytes | None, row: bytes | None, timestamp: int, headers: Headers, watermark: int
-    ) -> None:  # it may be of any time: what comes last counts
+    ) -> None:  # of any time: the last row of a key counts
         del watermark
         if key is None:
             if self._context.keyless is not None:
                 self._context.keyless()
-        # Whether there is a row to delete is looked up only where changes are emitted.
+        # Where no changes are emitted, a deletion needs no lookup of the row.
         elif row is not None or self._context.emit is None or self.has(key):
             self._set(key, row, timestamp, headers)
 
     def _join(
         self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int
-    ) -> None:  # the tables are joined as they are now: the values of the change do not matter
+    ) -> None:  # the current rows are joined, not the value of the change
         del value, watermark, side
         if key is None or self._context.joined is None:
             return
@@ -84,7 +84,7 @@ class TableOperator:
             emit(key, None if row is None else self._context.decode(row), timestamp, headers)
 
     def row(self, key: bytes | None) -> Any:
-        """The row of a key, the caller's own; None if there is none."""
+        """The row of a key, decoded for the caller; None if there is none."""
         data = None if key is None else self._rows.cache.fresh[key]
         return None if data is None else self._context.decode(data)
 
@@ -97,11 +97,11 @@ class TableOperator:
         """All rows, by key bytes in their order."""
         return ((key, self._context.decode(data)) for key, data in self._rows.cache.items())
 
-    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - whatever its time
+    def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of any time
         return self._rows.cache.undo(key or b"")
 
     def advance(self, watermark: int) -> None:
-        """Rows do not wait for time."""
+        """Nothing: rows do not depend on the watermark."""
 
     def next_due(self) -> int:
         return END
@@ -126,7 +126,7 @@ def prefix_of(table: str) -> bytes:
 
 
 def row_of(data: bytes) -> bytes:
-    """A row's bytes, from the value that a store has."""
+    """The bytes of a row, given the value in a store."""
     row: bytes = _codec.decode(data)
     return row
 
@@ -137,7 +137,7 @@ _codec = MsgpackCodec(bytes)
 def joined_row(
     left: FindRow, right: FindRow, fn: Callable[[Any, Any], Any], how: How, encode: Callable[[Any], bytes]
 ) -> Callable[[bytes], bytes | None]:
-    """A function that returns the joined row of a key, as bytes; None where there is none, or `fn` returns None."""
+    """A function that returns the joined row of a key, as bytes; None if there is none, or if `fn` returns None."""
     needs_left, needs_right = _NEEDED[how]
 
     def joined(key: bytes) -> bytes | None:

@@ -1,16 +1,16 @@
-"""The two ends of time, in ms since epoch, and the times that messages may have."""
+"""The two ends of time, in ms since epoch, and the timestamps that messages may have."""
 
 START = -(2**63)
-"""Before any message: the watermark of an input that has told nothing yet."""
+"""Before any message: the watermark of an input before its first message."""
 
 END = 2**63 - 1
 """After every message: the watermark of an input that has ended."""
 
 EARLIEST = -(2**62)
-"""The earliest time a message may have: before it there must be room for the watermark that lags behind it."""
+"""The earliest timestamp of a message. The watermark behind it, less `out_of_order`, must be after START."""
 
 LATEST = 2**62
-"""The latest time a message may have: beyond it there must be room for the ends of its windows, short of END."""
+"""The latest timestamp of a message. The ends of its windows must be before END."""
 
 
 def wrong_time(timestamp: object) -> Exception:

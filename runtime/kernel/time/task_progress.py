@@ -20,7 +20,7 @@ class TaskProgress:
 
     @property
     def busy(self) -> bool:
-        """Whether messages or firings are under way."""
+        """Whether messages or firings are in flight."""
         return self._asynchronous and len(self._tracker) > 0
 
     def watermark_of(self, operator: str) -> int:

@@ -1,4 +1,4 @@
-"""Timers by key: kept with the state in slots of time, and in memory in their order once their slot has begun."""
+"""Timers by key: stored in time slots, and also in an ordered list once their slot has begun."""
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Which windows aligned to the epoch a message lies in, by their ends."""
+"""The windows of a timestamp, by their ends, for assigners whose windows are aligned to the epoch."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,11 +9,11 @@ from ..time.bounds import EARLIEST, END, LATEST
 Aligned = Tumbling | Hopping | Unbounded
 
 EVERYTHING = Window(EARLIEST, LATEST)
-"""The window that never ends; operators keep it under END."""
+"""The window that never ends. Operators store it under END."""
 
 
 def ends_of(assigner: Aligned) -> Callable[[int], Iterable[int]]:
-    """A function that tells the ends of a timestamp's windows, earliest first."""
+    """A function that returns the ends of a timestamp's windows, earliest first."""
     if isinstance(assigner, Unbounded):
         only = (END,)
         return lambda _: only
@@ -24,7 +24,7 @@ def ends_of(assigner: Aligned) -> Callable[[int], Iterable[int]]:
 
     def ends(timestamp: int) -> range:
         last = timestamp - timestamp % every + size
-        # The first window that the timestamp is still in: its end is the first one after the timestamp.
+        # The first window of the timestamp has the first end after it.
         first = last - (last - timestamp - 1) // every * every
         return range(first, last + 1, every)
 
@@ -32,7 +32,7 @@ def ends_of(assigner: Aligned) -> Callable[[int], Iterable[int]]:
 
 
 def window_of(assigner: Aligned) -> Callable[[int], Window]:
-    """A function that tells the window of an end."""
+    """A function that returns the window of an end."""
     if isinstance(assigner, Unbounded):
         return lambda _: EVERYTHING
     size = assigner.size

@@ -1,4 +1,4 @@
-"""What a windowed operator shares whatever its assigner: what it is made with, and how it emits panes."""
+"""The environment of a windowed operator, and how it emits panes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from ..time.bounds import START
 from ..value_copies import UNCHANGING, own_copy
 
 Emit = Callable[[bytes, Pane[Any, Any], int, Headers], None]
-"""Hands a pane on: key bytes, pane, timestamp."""
+"""Passes on a pane: key bytes, pane, timestamp, headers."""
 
 T = TypeVar("T")
 
 PIECE = 1000
-"""Panes of a window that are made before those who take them have their turn."""
+"""Panes of a window after which outputs may be handed over."""
 
 Panes = Callable[..., None]
-"""Makes a pane and hands it on: key bytes, window, accumulator, kind, windows that it takes the place of, its
-timestamp, where it is not the last one in the window, and whether state keeps the accumulator: a pane owns its value,
-so it is given a copy then."""
+"""Makes a pane and passes it on: key bytes, window, accumulator, kind, the windows that it replaces, its timestamp (by
+default the last one in the window), and whether state keeps the accumulator. If it does, the pane gets a copy."""
 
 
 @dataclass(slots=True)
 class WindowContext:
-    """What a windowed operator is made with.
+    """The environment of a windowed operator.
 
-    `emit` hands a pane on; `fail` takes the error of one that has no value; `late` takes a message that came too late;
-    `schedule(time)` asks for `advance` to be called when the watermark reaches `time`; `firing(time)` says that what is
-    due at `time` is about to fire; `hand_over_if_many()` that panes may be taken now, of which there may be many.
-    `watermark` is where it stood at the last commit: what was due by then has fired. `forgotten` is the end up to which
-    windows were forgotten under a smaller lateness. `empty` says that nothing is kept in `backend`.
+    `emit` passes on a pane, `fail` takes the error of a pane that has no value, and `late` takes a late message.
+    `schedule(time)` asks for a call of `advance` when the watermark reaches `time`. The operator calls `firing(time)`
+    before it fires what is due at `time`, and `hand_over_if_many()` where outputs may be handed over.
+
+    `watermark` is that of the last commit: what was due by then has fired. `forgotten` is the end up to which windows
+    were forgotten before their lateness was increased. `empty` says that `backend` holds no state of the operator.
     """
 
     id: str
@@ -53,14 +53,14 @@ class WindowContext:
     forgotten: int = START
 
     def in_pieces(self, items: Iterator[T]) -> Iterator[T]:
-        """The same items; those who take what is made of them have their turn after each piece."""
+        """The same items. After each PIECE of them, outputs may be handed over."""
         for number, item in enumerate(items, 1):
             yield item
             if number % PIECE == 0:
                 self.hand_over_if_many()
 
     def panes(self) -> Panes:
-        """A function that makes a pane and hands it on: a closure over locals, for it may run for each message."""
+        """A function that makes a pane and passes it on. It is a closure over locals: it may run for each message."""
         decode_key, result, emit, fail = self.decode_key, self.aggregate.result, self.emit, self.fail
 
         def pane(
@@ -75,10 +75,10 @@ class WindowContext:
             name = decode_key(key)
             at = window.end - 1 if timestamp is None else timestamp
             try:
-                # The copy is what `result` is given: it is a user's function, too.
+                # Copied before `result`: that is a user's function too, and may change its argument.
                 pane_value = result(own_copy(value) if stays and type(value) not in UNCHANGING else value)
             except Exception as error:
-                # It is the pane's failure, also where a message has let it fire: that one is in the window.
+                # The pane has failed, not the message that made it fire: that message is in the window.
                 fail(key, Pane(name, window, None, kind, replaces), at, error)
             else:
                 emit(key, Pane(name, window, pane_value, kind, replaces), at, ())

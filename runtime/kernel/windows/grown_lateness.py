@@ -1,4 +1,4 @@
-"""Windows whose lateness has grown: those that were forgotten by then stay so."""
+"""Windows whose lateness was increased: what they had forgotten before stays forgotten."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +9,8 @@ from ..time.position import Position
 class Lateness:
     """The lateness of a task's windows, now and at the last commit.
 
-    A window that was forgotten under a smaller lateness must not begin anew with what comes now: its pane would take
-    the place of the whole one.
+    A window that was forgotten under a smaller lateness must not start again with a late message: its pane would
+    replace the complete one.
     """
 
     def __init__(self, before: Position) -> None:
@@ -19,8 +19,8 @@ class Lateness:
         self._forgotten: dict[str, int] = {}
 
     def forgotten(self, operator: str, lateness: int, watermark: int) -> int:
-        """Up to which end the windows of an operator are forgotten, whatever its lateness is now; START for none.
-        `watermark` is where it stood at the last commit."""
+        """The end up to which the windows of an operator are forgotten, whatever its lateness is now; START for none.
+        `watermark` is that of the last commit."""
         self._now[operator] = lateness
         before = self._before.lateness.get(operator, lateness)
         end = self._before.forgotten.get(operator, START)
@@ -30,7 +30,7 @@ class Lateness:
         return end
 
     def add_to(self, position: Position, watermarks: Sequence[int], nodes: Mapping[str, int]) -> None:
-        """Add to a position what is to be remembered: what the watermark alone does not make late."""
+        """Add the lateness to a position, and the ends up to which windows are forgotten and not late anyway."""
         gone = {operator: end for operator, end in self._before.forgotten.items() if operator not in self._now}
         position.lateness = {**self._before.lateness, **self._now}
         position.forgotten = gone | {

@@ -1,7 +1,7 @@
-"""Session windows: per key the spans of time in which it was active; timers tell when a span may be over.
+"""Session windows: for each key the spans of time in which it was active. Timers fire when a span may have ended.
 
-Two accepted messages are in one session iff a chain of gaps of at most `gap` joins them, whatever the order of arrival,
-unless the session of one had been forgotten by then.
+Two accepted messages are in one session iff a chain of gaps of at most `gap` connects them, in any order of arrival.
+The exception is a session that had been forgotten before the other message came.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,14 +21,14 @@ from .context import WindowContext
 A = TypeVar("A")
 
 SLOTS = 16
-"""Slots of timers within a gap."""
+"""Timer slots within a gap."""
 
 
 class SessionState(Struct, Generic[A], array_like=True, gc=False):
-    """One session: its first and last message's time, what was gathered, and what has been emitted of it.
+    """One session: the times of its first and its last message, its accumulator, and what has been emitted of it.
 
-    `held` says that the accumulator holds messages; `fired` that nothing has come since its last pane; `standing` is
-    the windows, as (start, end), of panes that nothing has replaced yet.
+    `held` says that the accumulator holds messages, and `fired` that no message has come since the last pane.
+    `standing` has the windows, as (start, end), of the panes that no later pane has replaced.
     """
 
     first: int
@@ -40,17 +40,17 @@ class SessionState(Struct, Generic[A], array_like=True, gc=False):
 
 
 class SessionOperator:
-    """Sessions of one gap: the spans of each key, in their order. One that has not fired has a timer at its end, or
+    """Sessions of one gap: the spans of each key, in their order. A span that has not fired has a timer at its end, or
     before.
 
-    A span that has fired stays as long as a message that is not late may join it: until the watermark is at its end +
-    lateness + gap, and while the next span, that stays itself, is near enough for one message to join both. Then it is
-    forgotten: later messages that are accepted, each a gap before the last, might lead back to any session of the past.
-    What is to be forgotten is left out whenever its key is looked at, and goes when its slot of `fired` keys is over.
+    A span that has fired stays while a message that is not late may join it: until the watermark reaches its end +
+    lateness + gap. It stays longer while the next span stays and is near enough for one message to join both. Then it
+    expires, for without a limit a chain of messages, each a gap before the last, could lead back to any past session.
+    An expired session is ignored at each read of its key, and deleted when its slot of `_forgotten` is due.
     """
 
     span: ClassVar[Any] = SessionState
-    """What is kept of a session."""
+    """The record of a session."""
 
     def __init__(self, context: WindowContext, gap: int) -> None:
         self._context = context
@@ -58,7 +58,7 @@ class SessionOperator:
         self._slot = max(1, gap // SLOTS)
         self._retention = context.lateness + gap  # after its end, once it has fired
         self._fired = context.watermark
-        self._ended = False  # whether the end of input is about to let all sessions fire and be forgotten
+        self._ended = False  # whether all sessions fire and expire now, at the end of input
         self._pane = context.panes()
         kind: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
@@ -79,7 +79,7 @@ class SessionOperator:
             cached = known(key)
             spans = fresh[key] if cached is None else cached
             if len(spans) == 1:
-                # Nearly all messages belong to the one session that goes on.
+                # The fast path: nearly all messages belong to the one active session of their key.
                 span = spans[0]
                 last = span.last
                 if not span.fired and span.first - gap <= timestamp <= last + gap and last + reach > watermark:
@@ -99,14 +99,14 @@ class SessionOperator:
         return add
 
     def _begin(self, key: bytes, value: Any, timestamp: int, watermark: int) -> None:
-        """The first session of a key, for a message that is not late."""
+        """Start the first session of a key, for a message that is not late."""
         aggregate = self._context.aggregate
         span = self.span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, False, [])
         self._keys.cache.fresh[key] = [span]
-        self._came(key, span, max(timestamp, watermark), timed=False)
+        self._after_message(key, span, max(timestamp, watermark), timed=False)
 
-    def _came(self, key: bytes, span: SessionState[Any], time: int, *, timed: bool) -> None:  # noqa: ARG002 - for triggers
-        """A message has come to a session: show it if it is over, else see to it that there is a timer."""
+    def _after_message(self, key: bytes, span: SessionState[Any], time: int, *, timed: bool) -> None:  # noqa: ARG002 - for triggers
+        """Update the timer of a session after a message. A session whose end has passed emits a late pane."""
         end = span.last + self._gap + 1
         if end <= self._fired:
             self._fire(key, span, "late")
@@ -117,7 +117,7 @@ class SessionOperator:
         self, key: bytes, spans: list[SessionState[Any]], value: Any, timestamp: int, headers: Headers, watermark: int
     ) -> None:
         gap = self._gap
-        spans = self._staying(spans, self._fired)
+        spans = self._unexpired(spans, self._fired)
         forgotten = self._context.forgotten
         if not spans and timestamp + gap + 1 + self._context.lateness > watermark and timestamp + gap + 1 > forgotten:
             self._begin(key, value, timestamp, watermark)
@@ -134,18 +134,19 @@ class SessionOperator:
             gone = {id(other) for other in joined}
             spans = sorted([*(other for other in spans if id(other) not in gone), span], key=_first)
         self._keys.cache.fresh[key] = spans
-        self._came(key, span, max(timestamp, watermark), timed=timed)
+        self._after_message(key, span, max(timestamp, watermark), timed=timed)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
         # A timer that was set stays: it fires without effect.
         return self._keys.cache.undo(key or b"")
 
     def _union(self, joined: list[SessionState[Any]], value: Any, timestamp: int, last: int) -> SessionState[Any]:
-        """One span of those that the message joins, and the message itself; nothing changes if a function raises."""
+        """Merge the sessions that a message joins, and add the message. If a user's function raises, nothing has
+        changed."""
         aggregate = self._context.aggregate
         merge: Any = aggregate.merge
         held = [span.accumulator for span in joined if span.held]
-        if len(held) > 1:  # `merge` may change what it is given, and `add` raise after it
+        if len(held) > 1:  # `merge` may change its arguments before `add` raises
             held = [own_copy(accumulator) for accumulator in held]
         accumulator = held[0] if held else aggregate.init()
         for other in held[1:]:
@@ -162,18 +163,18 @@ class SessionOperator:
         return union
 
     def _fire(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
-        """Show what a session has; until more comes, there is nothing to wait for but to forget it."""
+        """Emit the pane of a session. It has no timer until another message comes; it only has to expire."""
         if span.held:
-            self._show(key, span, kind)
+            self._emit(key, span, kind)
         span.fired = True
-        self._note(key, span)
+        self._schedule_expiry(key, span)
 
-    def _note(self, key: bytes, span: SessionState[Any]) -> None:
-        """See to it that a span which has fired is forgotten at its time."""
-        due = self._over(span)
+    def _schedule_expiry(self, key: bytes, span: SessionState[Any]) -> None:
+        """Schedule the expiry of a span that has fired."""
+        due = self._expiry(span)
         self._forgotten.fresh(due + -due % self._slot)[key] = True
 
-    def _show(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
+    def _emit(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
         end = span.last + self._gap + 1
         standing, span.standing = span.standing, [(span.first, end)]
         replaces = tuple(sorted(Window(*past) for past in standing if past != (span.first, end))) if standing else ()
@@ -189,11 +190,11 @@ class SessionOperator:
         if watermark < END:
             self._fired = max(self._fired, watermark)
         while (slot := self._forgotten.first()) is not None and slot <= watermark:
-            self._forget(slot, watermark)
+            self._delete_expired(slot, watermark)
         self._ended = False
 
     def _move_to(self, time: int) -> None:
-        """What is due at a time is about to fire."""
+        """Advance the operator's watermark to a time, before it fires what is due."""
         if time > self._fired:
             self._context.firing(time)
             self._fired = time
@@ -212,33 +213,33 @@ class SessionOperator:
                 else:
                     self._timers.set(end, key)
 
-    def _forget(self, slot: int, watermark: int) -> None:
-        """Forget what is over for the keys of a slot."""
+    def _delete_expired(self, slot: int, watermark: int) -> None:
+        """Delete the expired spans of the keys in a slot."""
         fresh = self._keys.cache.fresh
         for key, _ in self._forgotten.at[slot].items():
             spans = fresh[key]
-            stay = self._staying(spans, watermark)
+            stay = self._unexpired(spans, watermark)
             if not stay:
                 self._keys.delete(key)
             elif len(stay) < len(spans):
                 fresh[key] = stay
-            if stay and stay[-1].fired:  # the lateness has grown since it was noted
-                self._note(key, stay[-1])
+            if stay and stay[-1].fired:  # the lateness was increased after its expiry was scheduled
+                self._schedule_expiry(key, stay[-1])
         self._forgotten.drop(slot)
 
-    def _staying(self, spans: list[SessionState[Any]], time: int) -> list[SessionState[Any]]:
+    def _unexpired(self, spans: list[SessionState[Any]], time: int) -> list[SessionState[Any]]:
         if len(spans) == 1:
             span = spans[0]
-            return spans if not span.fired or self._over(span) > time else []
+            return spans if not span.fired or self._expiry(span) > time else []
         stay: list[SessionState[Any]] = []
         for span in reversed(spans):
-            # One that has not fired has something to show: under a shorter lateness than it was kept with, it is late.
-            if not span.fired or self._over(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
+            # A span that has not fired still has a pane to emit, also if the lateness was reduced since.
+            if not span.fired or self._expiry(span) > time or (stay and stay[0].first - span.last <= 2 * self._gap):
                 stay.insert(0, span)
         return stay
 
-    def _over(self, span: SessionState[Any]) -> int:
-        """When a span that has fired is forgotten."""
+    def _expiry(self, span: SessionState[Any]) -> int:
+        """The watermark at which a span that has fired expires."""
         return span.last + self._gap + 1 + self._retention
 
     def next_due(self) -> int:

@@ -1,4 +1,4 @@
-"""Windows aligned to the epoch that may overlap or never end, and fire when triggers say so too."""
+"""Windows aligned to the epoch that may overlap or never end, with triggers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
@@ -18,7 +18,7 @@ from ..time.timers import Timers
 from ..value_copies import UNCHANGING, own_copy
 from .aligned import Aligned, ends_of, window_of
 from .context import WindowContext
-from .triggers import begin, due, has_fired, see, slot_of
+from .triggers import due, mark_fired, observe, reset, slot_of
 
 A = TypeVar("A")
 
@@ -27,12 +27,13 @@ _BIAS = 2**63
 
 
 class TriggeredWindow(Struct, Generic[A], array_like=True, gc=False):
-    """What a window of a key holds: the accumulator, if `held` says that there are messages in it.
+    """The state of a window of a key. `held` says that the accumulator holds messages.
 
-    `shown` says that nothing has come since its last pane, `open` that something has since its last pane on time.
-    `latest` is the time of its latest message. `over` says that it was written after its window had fired at its end;
-    if it was not, that firing has left it shown and closed, which nobody has written down. Older versions did, and left
-    `over` None. The rest is what the trigger has seen.
+    `shown` says that no message has come since the last pane, and `open` that one has come since the last on-time pane.
+    `latest` is the time of the latest message. The last fields but one are the state of the trigger.
+
+    `over` says that this record was written after the window had fired at its end. An earlier record does not show that
+    firing, since the firing writes nothing: see `_current`. Earlier versions did write, and left `over` None.
     """
 
     accumulator: A | None = None
@@ -47,11 +48,11 @@ class TriggeredWindow(Struct, Generic[A], array_like=True, gc=False):
 
 
 class TriggeredWindowOperator:
-    """Windows by their ends. State: end -> key -> what is held, until the watermark is at end + lateness; and a timer
-    for each trigger that waits for time.
+    """Windows by their ends. State: end -> key -> `TriggeredWindow`, until the watermark reaches end + lateness; and a
+    timer for each trigger that waits for a time.
 
-    Before its end a window shows early panes, when `early` fires; from then on late ones, when `late` does, and at the
-    last what `late` has left.
+    Before its end a window emits an early pane whenever `early` fires. After its end it emits a late pane whenever
+    `late` fires, and at the end of its lateness one with the messages that `late` has not emitted.
     """
 
     def __init__(self, context: WindowContext, assigner: Aligned, early: Trigger, late: Trigger) -> None:
@@ -63,11 +64,11 @@ class TriggeredWindowOperator:
         self._pane = context.panes()
         id, backend, empty, schedule = context.id, context.backend, context.empty, context.schedule
         kind: Any = TriggeredWindow[context.state_type]  # type: ignore[name-defined]
-        self._waiting: list[int] = []  # a heap of the ends of windows that have not fired; others leave it late
-        self._state = TimeBucketedState(id, backend, kind, TriggeredWindow, empty, self._began)
+        self._waiting: list[int] = []  # a heap of the ends of windows that have not fired; fired ones are removed later
+        self._state = TimeBucketedState(id, backend, kind, TriggeredWindow, empty, self._add_end)
         self._timers = Timers(id, backend, slot_of(early, late), empty, schedule, context.watermark, mark=b"r")
 
-    def _began(self, end: int) -> None:
+    def _add_end(self, end: int) -> None:
         heappush(self._waiting, end)
         self._context.schedule(end)
 
@@ -79,37 +80,38 @@ class TriggeredWindowOperator:
         if not ends:
             self._context.late(key, value, timestamp, headers)
             return
-        # All of them first: what raises must leave none of them changed. Accumulators may take the value in as it is.
+        # All values are added before any window changes, so that an error changes none. Each window gets a value of its
+        # own, since an accumulator may keep it.
         shared = type(value) in UNCHANGING
         values = [value, *(value if shared else own_copy(value) for _ in ends[1:])]
-        added = [(end, *self._added(end, key, own)) for end, own in zip(ends, values, strict=True)]
+        added = [(end, *self._with_value(end, key, own)) for end, own in zip(ends, values, strict=True)]
         for end, held, accumulator in added:
             held.accumulator, held.held, held.shown, held.open = accumulator, True, False, True
             held.latest, held.over = max(held.latest, timestamp), end <= self._fired
             self._state.at[end].fresh[key] = held
-            self._look(end, key, held, max(timestamp, watermark))
+            self._evaluate(end, key, held, max(timestamp, watermark))
 
-    def _added(self, end: int, key: bytes, value: Any) -> tuple[TriggeredWindow[Any], Any]:
-        held = self._now(end, self._state.fresh(end)[key])
+    def _with_value(self, end: int, key: bytes, value: Any) -> tuple[TriggeredWindow[Any], Any]:
+        held = self._current(end, self._state.fresh(end)[key])
         aggregate = self._context.aggregate
         return held, aggregate.add(held.accumulator if held.held else aggregate.init(), value)
 
-    def _now(self, end: int, held: TriggeredWindow[Any]) -> TriggeredWindow[Any]:
-        """What is held as the firing at the window's end has left it, if that has been."""
+    def _current(self, end: int, held: TriggeredWindow[Any]) -> TriggeredWindow[Any]:
+        """The state of a window. If its end has passed, apply the on-time firing, which is not stored."""
         if held.over is False and end <= self._fired:
-            begin(held)
+            reset(held)
             held.shown, held.open, held.over = True, False, True
         return held
 
-    def _look(self, end: int, key: bytes, held: TriggeredWindow[Any], time: int) -> None:
-        """A message has come: let the trigger fire, or wait for its time."""
+    def _evaluate(self, end: int, key: bytes, held: TriggeredWindow[Any], time: int) -> None:
+        """Evaluate the trigger after a message: fire now, or set a timer."""
         over = end <= self._fired
         trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
-        if see(trigger, held, time):
-            has_fired(trigger, held)
+        if observe(trigger, held, time):
+            mark_fired(trigger, held)
             self._show(end, key, held, "late" if over else "early")
         elif due(held) < limit:
-            # At the end of input timers fire without effect, and time may have passed them when more messages come.
+            # A timer may lie before the last firing if the input has ended and then continued.
             self._timers.set(max(due(held), self._fired + 1), _NAME.pack(end + _BIAS) + key)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
@@ -170,12 +172,12 @@ class TriggeredWindowOperator:
             if shows:
                 self._emit(end, key, held, "on_time", stays=stays)
             if stays:
-                self._keep(end, key, held, shows=shows)
-        if not stays:  # nothing of it is needed any more, so nothing is written either
+                self._retain(end, key, held, shows=shows)
+        if not stays:  # nothing of it is needed again, so nothing is written
             self._state.drop(end)
 
-    def _keep(self, end: int, key: bytes, held: TriggeredWindow[Any], *, shows: bool) -> None:
-        """Keep what has fired at its window's end, which is not written down: see `_now`."""
+    def _retain(self, end: int, key: bytes, held: TriggeredWindow[Any], *, shows: bool) -> None:
+        """Retain a window that has fired at its end, for late messages. The firing is not stored: see `_current`."""
         cache = self._state.at[end]
         if not shows:
             cache.delete(key)
@@ -184,35 +186,35 @@ class TriggeredWindowOperator:
             cache.fresh[key] = held
 
     def _drop(self, end: int) -> None:
-        """Forget a window; what the trigger for late panes has left is shown now."""
+        """Delete a window. Messages that the trigger for late panes has not emitted are emitted now."""
         for key, stored in self._context.in_pieces(self._state.at[end].items()):
-            held = self._now(end, stored)
+            held = self._current(end, stored)
             if held.held and not held.shown:
                 self._emit(end, key, held, "late", stays=False)
         self._state.drop(end)
 
     def _fire_due(self, time: int, watermark: int) -> None:
-        """Let triggers fire whose time has come, unless their windows' own time has come with it."""
+        """Fire the triggers that are due. A window whose end is due as well fires once, on time."""
         for now, name in self._timers.fire(time if watermark < END else END):
             end, key = _NAME.unpack_from(name)[0] - _BIAS, name[_NAME.size :]
             cache = self._state.at.get(end)
             if cache is None or watermark == END:
                 continue
-            held = self._now(end, cache.fresh[key])
+            held = self._current(end, cache.fresh[key])
             over = end <= self._fired
             trigger, limit = (self._late, end + self._context.lateness) if over else (self._early, end)
             if now < due(held) < limit:
                 self._timers.set(due(held), name)
             elif due(held) <= now and limit > watermark:
                 self._context.firing(now)
-                has_fired(trigger, held)
+                mark_fired(trigger, held)
                 self._show(end, key, held, "late" if over else "early")
 
     def next_due(self) -> int:
         return min(self._timers.next_due(), self._next_end())
 
     def _next_end(self) -> int:
-        """When a window next fires on time, or is forgotten."""
+        """When a window next fires on time, or is deleted."""
         waiting, known = self._waiting, self._state.at
         while waiting and (waiting[0] <= self._fired or waiting[0] not in known):
             heappop(waiting)

@@ -1,4 +1,4 @@
-"""Session windows that fire when triggers say so too."""
+"""Session windows with triggers."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
@@ -9,13 +9,13 @@ from ..stateful_operator import keyless
 from ..time.bounds import END, START
 from .context import WindowContext
 from .sessions import SessionOperator, SessionState
-from .triggers import begin, due, has_fired, see, unite
+from .triggers import due, mark_fired, merge_states, observe, reset
 
 A = TypeVar("A")
 
 
 class TriggeredSession(SessionState[A], Generic[A], array_like=True, gc=False):
-    """A session, and what its trigger has seen; `pending` says that something came late and is not shown yet."""
+    """A session with the state of its trigger. `pending` says that it holds late messages which no pane has yet."""
 
     pending: bool = False
     seen: int = 0
@@ -24,8 +24,9 @@ class TriggeredSession(SessionState[A], Generic[A], array_like=True, gc=False):
 
 
 class TriggeredSessionOperator(SessionOperator):
-    """Sessions of one gap. Before its end a session shows early panes, when `early` fires; from then on late ones, when
-    `late` does, and at the last what `late` has left. A session that a late message makes go on is early again."""
+    """Sessions of one gap. Before its end a session emits an early pane whenever `early` fires. After its end it emits
+    a late pane whenever `late` fires, and at the end of its lateness one with the messages that `late` has not emitted.
+    A session that a late message prolongs beyond the watermark emits early panes again."""
 
     span: ClassVar[Any] = TriggeredSession
 
@@ -49,31 +50,31 @@ class TriggeredSessionOperator(SessionOperator):
         like = [span for span in joined if (span.fired or span.pending) == late]
         united: Any = super()._union(joined, value, timestamp, last)
         if len(joined) != 1:
-            unite(united, like)
+            merge_states(united, like)
         elif not like:
-            begin(united)
+            reset(united)
         return united
 
-    def _came(self, key: bytes, span: Any, time: int, *, timed: bool) -> None:  # noqa: ARG002 - there is more to time
+    def _after_message(self, key: bytes, span: Any, time: int, *, timed: bool) -> None:  # noqa: ARG002 - of triggers
         span.pending = span.last + self._gap + 1 <= self._fired
-        if see(self._late if span.pending else self._early, span, time):
+        if observe(self._late if span.pending else self._early, span, time):
             self._trigger(key, span)
         if not span.fired:
             self._timers.set(min(due(span), self._limit(span)), key)
 
     def _limit(self, span: Any) -> int:
-        """When a session fires whatever its trigger says."""
+        """When a session fires, whether or not its trigger does."""
         end: int = span.last + self._gap + 1
         return end + self._context.lateness if span.pending else end
 
     def _trigger(self, key: bytes, span: Any) -> None:
         if span.pending:
-            has_fired(self._late, span)
+            mark_fired(self._late, span)
             self._fire(key, span, "late")
             return
-        has_fired(self._early, span)
+        mark_fired(self._early, span)
         if span.held:
-            self._show(key, span, "early")
+            self._emit(key, span, "early")
 
     def advance(self, watermark: int) -> None:
         self._watermark = watermark
@@ -90,7 +91,7 @@ class TriggeredSessionOperator(SessionOperator):
             limit = self._limit(span)
             if limit <= time:
                 kind = "late" if span.pending else "on_time"
-                begin(span)
+                reset(span)
                 self._fire(key, span, kind)  # type: ignore[arg-type]
                 changed = True
             elif due(span) <= time and limit > self._watermark:

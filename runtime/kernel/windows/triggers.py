@@ -1,4 +1,4 @@
-"""What a trigger has seen of a window of a key, kept with it: fields of the entry that the operator keeps."""
+"""The state of a trigger in a window of a key: fields of the record that the operator stores."""
 
 from typing import Protocol
 
@@ -6,30 +6,30 @@ from ....dsl.triggers import Trigger
 from ..time.bounds import END
 
 NEVER = Trigger(count=2**63 - 1)
-"""Fires not at all: there are no early panes."""
+"""Never fires: there are no early panes."""
 
 AT_ONCE = Trigger(count=1, repeats=True)
-"""Fires with each message: what comes late is shown as it comes."""
+"""Fires with each message: a late message is emitted at once."""
 
 OVER = -1
-"""`seen` of a trigger that has fired for good."""
+"""`seen` of a trigger that will not fire again."""
 
 SLOTS = 16
-"""Slots of timers within the shortest time of a trigger."""
+"""Timer slots within the shortest time of a trigger."""
 
 
 class TriggerState(Protocol):
-    """What is kept: messages `seen` since the trigger began, or OVER; when it fires for the `first` of them, and for
-    the `last`, in ms since epoch, END for not at all."""
+    """The messages `seen` since the trigger was reset, or OVER; and when it fires for the first and for the last of
+    them, in ms since epoch, END for never."""
 
     seen: int
     due_first: int
     due_last: int
 
 
-def see(trigger: Trigger, state: TriggerState, time: int) -> bool:
-    """Count a message in; returns whether the trigger fires with it. `time` is the message's, or the watermark, if that
-    is later."""
+def observe(trigger: Trigger, state: TriggerState, time: int) -> bool:
+    """Observe a message; returns whether the trigger fires with it. `time` is the timestamp of the message, or the
+    watermark if that is later."""
     if state.seen == OVER:
         return False
     state.seen += 1
@@ -46,20 +46,20 @@ def due(state: TriggerState) -> int:
     return min(state.due_first, state.due_last)
 
 
-def has_fired(trigger: Trigger, state: TriggerState) -> None:
-    """Begin anew, or be over."""
+def mark_fired(trigger: Trigger, state: TriggerState) -> None:
+    """The trigger has fired: reset it, or end it if it does not repeat."""
     state.seen = 0 if trigger.repeats else OVER
     state.due_first = state.due_last = END
 
 
-def begin(state: TriggerState) -> None:
-    """Another trigger looks from here on."""
+def reset(state: TriggerState) -> None:
+    """Start with another trigger, which has seen no message."""
     state.seen = 0
     state.due_first = state.due_last = END
 
 
-def unite(state: TriggerState, others: list[TriggerState]) -> None:
-    """Two windows have become one; it has seen what both have."""
+def merge_states(state: TriggerState, others: list[TriggerState]) -> None:
+    """Merge the states of windows that were merged: the trigger has seen the messages of all of them."""
     for other in others:
         state.seen = OVER if OVER in (state.seen, other.seen) else state.seen + other.seen
         state.due_first = min(state.due_first, other.due_first)
@@ -68,6 +68,6 @@ def unite(state: TriggerState, others: list[TriggerState]) -> None:
 
 
 def slot_of(*triggers: Trigger) -> int:
-    """The size of slots of timers that fits triggers, in ms."""
+    """The size of timer slots for triggers, in ms."""
     times = [time for trigger in triggers for time in (trigger.first, trigger.last) if time is not None]
     return max(1, min(times, default=1) // SLOTS)

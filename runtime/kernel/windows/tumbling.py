@@ -11,7 +11,7 @@ from .context import WindowContext
 
 
 class TumblingOperator:
-    """Windows of one size. State: end -> key -> accumulator, until the watermark is at end + lateness."""
+    """Windows of one size. State: end -> key -> accumulator, until the watermark reaches end + lateness."""
 
     def __init__(self, context: WindowContext, size: int) -> None:
         self._context = context
@@ -42,7 +42,7 @@ class TumblingOperator:
                 return
             fresh = cache.fresh if cache is not None else state.fresh(end)
             fresh[key] = fold(fresh[key], value)
-            # A window whose own firing is still to come, since a message before this one is under way, takes it along.
+            # If a message in flight still holds the firing of this window back, the on-time pane has this message too.
             if end <= watermark and end <= self._fired:
                 fire(end, key, fresh[key])
 
@@ -52,14 +52,14 @@ class TumblingOperator:
         return self._state.undo(timestamp - timestamp % self._size + self._size, key or b"")
 
     def _fire(self, end: int, key: bytes, accumulator: Any) -> None:
-        """Show a late pane."""
+        """Emit a late pane."""
         stays = self._context.accumulate
         self._pane(key, Window(end - self._size, end), accumulator, "late", stays=stays)
         if not stays:
             self._state.at[end].delete(key)
 
     def _fire_all(self, end: int, stays: bool) -> None:
-        """Show the panes on time of all keys, which are forgotten unless they are `kept`."""
+        """Emit the on-time panes of all keys, and forget them unless state `stays`."""
         window, pane = Window(end - self._size, end), self._pane
         for key, accumulator in self._context.in_pieces(self._state.at[end].items()):
             pane(key, window, accumulator, "on_time", stays=stays)

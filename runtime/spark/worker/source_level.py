@@ -11,7 +11,7 @@ from typing import Protocol
 from ....dsl.message import Record
 from ....planner.stream_names import dead_letters
 from ...kernel.code.source_code import times_reader
-from ...kernel.failures import Failures, Where
+from ...kernel.failures import FailedRecord, Failures
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
@@ -158,8 +158,8 @@ class _ForwardedPartition:
                 times += self._times(messages.select([index]))
                 timed.append(index)
             except Exception as error:
-                where = Where(self._stream, self._partition, messages.positions[index], record)
-                self._failures.message(where, error, self._source.id)
+                failed = FailedRecord(self._stream, self._partition, messages.positions[index], record)
+                self._failures.message(failed, error, self._source.id)
         return (messages.select(timed) if timed else None), times
 
     def _times(self, messages: Messages) -> list[int]:
@@ -173,9 +173,9 @@ class _ForwardedPartition:
         # Messages that do not fail here are counted as given at the level at which the source's stage runs.
         counts = {"read": {self._stream: self._read}, "given": failures.counts, "failed": failures.counts}
         totals = Counts(counts, _watermark_to_report(self._stream, self._partition, watermark))
-        if failures.letters:
+        if failures.dead_letters:
             letters = dead_letters(bundle.plan.name)
-            totals.by_kind["written"] = {letters: len(failures.letters)}
-            messages = messages_of(letters, self._partition, range(len(failures.letters)), failures.letters)
+            totals.by_kind["written"] = {letters: len(failures.dead_letters)}
+            messages = messages_of(letters, self._partition, range(len(failures.dead_letters)), failures.dead_letters)
             rows.extend(self._output(messages, 0))
         rows.append((OUTPUT, 0, encode(TaskCounts(totals))))

@@ -98,7 +98,7 @@ def good_click(number: int) -> Click:
     return Click(number)
 
 
-MEND = "mend what is returned there, or the type that is declared for it"
+REMEDY = "correct what is returned there, or the type that is declared for it"
 FRUIT = Serde("fruit", bytes, refuse, refuse)
 
 
@@ -122,33 +122,33 @@ DECLARED: list[tuple[Callable[[Any], None], str, str, str | None]] = [
         lambda s: moved(s.map(as_text)),
         "partition_by b failed on the message at in, partition 0, offset 0, key 'a': its value of type int cannot be"
         " encoded as str, the type that map(as_text) declares, for the stream p-b",
-        f"{MEND}; or pass a Serde as value=",
+        f"{REMEDY}; or pass a Serde as value=",
         "s.map(as_text)",
     ),
     (
         lambda s: s.map(as_text).filter(bool).send_to("out"),
         "cannot be encoded as str, the type that map(as_text) declares, for the stream out",
-        MEND,
+        REMEDY,
         "s.map(as_text)",
     ),
     (
         lambda s: moved(s.map(as_click)),
         "partition_by b failed on the message at p-b, partition 0, offset 0, key \"{'number': 'x3'}\": its value cannot"
         " be read as Click, the type that map(as_click) declares: ValidationError: Expected `int`, got `str`",
-        f"expected: a value of type Click to do: {MEND}",
+        f"expected: a value of type Click to do: {REMEDY}",
         "s.map(as_click)",
     ),
     (
         lambda s: s.map(as_click).broadcast(id="b").map(str).send_to("out"),
         "broadcast b failed on the message at p-b, partition 0, offset 0, key 'a': its value cannot be read as Click,"
         " the type that map(as_click) declares",
-        MEND,
+        REMEDY,
         "s.map(as_click)",
     ),
     (
         lambda s: moved(s.map(good_click).merge(s.map(as_click))),
         "cannot be read as Click, the type that map(good_click) and map(as_click) declare: ",
-        MEND,
+        REMEDY,
         "partition_by(str, id=",
     ),
     (
@@ -161,13 +161,13 @@ DECLARED: list[tuple[Callable[[Any], None], str, str, str | None]] = [
         looked_up_row,
         "join j failed on the message at in, partition 0, offset 1, key 'a': what it keeps cannot be read back as the"
         " type that map(as_click) declares: ValidationError",
-        MEND,
+        REMEDY,
         "stream.map(as_click).send_to(rows)",
     ),
     (
         joined,
         "what it keeps cannot be read back as the type that map(as_click) declares: ValidationError",
-        MEND,
+        REMEDY,
         "clicks = stream.map(as_click)",
     ),
 ]
@@ -194,7 +194,7 @@ def test_what_a_stream_holds_is_told_by_the_name_of_its_serde() -> None:
     pipeline.stream("in", value=FRUIT).map(str).send_to("out")
     with (
         pytest.raises(
-            MessageError, match="expected: a value of type fruit\n  to do: mend the message or value="
+            MessageError, match="expected: a value of type fruit\n  to do: correct the message or value="
         ) as raised,
         PipelineDriver(pipeline) as driver,
     ):
@@ -275,7 +275,7 @@ CASES: list[tuple[Callable[[Any], None], str, str]] = [
         lambda s: s.deduplicate(SECOND, by=anything("x"), by_type=int, id="d").send_to("out"),
         "deduplicate d failed on the message at in, partition 0, offset 0, key 'a': by returned what cannot be encoded"
         " as int: 'x'",
-        "expected: a value of type int, as declared to do: mend the function of by=, or by_type=",
+        "expected: a value of type int, as declared to do: correct the function of by=, or by_type=",
     ),
     (
         lambda s: s.deduplicate(SECOND, by=anything(None), by_type=str, id="d").send_to("out"),
@@ -285,12 +285,12 @@ CASES: list[tuple[Callable[[Any], None], str, str]] = [
     (
         lambda s: s.deduplicate(SECOND, by=one_over, id="d").send_to("out"),
         "ZeroDivisionError: integer division or modulo by zero, raised at",
-        "mend the function or the message",
+        "correct the function or the message",
     ),
     (
         lambda s: s.deduplicate(SECOND, id="d").map(one_over).send_to("out"),
         "map(one_over) failed on what deduplicate d emitted for key 'a' at time 0: ZeroDivisionError",
-        "mend the function or the message",
+        "correct the function or the message",
     ),
     (lambda s: s.send_to("out", key=anything(2.5)), "its key: TypeError: a key is str, bytes, int", "of the key"),
     (

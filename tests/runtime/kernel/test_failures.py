@@ -6,9 +6,9 @@ import pytest
 
 from fluvial.dsl import ErrorPolicy, Pane, Pipeline, Window, dead_letter, fail, skip
 from fluvial.dsl.errors import MessageError
-from fluvial.runtime.kernel.failures import Failures, Where, operator_of
+from fluvial.runtime.kernel.failures import FailedRecord, Failures, operator_of
 
-WHERE = Where("in", 3, 17, (b"k", b"1", 7, (("h", b"x"),)))
+WHERE = FailedRecord("in", 3, 17, (b"k", b"1", 7, (("h", b"x"),)))
 
 
 def failures(policy: ErrorPolicy) -> Failures:
@@ -40,7 +40,7 @@ def test_a_failure_tells_operator_message_error_and_the_line_in_the_user_s_file(
 )
 def test_a_key_is_shown_as_text_where_it_is_some(key: bytes | None, shown: str) -> None:
     with pytest.raises(MessageError) as found:
-        failures(fail()).message(Where("in", 0, 0, (key, None, 0, ())), raised())
+        failures(fail()).message(FailedRecord("in", 0, 0, (key, None, 0, ())), raised())
     assert f"{shown}: ValueError" in str(found.value)
 
 
@@ -48,13 +48,13 @@ def test_a_skipped_message_is_counted_for_its_operator() -> None:
     found = failures(skip())
     for operator in ("map-2", "map-2", None):
         found.message(WHERE, raised(), operator)
-    assert (found.counts, found.letters) == ({"map-2": 2, "stream-1": 1}, [])
+    assert (found.counts, found.dead_letters) == ({"map-2": 2, "stream-1": 1}, [])
 
 
 def test_a_dead_letter_is_the_record_as_it_came_with_the_error_in_its_headers() -> None:
     found = failures(dead_letter())
     found.message(WHERE, raised(), "map-2")
-    ((key, value, timestamp, headers),) = found.letters
+    ((key, value, timestamp, headers),) = found.dead_letters
     assert (key, value, timestamp, headers[0]) == (b"k", b"1", 7, ("h", b"x"))
     told: dict[str, Any] = dict(headers)
     assert told["fluvial-error"].startswith(b"ValueError: invalid literal")
@@ -67,7 +67,7 @@ def test_a_dead_letter_is_the_record_as_it_came_with_the_error_in_its_headers() 
 def test_a_firing_that_failed_is_told_by_its_window() -> None:
     found = failures(dead_letter())
     found.firing("map-2", b"k", Pane("k", Window(0, 10), 3), 9, raised())
-    ((key, value, timestamp, headers),) = found.letters
+    ((key, value, timestamp, headers),) = found.dead_letters
     told = dict(headers)
     assert (key, value, timestamp) == (b"k", None, 9)
     assert (told["fluvial-firing"], told["fluvial-window"]) == (b"map-2", b"[0, 10)")
@@ -76,7 +76,7 @@ def test_a_firing_that_failed_is_told_by_its_window() -> None:
 def test_two_rows_that_failed_together_are_told_by_their_time() -> None:
     found = failures(dead_letter())
     found.firing("map-2", b"k", "joined", 9, raised())
-    ((key, value, timestamp, headers),) = found.letters
+    ((key, value, timestamp, headers),) = found.dead_letters
     told = dict(headers)
     assert (key, value, timestamp) == (b"k", None, 9)
     assert (told["fluvial-firing"], told["fluvial-time"]) == (b"map-2", b"9")

@@ -83,7 +83,12 @@ def test_an_accumulator_that_cannot_be_encoded_names_its_window() -> None:
     with PipelineDriver(pipeline) as driver:
         error = error_of(lambda: driver.send("in", "x", key="k"), PipelineError)
     assert_explains(
-        error, "the state of window w cannot be encoded: OverflowError", windowed, "64 bits", "mend what add returns", 2
+        error,
+        "the state of window w cannot be encoded: OverflowError",
+        windowed,
+        "64 bits",
+        "correct what add returns",
+        2,
     )
 
 
