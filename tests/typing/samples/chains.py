@@ -121,6 +121,14 @@ async def asked(number: int) -> Sequence[str]:
 assert_type(numbers.async_flat_map(asked, id="asked"), KeyedStream[str, str])
 assert_type(numbers.asyncFlatMap(asked, id="asked-too"), KeyedStream[str, str])
 
+# Duplicates.
+assert_type(numbers.deduplicate(MINUTE, id="once"), KeyedStream[str, int])
+assert_type(numbers.deduplicate(MINUTE, by=str, id="once-by-text"), KeyedStream[str, int])
+assert_type(numbers.deduplicate(MINUTE, by=lambda n: n + 1, by_type=int, id="once-by-number"), KeyedStream[str, int])
+assert_type(numbers.deduplicate(MINUTE, by=lambda n: n + 1, by_type=INT64, id="once-by-64"), KeyedStream[str, int])
+by_two = numbers.deduplicate(MINUTE, by=lambda n: (n, str(n)), by_type=tuple[int, str], id="once-by-two")
+assert_type(by_two, KeyedStream[str, int])
+
 # Windows.
 per_minute = tumbling(MINUTE)
 assert_type(numbers.window(per_minute, count(), id="count"), KeyedStream[str, Pane[str, int]])

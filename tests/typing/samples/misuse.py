@@ -28,6 +28,7 @@ async def fetch(number: int) -> list[str]:
 # Names that do not exist, and what only keyed streams have.
 unkeyed.window(tumbling(MINUTE), count(), id="w")  # BAD attr-defined reportAttributeAccessIssue: no key
 unkeyed.join(table, lambda n, row: n, id="j")  # BAD attr-defined reportAttributeAccessIssue: no key
+unkeyed.deduplicate(MINUTE, id="d")  # BAD attr-defined reportAttributeAccessIssue: no key
 unkeyed.process(3, id="p")  # BAD attr-defined reportAttributeAccessIssue: no key
 unkeyed.fliter(lambda n: n > 1).send_too("out")  # BAD attr-defined reportAttributeAccessIssue: no such methods
 keyed.windwo(1)  # BAD attr-defined reportAttributeAccessIssue: no such method
@@ -65,6 +66,12 @@ keyed.window(tumbling(MINUTE), total(len), id="e")  # BAD arg-type reportArgumen
 keyed.window(tumbling(MINUTE), count(), id="f", trigger=3)  # BAD arg-type reportArgumentType: no trigger
 keyed.window(tumbling(MINUTE), count(), id="g", time="arrival")  # BAD arg-type reportArgumentType: no such time
 keyed.window(tumbling(MINUTE), count(), id="h", lateness=5)  # BAD arg-type reportArgumentType: a duration is a timedelta
+keyed.deduplicate(MINUTE)  # BAD call-arg reportCallIssue: an id is missing
+keyed.deduplicate(60, id="d1")  # BAD arg-type reportArgumentType: a duration is a timedelta
+keyed.deduplicate(MINUTE, by=len, id="d2")  # BAD arg-type reportArgumentType: int has no length
+keyed.deduplicate(MINUTE, by=str, by_type=3, id="d3")  # BAD arg-type reportArgumentType: no type
+keyed.deduplicate(MINUTE, by=3, id="d4")  # BAD arg-type reportArgumentType: no function
+keyed.deduplicate(MINUTE, id="d5").map(lambda n: n.upper())  # BAD attr-defined reportAttributeAccessIssue: int has no upper
 keyed.async_flat_map(fetch, id="a", order="any")  # BAD arg-type reportArgumentType: no such order
 keyed.async_flat_map(fetch, id="b", timeout=3.0)  # BAD arg-type reportArgumentType: a duration is a timedelta
 p.stream("late", value=int, out_of_order=5)  # BAD call-overload reportArgumentType,reportCallIssue: a duration is a timedelta
