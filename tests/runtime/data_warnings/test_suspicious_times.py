@@ -79,6 +79,14 @@ def test_times_that_nobody_goes_by_are_not_looked_at() -> None:
     assert times.warnings == {}
 
 
+def test_times_by_which_duplicates_are_told_are_looked_at() -> None:
+    pipeline = Pipeline("times")
+    pipeline.stream("in", key=str, value=int).deduplicate(SECOND, id="once").send_to("out")
+    times, _ = judged(pipeline)
+    times.look({"in": NOW // 1000}, {}, {})
+    assert [*times.warnings] == ["times of in"]
+
+
 def test_more_than_a_tenth_late_within_a_minute_is_told() -> None:
     times, clock = judged(windows())
     times.look({}, {"w": 100}, {"w": 50})
