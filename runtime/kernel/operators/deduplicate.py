@@ -86,14 +86,7 @@ class DeduplicateOperator:
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
         # A timer that was set stays: it fires without effect.
-        journal: list[Callable[[], None]] = []
-        self._scope.journal = journal
-
-        def take_back() -> None:
-            for restore in reversed(journal):
-                restore()
-
-        return take_back
+        return self._scope.begin_journal()
 
     def advance(self, watermark: int) -> None:
         # At the end of input nothing expires: a later run may read the message again.

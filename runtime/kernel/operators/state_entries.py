@@ -35,6 +35,16 @@ class KeyScope:
         self.touched: list[Any] = []
         self.journal: list[Callable[[], None]] | None = None
 
+    def begin_journal(self) -> Callable[[], None]:
+        """Begin a journal; returns a function that takes back what it has by then."""
+        journal = self.journal = list[Callable[[], None]]()
+
+        def take_back() -> None:
+            for restore in reversed(journal):
+                restore()
+
+        return take_back
+
 
 @dataclass(frozen=True, slots=True)
 class ValueCodec:
