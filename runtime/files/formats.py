@@ -84,21 +84,21 @@ def _csv(lines: LineReader, columns: CsvOptions) -> Iterator[Parsed]:
 
 def _rows(lines: LineReader, delimiter: str) -> Iterator[tuple[int, list[str] | MalformedLine]]:
     """Rows with the number of their last line. What is not UTF-8 becomes lone surrogates, for JSON to refuse."""
-    begun = [0, 0]  # bytes of the row so far, and the line that it begins at
+    begun = [-1, 0]  # bytes of the row so far, without its last end, and the line that it begins at
 
     def texts() -> Iterator[str]:
         for line in lines:
-            begun[0] += len(line)
+            begun[0] += len(line) + 1  # a quoted field may consist of nothing but ends of lines
             if begun[0] > lines.max_line:
                 raise lines.too_long("the row", begun[1])
             # A quoted field may span lines, so the reader must see their ends.
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
-    # The bound of a line is the one that holds; that of the module is 131,072 characters of a field.
+    # The bound of a row is the one that holds: the module's own, of 131,072 characters of a field, must not come first.
     csv.field_size_limit(max(csv.field_size_limit(), lines.max_line))
     reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
-        begun[:] = 0, lines.number + 1
+        begun[:] = -1, lines.number + 1
         try:
             row = next(reader, None)
         except csv.Error as error:

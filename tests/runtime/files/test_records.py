@@ -191,6 +191,18 @@ def test_a_row_of_csv_over_many_lines_is_bounded_too() -> None:
         records(quoted, ReadOptions("csv", max_line=100))
 
 
+@pytest.mark.parametrize("most", [100, 300_000])
+@pytest.mark.parametrize("skip_malformed", [False, True])
+def test_a_row_of_csv_that_is_nothing_but_line_ends_is_bounded_too(most: int, skip_malformed: bool) -> None:
+    quoted = b'a,b\n1,"' + b"\n" * 2 * most + b'"\n'
+    with pytest.raises(UsageError, match=f"the row has more than {most:,} bytes\n  at file:2\n"):
+        records(quoted, ReadOptions("csv", max_line=most, skip_malformed=skip_malformed))
+
+
+def test_a_line_of_csv_may_be_as_long_as_the_bound_says() -> None:
+    assert values(b'a,b\n"123",5\n', ReadOptions("csv", max_line=7)) == [{"a": "123", "b": "5"}]
+
+
 def test_malformed_lines_can_be_counted() -> None:
     found, file = read(b'a,b\n1,2\n3\n"4"x,5\n6,7\n', ReadOptions("csv", skip_malformed=True))
     assert [value for _, value, _, _ in found] == [b'{"a":"1","b":"2"}', b'{"a":"6","b":"7"}']
