@@ -11,6 +11,7 @@ import msgspec
 from ...dsl.annotations import UNKNOWN
 from ...dsl.finite import spelled
 from ...dsl.serde import Serde, untyped_serde, value_serde
+from .deep_json import check_deep_json
 
 Render = Callable[[bytes | None], bytes]
 """Turns the bytes of a value into a line, without its end."""
@@ -103,20 +104,25 @@ def _base64(value: bytes) -> bytes:
 
 
 def _document(value: bytes) -> bytes:
-    """JSON as it is, but on one line; raises ValueError for what is none, or is nested too deeply to tell."""
+    """JSON as it is, but on one line; raises ValueError for what is none."""
     try:
-        msgspec.json.decode(value)
-        return msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
+        return _shallow(value)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        check_deep_json(value)
+        return value.replace(b"\r", b" ").replace(b"\n", b" ")  # no string of JSON holds them as they are
+
+
+def _shallow(value: bytes) -> bytes:
+    """The same for JSON that decoders follow; raises RecursionError for what is nested more deeply."""
+    msgspec.json.decode(value)
+    return msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
 
 
 def _any(value: bytes) -> bytes:
     try:
-        return _document(value)
-    except ValueError:
-        pass
-    return _encode(shown(value))
+        return _shallow(value)
+    except (ValueError, RecursionError):  # as a text, a value that is nested deeply can be decoded by those who read it
+        return _encode(shown(value))
 
 
 _SHOWN: dict[ShownAs, Callable[[bytes], bytes]] = {"auto": _any, "json": _document, "text": _text, "base64": _base64}

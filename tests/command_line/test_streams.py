@@ -171,11 +171,16 @@ def test_what_is_shown_is_json_that_no_terminal_obeys(value: bytes) -> None:
     assert not any(unicodedata.category(character) == "Cc" for character in line.decode())
 
 
-def test_json_that_is_too_deep_is_told(fluvial: Fluvial, folder: Path) -> None:
-    write(LogSystem(folder / "there", fsync=False), {"words": [[(None, DEEP, 0, ())]]})
-    ended = fluvial("consume", "words", "--system", "log:there", "--format", "json")
+def test_deep_json_is_shown_where_json_is_wanted(fluvial: Fluvial, folder: Path) -> None:
+    write(LogSystem(folder / "there", fsync=False), {"words": [[(None, DEEP, 0, ()), (None, DEEP + b"]", 0, ())]]})
+    words = ("consume", "words", "--system", "log:there", "--format", "json")
+    ended = fluvial(*words, "--values", "--limit", "1")
+    assert (ended.code, ended.out) == (0, DEEP.decode() + "\n")
+    ended = fluvial(*words, "--limit", "1")
+    assert ended.out.endswith(f'"value":{DEEP.decode()}}}\n')
+    ended = fluvial(*words, "--from-offset", "1")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("the value is no JSON: it is nested too deeply\n")
+    assert ended.err.startswith("the value is no JSON: another token is expected (byte 10000)\n")
 
 
 def test_escapes_of_terminals_are_shown_and_not_obeyed(fluvial: Fluvial, folder: Path) -> None:
