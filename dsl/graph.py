@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import operators as ops
 from .errors import PipelineError
+from .labels import line_of
 from .origin import here
 from .validation import explain, operator_id
 
@@ -25,6 +26,7 @@ class OperatorGraph:
         self.name = name
         self._operators: dict[str, ops.Operator] = {}
         self._added = 0
+        self._alike: dict[tuple[str, str], list[str]] = {}  # ids by what they would be called, and where
 
     def add(self, kind: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
         """Add an operator, and return its id. Raises PipelineError where the id is used."""
@@ -36,7 +38,18 @@ class OperatorGraph:
             remedy = "choose another id: it names topics, stores and checkpoints"
             raise PipelineError(explain(wrong, "a unique id", remedy))
         self._operators[name] = kind(id=name, origin=here(), **fields)
+        self._number_alike(name)
         return name
+
+    def _number_alike(self, id: str) -> None:
+        """Number a new operator and those of its line that read alike."""
+        operator = self._operators[id]
+        alike = self._alike.setdefault((operator.plain_label, line_of(operator.origin)), [])
+        alike.append(id)
+        if len(alike) == 2:
+            self.put(replace(self._operators[alike[0]], place_on_line=1))
+        if len(alike) > 1:
+            self.put(replace(operator, place_on_line=len(alike)))
 
     def put(self, operator: ops.Operator) -> None:
         """Put an operator in the place of the one that has its id, or behind all others."""

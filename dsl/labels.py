@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from .origin import Origin
+from .text import ordinal
 
 
 def function_name(fn: Callable[..., Any]) -> str:
@@ -25,3 +26,13 @@ def call_text(name: str, *arguments: str) -> str:
     """A name with those of its arguments that are not empty: `filter(lambda, visits.py:12)`, or `map`."""
     text = ", ".join(filter(None, arguments))
     return f"{name}({text})" if text else name
+
+
+def numbered_label(label: str, line: str, place: int) -> str:
+    """A label with the line and the place there.
+
+    >>> numbered_label("map(lambda, visits.py:12)", "visits.py:12", 1), numbered_label("send_to out", "visits.py:12", 2)
+    ('map(lambda, visits.py:12, 1st)', 'send_to out (visits.py:12, 2nd)')
+    """
+    where = ", ".join([*([line] if line and line not in label else ()), ordinal(place)])
+    return f"{label[:-1]}, {where})" if label.endswith(")") else f"{label} ({where})"

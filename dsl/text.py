@@ -22,3 +22,13 @@ def plural(number: int, what: str) -> str:
     ('1 task', '2,000 tasks')
     """
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def ordinal(number: int) -> str:
+    """A place in an order.
+
+    >>> [ordinal(number) for number in (1, 2, 3, 4, 11, 112, 121)]
+    ['1st', '2nd', '3rd', '4th', '11th', '112th', '121st']
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

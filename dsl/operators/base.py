@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from ..labels import call_text, function_name, line_of
+from ..labels import call_text, function_name, line_of, numbered_label
 from ..origin import Origin
 
 Role = Literal["non-terminal", "terminal", "both"]
@@ -29,6 +29,8 @@ class Operator:
     id: str
     inputs: tuple[str, ...]
     origin: Origin
+    place_on_line: int = 0
+    """Which it is of those of its line that read alike, from 1; 0 where it is the only one."""
     kind: ClassVar[str]
     role: ClassVar[Role] = "non-terminal"
     emits: ClassVar[Emits] = "one"
@@ -50,7 +52,13 @@ class Operator:
     @property
     def label(self) -> str:
         """A short text that tells an operator from its neighbours: `map(to_visit)`, `filter(lambda, visits.py:12)`,
-        `stream clicks`, `window visits`."""
+        `stream clicks`, `window visits`; of two that read alike on one line, `map(lambda, visits.py:12, 1st)`."""
+        plain = self.plain_label
+        return plain if self.place_on_line == 0 else numbered_label(plain, line_of(self.origin), self.place_on_line)
+
+    @property
+    def plain_label(self) -> str:
+        """Its label, if no other of its line reads alike."""
         return f"{self.kind} {self.id}"
 
     @property
@@ -104,7 +112,7 @@ class Numbered(Operator):
     """An operator whose id counts the operators before it, and changes when one is added."""
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return call_text(self.kind, line_of(self.origin))
 
     @property
@@ -119,7 +127,7 @@ class PerMessage(Numbered):
     fn: Callable[[Any], Any]
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         name = function_name(self.fn)
         return call_text(self.kind, name, line_of(self.origin) if name == "lambda" else "")
 

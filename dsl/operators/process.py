@@ -30,7 +30,7 @@ class Side(Operator):
     emits: ClassVar[Emits] = "many"
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return f"side {self.tag.name}"
 
     @property

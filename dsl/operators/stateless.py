@@ -25,7 +25,7 @@ class Source(Operator):
     decodes_values: ClassVar[bool] = True
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return f"stream {self.stream}"
 
     @property
@@ -78,7 +78,7 @@ class Branch(Numbered):
     emits: ClassVar[Emits] = "some"
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return call_text(self.kind, str(self.place + 1), line_of(self.origin))
 
     @property

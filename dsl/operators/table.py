@@ -22,7 +22,7 @@ class TableOf(Operator):
     is_table: ClassVar[bool] = True
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return f"table {self.stream}"
 
     @property
@@ -44,7 +44,7 @@ class PutTo(Operator):
     role: ClassVar[Role] = "terminal"
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return f"send_to table {self.table}"
 
     @property
@@ -61,7 +61,7 @@ class PutRemote(AsyncFlatMap):
     role: ClassVar[Role] = "terminal"
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return f"send_to remote table {self.table.name}"
 
     @property

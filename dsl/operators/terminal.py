@@ -19,7 +19,7 @@ class SendTo(Operator):
     role: ClassVar[Role] = "terminal"
 
     @property
-    def label(self) -> str:
+    def plain_label(self) -> str:
         return f"send_to {self.stream}"
 
 

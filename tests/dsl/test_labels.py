@@ -48,3 +48,29 @@ def test_labels_that_are_alike_are_told_apart_by_their_lines() -> None:
         f"map(abs), test_labels.py:{second}",
         "send_to out",
     ]
+
+
+def test_operators_that_read_alike_on_one_line_are_numbered() -> None:
+    pipeline = Pipeline("p")
+    stream = pipeline.stream("numbers", value=int).map(abs)
+    # fmt: off
+    stream.map(lambda n: n + 1).map(lambda n: 1 // n).filter(lambda n: n).map(abs).map(abs).send_to("out")
+    stream.send_to("even"); stream.send_to("even")  # noqa: E702
+    # fmt: on
+    operators = plan(pipeline).operators
+    labels = [operator.label for operator in operators]
+    line = f"test_labels.py:{operators[2].line}"
+    sends = f"test_labels.py:{operators[2].line + 1}"
+    assert labels == [
+        "stream numbers",
+        "map(abs)",
+        f"map(lambda, {line}, 1st)",
+        f"map(lambda, {line}, 2nd)",
+        f"filter(lambda, {line})",
+        f"map(abs, {line}, 1st)",
+        f"map(abs, {line}, 2nd)",
+        "send_to out",
+        f"send_to even ({sends}, 1st)",
+        f"send_to even ({sends}, 2nd)",
+    ]
+    assert labels == list(told_apart(operators).values()) == [pipeline.operator(one.id).label for one in operators]
