@@ -30,7 +30,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     of all tasks in ms since epoch, None before there is one; `in_flight` counts asynchronous calls under way, and on
     Spark the messages of the batch under way. `memory` is what the process holds, in bytes, and `process` its id, where
     metrics are served. `facts` are all that is measured, one by one, as metrics show it. `warnings` are those of
-    `Report`, so far.
+    `Report`, so far, and `keyless` its counts.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -51,6 +51,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     engine: str = ""
     container: str = "0"
     facts: tuple[Sample, ...] = ()
+    keyless: dict[str, int] = {}
     warnings: dict[str, str] = {}
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ...dsl.errors import FluvialError, TakenOver
 from ...planner.settings import Settings
+from ..data_warnings.keyless import LOGGER as TABLES
 from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..launch import Until, start
 from ..local.coordination.membership import Seat
@@ -28,7 +29,7 @@ from ..report import Progress, Report
 from ..systems.open import Opening, opened
 
 INTERRUPTED = 130
-LOGGERS = (TIMES, STREAMS)
+LOGGERS = (TIMES, STREAMS, TABLES)
 
 
 class Order(Struct, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ def main() -> int:
     """Run one container; returns the exit code."""
     order = json.decode(_read_line(), type=Order)
     for name in LOGGERS:
-        logging.getLogger(name).disabled = True  # the parent logs what the containers have told it, once
+        logging.getLogger(name).disabled = True  # the parent logs what the containers tell it, once a run
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     with forgiving_stderr(), open(int(sys.argv[1]), "wb", buffering=0) as pipe:
         return run_order(order, lambda line: _tell(pipe.write, line))

@@ -22,6 +22,7 @@ def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Pr
         lag=None if None in lags else sum(lag for lag in lags if lag is not None),
         watermark=min((part.watermark for part in parts if part.watermark is not None), default=None),
         in_flight=sum(part.in_flight for part in parts),
+        keyless=sums(part.keyless for part in parts),
         warnings=merged_warnings(part.warnings for part in parts),
     )
 

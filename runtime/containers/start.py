@@ -61,7 +61,7 @@ def run_containers(
         for container in range(containers)
     ]
     with queued_stderr():
-        return supervise(plan.name, orders, most_restarts=most_restarts, progress=progress, say=say)
+        return supervise(pipeline, orders, most_restarts=most_restarts, progress=progress, say=say)
 
 
 def _of(first: Address, container: int) -> Address:

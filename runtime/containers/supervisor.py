@@ -15,14 +15,16 @@ from msgspec import json
 from msgspec.structs import replace
 
 from ...dsl.errors import ContainerFailed, NoProgressError, SystemProblem
+from ...dsl.pipeline import Pipeline
 from ...dsl.text import visible
+from ..data_warnings.keyless import KeylessWarning
 from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..preflight.input_streams import SUBJECTS
 from ..process.forks import STOPPING, apart_from_children
 from ..process.resource_limits import remedy_for
 from ..process.signals import ENDED, KILL_SECONDS, REPEATED_SECONDS
-from ..report import OnProgress, Progress, Report
+from ..report import OnProgress, Progress, Report, sums
 from .child_process import Line, Order
 from .merged_reports import merged_progress, merged_report
 from .restart_policy import Restarts
@@ -42,7 +44,7 @@ Say = Callable[[str], None]
 
 
 def supervise(
-    pipeline: str, orders: Sequence[Order], *, most_restarts: int, progress: OnProgress | None, say: Say
+    pipeline: Pipeline, orders: Sequence[Order], *, most_restarts: int, progress: OnProgress | None, say: Say
 ) -> Report:
     """Run a container for each order until all have ended, or SIGINT or SIGTERM says so; `say` is given what they say.
 
@@ -62,7 +64,7 @@ class _Child:
         self.progress: Progress | None = None
         self.reports: list[Report] = []
         self.taken_over = False
-        self.before = (0, 0)
+        self.before = Progress(phase="", seconds=0.0, read=0, written=0)
         self.restarted = 0
 
     def title(self, pipeline: str) -> str:
@@ -82,23 +84,28 @@ class _Child:
     def bury(self) -> None:
         """What the dead process had told by itself stays counted."""
         if self.progress is not None:
-            self.before = self.before[0] + self.progress.read, self.before[1] + self.progress.written
+            self.before = self.so_far()
         self.progress = None
 
     def so_far(self) -> Progress:
-        read, written = self.before
-        now = self.progress
+        before, now = self.before, self.progress
         if now is None:
-            return Progress(phase="", seconds=0.0, read=read, written=written)
-        return replace(now, read=read + now.read, written=written + now.written)
+            return Progress(phase="", seconds=0.0, read=before.read, written=before.written, keyless=before.keyless)
+        return replace(
+            now,
+            read=before.read + now.read,
+            written=before.written + now.written,
+            keyless=sums([before.keyless, now.keyless]),
+        )
 
 
 class _Supervisor:
     def __init__(
-        self, pipeline: str, orders: Sequence[Order], most_restarts: int, progress: OnProgress | None, say: Say
+        self, pipeline: Pipeline, orders: Sequence[Order], most_restarts: int, progress: OnProgress | None, say: Say
     ) -> None:
-        self._pipeline = pipeline
+        self._pipeline = pipeline.name
         self._children = [_Child(order, most_restarts) for order in orders]
+        self._keyless = KeylessWarning(pipeline)
         self._progress = progress
         self._say = say
         self._started = time.monotonic()
@@ -115,6 +122,7 @@ class _Supervisor:
             finally:
                 telling.cancel()
                 await self._bring_down()
+                self._warn_of_keyless()
         if self._failure is not None:
             raise self._failure
         reports = [report for child in self._children for report in child.reports]
@@ -278,12 +286,19 @@ class _Supervisor:
     # Telling.
 
     async def _tell_progress(self) -> None:
-        while self._progress is not None:
+        while True:
             await asyncio.sleep(PROGRESS_SECONDS)
+            self._warn_of_keyless()
+            if self._progress is None:
+                continue
             alive = sum(child.alive for child in self._children)
             phase = f"{alive} of {len(self._children)} containers"
             parts = [child.so_far() for child in self._children]
             self._progress(merged_progress(parts, phase, time.monotonic() - self._started))
+
+    def _warn_of_keyless(self) -> None:
+        """Warn of rows without keys by the counts of all containers, so many as there are by now."""
+        self._keyless.look(child.so_far().keyless for child in self._children)
 
 
 async def _exit_code(process: Process) -> int:

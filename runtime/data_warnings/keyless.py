@@ -3,17 +3,20 @@
 import logging
 from collections.abc import Iterable, Mapping
 
+from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
-from ...planner.plan import Plan
 
-_log = logging.getLogger(__name__)
+LOGGER = "fluvial.tables"
+"""Where the warnings are logged."""
+
+_log = logging.getLogger(LOGGER)
 
 
 class KeylessWarning:
     """Warns of each table once in a run."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
         self._warned: set[str] = set()
 
     def look(self, counts: Iterable[Mapping[str, int]]) -> None:
@@ -29,4 +32,4 @@ class KeylessWarning:
             )
             expected = "a key for each row: a table is the latest row of each key"
             remedy = "write the keys, with --key-field for one; report and metrics go on to count them as keyless"
-            _log.warning(explain(wrong, expected, remedy, self._plan.pipeline.operator(table).origin))
+            _log.warning(explain(wrong, expected, remedy, self._pipeline.operator(table).origin))

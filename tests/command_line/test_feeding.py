@@ -155,6 +155,19 @@ def test_without_keys_a_table_is_warned_of(fluvial: Fluvial, folder: Path, caplo
     assert "--key-field" in caplog.text
 
 
+def test_without_keys_several_containers_warn_once_of_all_rows(
+    fluvial: Fluvial, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "names.jsonl").write_text('{"id":"c","name":"Ada"}\n' * 1730)
+    (folder / "orders.jsonl").write_text("")
+    words = ("--input", "names=names.jsonl", "--input", "orders=orders.jsonl", "--partitions", "4", "--containers", "2")
+    ended = fluvial("run", "tables.py:texts", *words)
+    assert ["keyless", "table", "names", "1,730"] in [line.split() for line in ended.out.splitlines()]
+    assert "without a key" not in ended.err
+    (warning,) = [line.message for line in caplog.records if "without a key" in line.message]
+    assert warning.startswith("table 'names' was given messages without a key, 1,730 by now")
+
+
 def test_a_field_for_a_stream_without_a_file(fluvial: Fluvial, folder: Path) -> None:
     (folder / "f").write_text("")
     words = ("--input", "names=f", "--input", "orders=f", "--key-field", "other=id")

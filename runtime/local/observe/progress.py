@@ -48,7 +48,7 @@ class Telling:
         self._phase: str | None = None
         self._restoring_since: float | None = None
         self._restored: tuple[Sample, ...] = ()
-        self._keyless = KeylessWarning(plan)
+        self._keyless = KeylessWarning(plan.pipeline)
         self.restored = (0, 0.0)
         self.commit = Timing()
         self.rested = 0.0
@@ -133,6 +133,7 @@ class Telling:
                 pipeline=self._plan.name,
                 engine="local",
                 container=self._container,
+                keyless=sums(task.keyless for task in tasks),
                 facts=(*facts, *self._restored, *self._own_facts(seconds)),
                 warnings=self.warnings,
             )

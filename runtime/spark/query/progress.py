@@ -43,7 +43,7 @@ class QueryMonitor:
         self._timing = Timing()
         self._times = SuspiciousTimes(plan)
         self._inputs = inputs
-        self._keyless = KeylessWarning(plan)
+        self._keyless = KeylessWarning(plan.pipeline)
         self._timed = {query.group: max(batch_numbers(query.checkpoint, DONE), default=-1) for query in queries}
         self._next, self._next_times = started + PROGRESS_SECONDS, started + TIMES_SECONDS
         self.stop = stop
@@ -88,6 +88,7 @@ class QueryMonitor:
             in_flight=sum(map(sum, planned.values())) - sum(map(sum, done.values())),
             pipeline=self._plan.name,
             engine="spark",
+            keyless={table: number for table, number in counts.get("keyless", {}).items() if number},
             facts=(
                 *source_samples(self._plan, done, planned, ends),
                 *count_samples(self._plan, counts, totals.watermarks),

@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 from fluvial.runtime import Progress, Report
 from fluvial.runtime.containers.merged_reports import merged_progress, merged_report
+from fluvial.runtime.report import sums
 
 NAMES = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))
 MAYBE = st.none() | st.integers(0, 9)
 progresses = st.builds(
     Progress, phase=st.just("running"), seconds=st.floats(0, 9), read=st.integers(0, 9), written=st.integers(0, 9),
-    lag=MAYBE, watermark=MAYBE, in_flight=st.integers(0, 9),
+    lag=MAYBE, watermark=MAYBE, in_flight=st.integers(0, 9), keyless=NAMES,
 )  # fmt: skip
 reports = st.builds(
     Report, pipeline=st.just("p"), engine=st.just("local"), seconds=st.floats(0, 9), read=NAMES, written=NAMES,
@@ -27,6 +28,7 @@ def test_progress_is_the_sum_and_time_the_least(parts: list[Progress]) -> None:
     assert (found.phase, found.seconds) == ("2 of 2", 3.0)
     for name in ("read", "written", "in_flight"):
         assert getattr(found, name) == sum(getattr(part, name) for part in parts)
+    assert found.keyless == sums(part.keyless for part in parts)
     lags = [part.lag for part in parts]
     assert found.lag == (None if None in lags else sum(lag or 0 for lag in lags))
     assert found.watermark == min((part.watermark for part in parts if part.watermark is not None), default=None)

@@ -8,7 +8,6 @@ import pytest
 
 from engines.targets import write
 from fluvial.dsl import Pipeline
-from fluvial.planner import plan
 from fluvial.runtime import Progress, Report, run
 from fluvial.runtime.cli.display import summary
 from fluvial.runtime.data_warnings.keyless import KeylessWarning
@@ -72,7 +71,7 @@ def test_a_table_whose_rows_have_keys_is_not_mentioned(caplog: pytest.LogCapture
 
 
 def test_a_table_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    warning = KeylessWarning(plan(named()))
+    warning = KeylessWarning(named())
     looks: list[list[dict[str, int]]] = [[{}], [{"names": 1}, {"names": 2}], [{"names": 7}]]
     for counts in looks:
         warning.look(counts)
