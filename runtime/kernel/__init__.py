@@ -5,6 +5,7 @@ state of the last commit. Goes out: records for other streams and sinks, changes
 engine commits together. The kernel knows no engine, no system and no client.
 
 Read `stage` first: a `StageTask` is one task of a stage, and shows how the parts work together. `compiler` turns a
-stage into Python code, and `kinds` has a row for each kind of operator. `operators` and `windows` keep state,
-`state_cache` holds it in memory. `time` has the watermarks and timers, `calls` the asynchronous calls.
+stage into Python code, `kinds` has a row for each kind of operator, and `code` what the two share. `operators` and
+`windows` keep state, `state_cache` holds it in memory. `time` has the watermarks and timers, `calls` the asynchronous
+calls. Imports go downwards only, from `stage` to `state_cache`: pyproject.toml has the order.
 """

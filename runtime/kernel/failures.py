@@ -33,7 +33,7 @@ class FailedRecord:
 
 @dataclass(slots=True)
 class Failures:
-    """Failures of one task: their counts by operator, and the dead dead_letters that are still to be written."""
+    """Failures of one task: their counts by operator, and the dead letters that are still to be written."""
 
     pipeline: Pipeline
     counts: dict[str, int] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 DEAD_LETTERS = "dead-letters"
-"""Takes the place of an operator's id for dead letters."""
+"""The key of dead letters, in place of an operator's id."""
 HAND_OVER_COUNT = 1000
 """The number of outputs that are handed over in the middle of a firing."""
 

@@ -160,8 +160,8 @@ class StageTask:
         return left
 
     def resume(self) -> None:
-        """Fire what fell due for an operator while the stage ran without it. To be called before the first message,
-        once outputs can be handed on."""
+        """Fire what became due for an operator while the stage ran without it. To be called before the first message,
+        once outputs can be handed over."""
         self.watermarks.resume()
         self.check()
 

@@ -1,4 +1,4 @@
-"""The objects that a stage's compiled code works with, by the names it uses for them."""
+"""Binds the compiled code of a stage to the objects of a task: each object by the name that the code uses."""
 
 from collections.abc import Callable
 from functools import partial

@@ -36,7 +36,7 @@ class ProcessingTimeOperator:
         return self._inner.undo(key, self._clock())
 
     def next_due(self) -> int:
-        """It is due at no watermark: the clock fires it."""
+        """END: the clock fires it, not a watermark."""
         return END
 
     @property

@@ -215,7 +215,7 @@ class ProcessOperator:
         return run
 
     def _outputs_of(self, returned: Any) -> list[Any]:
-        """Collect the outputs of a call. If it returned a generator, its code runs context."""
+        """Collect the outputs of a call. If it returned a generator, its code runs here."""
         if returned.__class__ is str or returned.__class__ is bytes:
             raise TypeError(f"a processor returns values to emit, such as [{returned!r}], not {returned!r}")
         outputs = list(returned)

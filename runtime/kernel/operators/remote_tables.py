@@ -218,7 +218,7 @@ def _mapping(rows: Any) -> Mapping[Any, Any]:
 def joined(
     remote: RemoteTableClient, fn: Callable[[Any, Any], Any], how: str
 ) -> Callable[[Any], Awaitable[Iterable[Any]]]:
-    """What an asynchronous operator calls to join a message with its row: it is given (key, value)."""
+    """A function of (key, value) that joins a message with its row, for an asynchronous operator."""
     inner = how == "inner"
 
     async def join(message: tuple[Any, Any]) -> Iterable[Any]:

@@ -59,12 +59,12 @@ async def blocked(loop: BlockedLoop, blocks: list[tuple[float, float]]) -> None:
 @given(BLOCKS, st.floats(0.05, 2))
 def test_an_alarm_rings_once_the_loop_has_run_for_so_long(blocks: list[tuple[float, float]], seconds: float) -> None:
     async def work(loop: BlockedLoop) -> None:
-        rung = loop.create_future()
+        fired = loop.create_future()
         clock, began = loop_time(loop), loop.time()
         stood = 0.0
-        clock.call_later(seconds, lambda: rung.set_result(loop.time()))
+        clock.call_later(seconds, lambda: fired.set_result(loop.time()))
         blocking = asyncio.ensure_future(blocked(loop, blocks))
-        at = await rung
+        at = await fired
         run = 0.0
         for running, standing in blocks:
             run += running
@@ -88,16 +88,16 @@ SLICES = st.lists(st.floats(0.001, COUNTED_SECONDS / 2), min_size=1, max_size=5)
 @given(SLICES, st.floats(0.05, 5))
 def test_work_in_slices_counts(slices: list[float], seconds: float) -> None:
     async def work(loop: BlockedLoop) -> None:
-        rung = loop.create_future()
+        fired = loop.create_future()
         began = loop.time()
-        loop_time(loop).call_later(seconds, lambda: rung.set_result(loop.time()))
+        loop_time(loop).call_later(seconds, lambda: fired.set_result(loop.time()))
         for standing in cycle(slices):
-            if rung.done():
+            if fired.done():
                 break
             loop.block(standing)
             await asyncio.sleep(0)
         # Two slices may be over before the alarm is looked at, and once again where floats are added up.
-        assert seconds - HAIR <= await rung - began <= seconds + 4 * max(slices) + HAIR
+        assert seconds - HAIR <= await fired - began <= seconds + 4 * max(slices) + HAIR
 
     run(work)
 

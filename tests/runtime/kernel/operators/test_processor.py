@@ -166,7 +166,7 @@ def test_a_failure_takes_back_all_that_its_call_did() -> None:
 
 
 def test_a_timer_that_fails_is_gone_and_leaves_nothing() -> None:
-    def ring(it: Everything, timer: Timer, context: Context[str]) -> Iterator[str]:
+    def on_timer(it: Everything, timer: Timer, context: Context[str]) -> Iterator[str]:
         it.number.value += 10
         context.timers.set("more", timer.time + 1)
         yield "lost"
@@ -177,7 +177,7 @@ def test_a_timer_that_fails_is_gone_and_leaves_nothing() -> None:
         context.timers.set(message.value, message.timestamp + 5)
         yield str(it.number.value)
 
-    with driver(code, ring, dead_letter()) as made:
+    with driver(code, on_timer, dead_letter()) as made:
         made.send("in", "bad", key="k", timestamp=0)
         made.send("in", "x", key="other", timestamp=20)
         made.send("in", "later", key="k", timestamp=21)
@@ -187,13 +187,13 @@ def test_a_timer_that_fails_is_gone_and_leaves_nothing() -> None:
 
 
 def test_a_timer_that_fails_ends_the_run_and_is_told() -> None:
-    def ring(*_: Any) -> None:
+    def on_timer(*_: Any) -> None:
         raise ValueError("no")
 
     def code(_: Everything, message: Message[str], context: Context[str]) -> None:
         context.timers.set("quiet", message.timestamp + 5)
 
-    with driver(code, ring) as made:
+    with driver(code, on_timer) as made:
         made.send("in", "x", key="k", timestamp=0)
         with pytest.raises(
             MessageError, match=r"process it failed on timer 'quiet' of key 'k', set to 5: ValueError: no"
@@ -386,39 +386,39 @@ def test_a_side_output_may_be_all_that_is_read() -> None:
 
 
 def test_what_a_timer_alone_changes_at_the_end_is_kept() -> None:
-    rung: list[int] = []
+    fired: list[int] = []
 
     def code(it: Everything, message: Message[str], context: Context[str]) -> Iterable[str]:  # noqa: ARG001
         context.timers.set("t", 1000)
         return [f"{it.number.value}"]
 
-    def ring(it: Everything, timer: Timer, context: Context[str]) -> None:  # noqa: ARG001
-        rung.append(timer.time)
+    def on_timer(it: Everything, timer: Timer, context: Context[str]) -> None:  # noqa: ARG001
+        fired.append(timer.time)
         it.number.value += 1
 
-    with driver(code, ring) as run:
+    with driver(code, on_timer) as run:
         run.send("in", "", key="k", timestamp=10)
         run.end()
         run.restart()
         run.send("in", "", key="k", timestamp=20)
-        assert (values(run), rung) == (["0", "1"], [1000])
+        assert (values(run), fired) == (["0", "1"], [1000])
 
 
 def test_a_timer_with_two_alarms_rings_once_at_the_end() -> None:
-    rung: list[int] = []
+    fired: list[int] = []
 
     def code(it: Everything, message: Message[str], context: Context[str]) -> None:  # noqa: ARG001
         context.timers.set("t", int(message.value or 0))
 
-    def ring(it: Everything, timer: Timer, context: Context[str]) -> None:  # noqa: ARG001
-        rung.append(timer.time)
+    def on_timer(it: Everything, timer: Timer, context: Context[str]) -> None:  # noqa: ARG001
+        fired.append(timer.time)
         context.timers.set("t", timer.time)
 
-    with driver(code, ring) as run:
+    with driver(code, on_timer) as run:
         run.send("in", "100000", key="k", timestamp=10)
         run.send("in", "5000", key="k", timestamp=20)
         run.end()
-        assert rung == [5000]
+        assert fired == [5000]
 
 
 def test_a_message_behind_the_end_of_its_input_meets_the_time_before_it() -> None:

@@ -1,4 +1,4 @@
-"""How far the inputs have come: the least of the producers once all have told theirs, and never backward."""
+"""The watermark of an input is the least of its producers once all have reported theirs, and never goes back."""
 
 from datetime import timedelta
 from typing import Any
@@ -43,7 +43,7 @@ def control(producer: int, watermark: int = 0, *, ended: bool = True, run: str =
 
 
 @given(TOLD)
-def test_time_is_the_least_of_the_producers_once_all_have_told_theirs(told: list[tuple[int, int]]) -> None:
+def test_the_watermark_is_the_least_of_the_producers_once_all_have_reported(told: list[tuple[int, int]]) -> None:
     found, model = inputs("mid"), dict.fromkeys(range(WRITERS), START)
     for producer, watermark in told:
         model[producer] = max(model[producer], watermark)
@@ -51,7 +51,7 @@ def test_time_is_the_least_of_the_producers_once_all_have_told_theirs(told: list
 
 
 @given(st.lists(st.tuples(st.integers(0, WRITERS - 1), st.integers(0, 3), st.booleans()), max_size=20))
-def test_a_stamp_that_was_seen_tells_nothing(told: list[tuple[int, int, bool]]) -> None:
+def test_a_trailer_that_was_seen_changes_nothing(told: list[tuple[int, int, bool]]) -> None:
     """Readers leave those out that are in `seen`; producers become idle, and wake."""
     every, some = inputs("mid"), inputs("mid")
     for producer, watermark, idle in told:
@@ -62,7 +62,7 @@ def test_a_stamp_that_was_seen_tells_nothing(told: list[tuple[int, int, bool]]) 
         assert every.position(lambda _: None) == some.position(lambda _: None)
 
 
-def test_no_more_stamps_are_remembered_than_repeat() -> None:
+def test_no_more_trailers_are_remembered_than_repeat() -> None:
     found = inputs("mid")
     for watermark in range(1000):
         found.observe("mid", pack_trailer(0, watermark))

@@ -1,4 +1,4 @@
-"""Timers ring in their order, each once, also after what is kept of them was read back."""
+"""Timers on_timer in their order, each once, also after what is kept of them was read back."""
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -35,9 +35,9 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @rule(watermark=st.one_of(TIMES, st.just(END)))
     def fire(self, watermark: int) -> None:
-        rung = list(self.timers.fire(watermark))
+        fired = list(self.timers.fire(watermark))
         due = {place: time for place, time in self.model.items() if time <= watermark}
-        assert rung == sorted((time, key) for (_, key), time in due.items())
+        assert fired == sorted((time, key) for (_, key), time in due.items())
         self.model = {place: time for place, time in self.model.items() if place not in due}
         self.watermark = max(self.watermark, *due.values(), watermark if watermark < END else START)
 
@@ -59,12 +59,12 @@ class AgainstAModel(RuleBasedStateMachine):
 def test_timers_that_are_set_while_others_ring_are_not_left_out() -> None:
     timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None, START)
     timers.set(1, b"a")
-    rung = []
+    fired = []
     for time, key in timers.fire(30):
-        rung.append((time, key))
+        fired.append((time, key))
         if time < 40:
             timers.set(time + 7, b"a")
-    assert rung == [(1, b"a"), (8, b"a"), (15, b"a"), (22, b"a"), (29, b"a")]
+    assert fired == [(1, b"a"), (8, b"a"), (15, b"a"), (22, b"a"), (29, b"a")]
     assert timers.next_due() <= 36
 
 
@@ -72,7 +72,7 @@ TestTimers = AgainstAModel.TestCase
 
 
 @given(timers=st.lists(st.tuples(TIMES, KEYS)), commits=st.booleans())
-def test_nothing_is_left_in_the_store_once_all_have_rung(*, timers: list[tuple[int, bytes]], commits: bool) -> None:
+def test_nothing_is_left_in_the_store_once_all_have_fired(*, timers: list[tuple[int, bytes]], commits: bool) -> None:
     store = MemoryStore()
     tested = Timers("w", store, SLOT, True, lambda _: None, START)
     for time, key in timers:
@@ -88,7 +88,7 @@ def test_nothing_is_left_in_the_store_once_all_have_rung(*, timers: list[tuple[i
     assert tested.next_due() == END
 
 
-def test_what_has_rung_is_not_kept_while_others_are_ahead() -> None:
+def test_what_has_fired_is_not_kept_while_others_are_ahead() -> None:
     timers = Timers("w", MemoryStore(), SLOT, True, lambda _: None, START)
     for time in range(1_000):
         timers.set(time + 2, b"%d" % time)

@@ -24,7 +24,7 @@ def reported(watermarks: WatermarkGraph) -> list[int]:
 
 
 class Window:
-    """Has work at each multiple of ten; notes how far the lines had come when it was told of a time."""
+    """Is due at each multiple of ten; records the watermarks of all nodes at each call of `advance`."""
 
     def __init__(self, watermarks: WatermarkGraph, node: int) -> None:
         self.watermarks, self.node = watermarks, node
@@ -44,7 +44,7 @@ class Window:
 
 
 @given(STEPS)
-def test_where_lines_meet_time_is_the_least_of_them_however_they_alternate(steps: list[tuple[str, int]]) -> None:
+def test_the_watermark_of_a_merge_is_the_least_of_its_nodes_in_any_order(steps: list[tuple[str, int]]) -> None:
     watermarks = WatermarkGraph(
         [*SOURCES, WatermarkNode("merge", (0, 1), "ab"), WatermarkNode("merge", (2, 3), "abc")], nothing_under_way
     )
@@ -132,7 +132,7 @@ def test_what_a_firing_moves_is_followed_once_the_firing_is_over() -> None:
     assert (before, watermarks.now) == ([START], [1, 3, 1, 1])
 
 
-def test_the_timeline_wakes_when_the_first_window_has_work() -> None:
+def test_the_graph_is_due_when_the_first_window_is() -> None:
     watermarks = WatermarkGraph([SOURCES[0], WatermarkNode("stateful", (0,), "w")], nothing_under_way)
     assert watermarks.next_fire == [END]
     watermarks.attach("w", Window(watermarks, 1))
@@ -224,7 +224,7 @@ def test_an_operator_at_its_end_goes_on_with_what_messages_have_told() -> None:
     assert reached(watermarks) == {"w": 5}
 
 
-def test_of_an_older_version_time_counts_where_lines_meet_in_front_of_state_alone() -> None:
+def test_of_an_older_version_only_the_watermarks_of_merges_in_front_of_state_count() -> None:
     """Other operators are numbered: the next pipeline calls another one `merge-7`."""
     nodes = [
         *SOURCES,
