@@ -10,7 +10,7 @@ from .error_policy import Retry
 from .errors import PipelineError
 from .message import Pane
 from .operators.deduplicate import checked_deduplicate
-from .operators.join import check_sides, checked_join, checked_lookup
+from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
 from .processor import KeyedProcessor, Tag, checked_processor, tags_of
 from .remote_table import RemoteTable, remote_call
@@ -208,21 +208,31 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
         Source: Apache Samza's joins for `retain="latest"`; Flink's interval joins for "all".
         """
-        what = f"join {id!r}"
+        rules = JoinRules(f"join {id!r}", fn, within, how, retain, time)
         if isinstance(other, RemoteTable):
-            options = checked_lookup(what, fn, within, how, retain, time)
-            call = {**remote_call(other, other.read), "joined": fn, "how": options["how"]}
-            return KeyedStream(self._graph, self._add(ops.JoinRemote, id=id, **call))
-        good = isinstance(other, MessageStream | Table) and other._graph is self._graph
-        require(good, PipelineError, f"{what} got {other!r}", "a stream or table of the same pipeline")
-        inputs = self._tail, other._tail
+            return self._join_remote(other, id, rules)
         if isinstance(other, Table):
-            options = checked_lookup(what, fn, within, how, retain, time)
-            return KeyedStream(self._graph, self._graph.add(ops.JoinTable, id=id, inputs=inputs, **options))
-        check_sides(what, keyed=isinstance(other, KeyedStream), same=other._tail == self._tail)
-        fields = checked_join(what, fn, within, how, retain, time)
-        tail = self._graph.add(ops.JoinStreams, id=id, inputs=inputs, **fields)
-        return KeyedStream(self._graph, tail)
+            return self._join_table(other, id, rules)
+        return self._join_stream(other, id, rules)
+
+    def _join_remote(self, table: RemoteTable[K, Any], id: str, rules: JoinRules) -> "KeyedStream[K, Any]":
+        call = {**remote_call(table, table.read), "joined": rules.fn, "how": checked_lookup(rules)["how"]}
+        return KeyedStream(self._graph, self._add(ops.JoinRemote, id=id, **call))
+
+    def _join_table(self, table: Table[K, Any], id: str, rules: JoinRules) -> "KeyedStream[K, Any]":
+        self._check_same_pipeline(table, rules)
+        inputs = self._tail, table._tail
+        return KeyedStream(self._graph, self._graph.add(ops.JoinTable, id=id, inputs=inputs, **checked_lookup(rules)))
+
+    def _join_stream(self, other: MessageStream[Any], id: str, rules: JoinRules) -> "KeyedStream[K, Any]":
+        self._check_same_pipeline(other, rules)
+        check_sides(rules.what, keyed=isinstance(other, KeyedStream), same=other._tail == self._tail)
+        inputs = self._tail, other._tail
+        return KeyedStream(self._graph, self._graph.add(ops.JoinStreams, id=id, inputs=inputs, **checked_join(rules)))
+
+    def _check_same_pipeline(self, other: Any, rules: JoinRules) -> None:
+        good = isinstance(other, MessageStream | Table) and other._graph is self._graph
+        require(good, PipelineError, f"{rules.what} got {other!r}", "a stream or table of the same pipeline")
 
     def deduplicate(
         self,

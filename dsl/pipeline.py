@@ -12,7 +12,7 @@ from .graph import OperatorGraph
 from .keyed_stream import KeyedStream
 from .operators.async_call import MOST_IN_FLIGHT, TIMEOUT
 from .origin import here
-from .remote_table import Batch, Cache, RemoteTable, checked_remote
+from .remote_table import Batch, Cache, CallLimits, RemoteTable, checked_remote
 from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
@@ -235,18 +235,8 @@ class Pipeline:
 
         Source: Apache Samza's remote tables.
         """
-        rates = {"reads_per_second": reads_per_second, "writes_per_second": writes_per_second}
-        return checked_remote(
-            operator_id(name),
-            read,
-            write,
-            max_in_flight=max_in_flight,
-            timeout=timeout,
-            retry=retry,
-            rates=rates,
-            cache=cache,
-            batch=batch,
-        )
+        limits = CallLimits(max_in_flight, timeout, retry, reads_per_second, writes_per_second)
+        return checked_remote(operator_id(name), read, write, limits, cache, batch)
 
     @property
     def operators(self) -> tuple[ops.Operator, ...]:

@@ -1,6 +1,6 @@
 """Remote tables: rows that somebody else keeps, read and written by asynchronous functions of the user's."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -79,6 +79,17 @@ class RemoteTable(Generic[K, R]):
         return f"RemoteTable({self.name!r})"
 
 
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """What limits the calls of a remote table, as it was given: see `Pipeline.remote_table`."""
+
+    max_in_flight: int
+    timeout: timedelta
+    retry: Retry
+    reads_per_second: float | None
+    writes_per_second: float | None
+
+
 def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]]) -> dict[str, Any]:
     """What a remote table asks of the operator that calls its function."""
     return {
@@ -109,11 +120,7 @@ def checked_remote(
     name: str,
     read: Callable[[Any], Awaitable[Any]],
     write: Callable[..., Awaitable[Any]] | None,
-    *,
-    max_in_flight: int,
-    timeout: timedelta,
-    retry: Retry,
-    rates: Mapping[str, float | None],
+    limits: CallLimits,
     cache: Cache | None,
     batch: Batch | None,
 ) -> RemoteTable[Any, Any]:
@@ -122,11 +129,13 @@ def checked_remote(
     asynchronous(f"{what}: read", read)
     if write is not None:
         asynchronous(f"{what}: write", write)
-    at_least_one(f"{what}: max_in_flight", max_in_flight, "calls")
-    require(isinstance(retry, Retry), PipelineError, f"{what}: retry={retry!r}", "a Retry", "write Retry(attempts=3)")
-    for rate, limit in rates.items():
-        if limit is not None:
-            number(f"{what}: {rate}", limit, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
+    at_least_one(f"{what}: max_in_flight", limits.max_in_flight, "calls")
+    good, remedy = isinstance(limits.retry, Retry), "write Retry(attempts=3)"
+    require(good, PipelineError, f"{what}: retry={limits.retry!r}", "a Retry", remedy)
+    rates = {"reads_per_second": limits.reads_per_second, "writes_per_second": limits.writes_per_second}
+    for option, rate in rates.items():
+        if rate is not None:
+            number(f"{what}: {option}", rate, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
     good = cache is None or isinstance(cache, Cache)
     require(good, PipelineError, f"{what}: cache={cache!r}", "a Cache", "write cache=Cache(size=10_000)")
     good = batch is None or isinstance(batch, Batch)
@@ -135,11 +144,11 @@ def checked_remote(
         name,
         read,
         write,
-        max_in_flight,
-        millis(f"{what}: timeout", timeout, least=1),
-        retry,
-        rates["reads_per_second"],
-        rates["writes_per_second"],
+        limits.max_in_flight,
+        millis(f"{what}: timeout", limits.timeout, least=1),
+        limits.retry,
+        limits.reads_per_second,
+        limits.writes_per_second,
         cache,
         batch,
     )

@@ -87,6 +87,18 @@ class JoinRemote(AsyncFlatMap):
         return self.table
 
 
+@dataclass(frozen=True, slots=True)
+class JoinRules:
+    """The arguments of `KeyedStream.join` but the other side, as they were given; `what` names the join."""
+
+    what: str
+    fn: Callable[[Any, Any], Any]
+    within: timedelta | None
+    how: How
+    retain: Retain
+    time: Time
+
+
 def check_sides(what: str, *, keyed: bool, same: bool) -> None:
     """Refuse to join a stream with one that is not `keyed`, or that is the `same`."""
     remedy = "call .partition_by(fn, id=..., key_type=str) on it, or give the stream key="
@@ -96,35 +108,33 @@ def check_sides(what: str, *, keyed: bool, same: bool) -> None:
     require(not same, PipelineError, wrong, "two streams", "use map; or join with a map or filter")
 
 
-def checked_join(
-    what: str, fn: Callable[[Any, Any], Any], within: timedelta | None, how: How, retain: Retain, time: Time
-) -> dict[str, Any]:
+def checked_join(given: JoinRules) -> dict[str, Any]:
     """The fields of a join of streams but its inputs; raises PipelineError for arguments that make no join."""
-    function(what, fn)
-    one_of(f"{what}: how", how, get_args(How))
-    one_of(f"{what}: retain", retain, get_args(Retain))
-    one_of(f"{what}: time", time, get_args(Time))
+    what, within = given.what, given.within
+    function(what, given.fn)
+    one_of(f"{what}: how", given.how, get_args(How))
+    one_of(f"{what}: retain", given.retain, get_args(Retain))
+    one_of(f"{what}: time", given.time, get_args(Time))
     wrong, remedy = f"{what} has no within=", "pass within=timedelta(minutes=10)"
     require(within is not None, PipelineError, wrong, "how far apart in time two rows may be", remedy)
     # An entry of `within` is past it already where rows expire, so none would ever join.
-    least = 1 if retain == "latest" else 0
+    least = 1 if given.retain == "latest" else 0
     within_ms = millis(f"{what}: within", timedelta(0) if within is None else within, least=least)
-    return {"fn": fn, "within": within_ms, "how": how, "retain": retain, "time": time}
+    return {"fn": given.fn, "within": within_ms, "how": given.how, "retain": given.retain, "time": given.time}
 
 
-def checked_lookup(
-    what: str, fn: Callable[[Any, Any], Any], within: timedelta | None, how: How, retain: Retain, time: Time
-) -> dict[str, Any]:
+def checked_lookup(given: JoinRules) -> dict[str, Any]:
     """The same of a join of a stream with a table."""
-    function(what, fn)
-    for name, given in (("within", within is not None), ("retain", retain != "all"), ("time", time != "event")):
+    what = given.what
+    function(what, given.fn)
+    useless = {"within": given.within is not None, "retain": given.retain != "all", "time": given.time != "event"}
+    for name, is_given in useless.items():
         wrong, remedy = f"{what} with a table has {name}=", f"leave out {name}="
-        require(not given, PipelineError, wrong, "the row that the table has when a message comes", remedy)
-    wrong = f'{what} with a table: how="outer"'
-    expected = '"inner" or "left", for rows wait for no message'
-    require(how != "outer", PipelineError, wrong, expected, "join the table's .changes() with the stream within a time")
-    one_of(f"{what}: how", how, get_args(Lookup))
-    return {"fn": fn, "how": how}
+        require(not is_given, PipelineError, wrong, "the row that the table has when a message comes", remedy)
+    wrong, remedy = f'{what} with a table: how="outer"', "join the table's .changes() with the stream within a time"
+    require(given.how != "outer", PipelineError, wrong, '"inner" or "left", for rows wait for no message', remedy)
+    one_of(f"{what}: how", given.how, get_args(Lookup))
+    return {"fn": given.fn, "how": given.how}
 
 
 def checked_tables(what: str, fn: Callable[[Any, Any], Any], how: How) -> dict[str, Any]:
