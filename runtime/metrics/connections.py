@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 TEXT = "text/plain; charset=utf-8"
@@ -22,6 +23,9 @@ Body = bytes | Generator[bytes, None, None]
 
 Answer = tuple[int, str, Body]
 """A status, a content type, and the body."""
+
+Answering = Callable[[str, str], Answer]
+"""Answers a request, by its path and its `Accept` header."""
 
 Address = tuple[str, int]
 """A host and a port, 0 for any that is free."""
@@ -64,7 +68,7 @@ class BoundedServer(ThreadingHTTPServer):
     def __init__(
         self,
         address: Address,
-        handler: type[BaseHTTPRequestHandler],
+        handler: Callable[..., BaseHTTPRequestHandler],
         limits: Limits,
         clock: Callable[[], float],
     ) -> None:
@@ -155,9 +159,52 @@ def _hang_up(connection: socket.socket, held: _Connection) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the request of one connection: see `serve_at`."""
+
+    def __init__(self, answer: Answering, names: frozenset[str], seconds: float, *connection: Any) -> None:
+        self._answering, self._names, self._seconds = answer, names, seconds
+        super().__init__(*connection)
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.settimeout(self._seconds)
+
+    def do_GET(self) -> None:
+        self._respond()
+
+    def do_HEAD(self) -> None:
+        self._respond(whole=False)
+
+    def _respond(self, *, whole: bool = True) -> None:
+        cast("BoundedServer", self.server).received(self.connection)
+        status, content_type, body = self._answer()
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        if isinstance(body, bytes):
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if whole:
+                self.wfile.write(body)
+            return
+        with closing(body):
+            self.end_headers()
+            for piece in body if whole else ():
+                self.wfile.write(piece)
+
+    def _answer(self) -> Answer:
+        hosts = self.headers.get_all("Host", [])
+        if all(is_own_name(host, self._names) for host in hosts) and len(hosts) < 2:
+            return self._answering(self.path, self.headers.get("Accept", ""))
+        return 421, TEXT, NOT_THIS_HOST
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log no requests."""
+
+
 def serve_at(
     address: Address,
-    answer: Callable[[str, str], Answer],
+    answer: Answering,
     names: frozenset[str],
     limits: Limits,
     clock: Callable[[], float] = time.monotonic,
@@ -167,43 +214,7 @@ def serve_at(
     `answer` is called with the path of a request and its `Accept` header. A request is refused where `is_own_name` is
     False for its host. Raises OSError or OverflowError where the address cannot be bound.
     """
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = limits.request_seconds
-
-        def do_GET(self) -> None:
-            self._respond()
-
-        def do_HEAD(self) -> None:
-            self._respond(whole=False)
-
-        def _respond(self, *, whole: bool = True) -> None:
-            server.received(self.connection)
-            status, content_type, body = self._answer()
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            if isinstance(body, bytes):
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                if whole:
-                    self.wfile.write(body)
-                return
-            with closing(body):
-                self.end_headers()
-                for piece in body if whole else ():
-                    self.wfile.write(piece)
-
-        def _answer(self) -> Answer:
-            hosts = self.headers.get_all("Host", [])
-            if all(is_own_name(host, names) for host in hosts) and len(hosts) < 2:
-                return answer(self.path, self.headers.get("Accept", ""))
-            return 421, TEXT, NOT_THIS_HOST
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log no requests."""
-
-    server = BoundedServer(address, Handler, limits, clock)
-    return server
+    return BoundedServer(address, partial(_Handler, answer, names, limits.request_seconds), limits, clock)
 
 
 def is_own_name(host: str, names: frozenset[str]) -> bool:
