@@ -187,28 +187,8 @@ class _Supervisor:
 
     async def _once(self, child: _Child) -> int:
         """Run a container once; gives its exit code, negative for the signal that killed it."""
-        reading, writing = os.pipe()
-        try:
-            # In a session of its own, for a Ctrl-C is for the parent alone: it hands it on once.
-            child.process = process = await asyncio.create_subprocess_exec(
-                *(
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "fluvial.runtime.containers.child_process",
-                    str(writing),
-                    child.title(self._pipeline),
-                ),
-                stdin=PIPE,
-                stderr=PIPE,
-                pass_fds=(writing,),
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
+        process, reading = await _started(child.title(self._pipeline))
+        child.process = process
         assert process.stdin is not None
         assert process.stderr is not None
         process.stdin.write(json.encode(child.order) + b"\n")  # and stays open as long as this process lives
@@ -299,6 +279,23 @@ class _Supervisor:
     def _warn_of_keyless(self) -> None:
         """Warn of rows without keys by the counts of all containers, so many as there are by now."""
         self._keyless.look(child.so_far().keyless for child in self._children)
+
+
+async def _started(title: str) -> tuple[Process, int]:
+    """The process of a container, and the end of a pipe from which its lines are read."""
+    reading, writing = os.pipe()
+    command = (sys.executable, "-P", "-m", "fluvial.runtime.containers.child_process", str(writing), title)
+    try:
+        # In a session of its own, for a Ctrl-C is for the parent alone: it hands it on once.
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stderr=PIPE, pass_fds=(writing,), start_new_session=True
+        )
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return process, reading
 
 
 async def _exit_code(process: Process) -> int:
