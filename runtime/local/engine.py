@@ -95,12 +95,7 @@ def _prepare(
 ) -> Container | None:
     """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
     admin = system.admin()
-    stored, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
-    refuse_changed(plan, kept_states(plan, stored), reset)
-    refuse_recreated(plan, system, stored, reset)
-    for problem in missing_stores(plan, system, settings):
-        raise problem
-    refuse_other_counts(plan, settings)
+    _refuse(plan, system, settings)
     make_streams(plan, admin)
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped")
     opened = _open_early(system, settings, stack)
@@ -133,6 +128,16 @@ def _prepare(
     place.tell("running")
     stack.enter_context(reduced_gc())
     return container
+
+
+def _refuse(plan: Plan, system: System, settings: Settings) -> None:
+    """Raise an error where a run cannot go on with what runs before it have left."""
+    stored, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
+    refuse_changed(plan, kept_states(plan, stored), reset)
+    refuse_recreated(plan, system, stored, reset)
+    for problem in missing_stores(plan, system, settings):
+        raise problem
+    refuse_other_counts(plan, settings)
 
 
 def _open_early(system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:
