@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ....dsl.error_policy import Retry
 from ....dsl.errors import MessageError
@@ -169,8 +169,7 @@ class CallPool:
         worker.add_done_callback(self._workers.discard)
 
     async def _work(self) -> None:
-        worker = asyncio.current_task()
-        assert worker is not None
+        worker = cast("asyncio.Task[None]", asyncio.current_task())
         waiting, workers, limit, fn = self._waiting, self._workers, self._limit, self._fn
         begin, end, gate, finish, clean = self._deadlines.begin, self._deadlines.end, self._gate, self._end, self._clean
         while waiting:
