@@ -29,13 +29,17 @@ class SessionState(Struct, Generic[A], array_like=True, gc=False):
 
     `held` says that the accumulator holds messages, and `fired` that no message has come since the last pane.
     `standing` has the windows, as (start, end), of the panes that no later pane has replaced.
+
+    A `fired` of None says that the session had not fired when it was stored, and fires at its end. That firing is not
+    stored: it follows from the operator's watermark. Older versions stored it, with False for a session that had not
+    fired; they cannot read None, so they refuse state that they would misread.
     """
 
     first: int
     last: int
     accumulator: A | None
     held: bool
-    fired: bool
+    fired: bool | None
     standing: list[tuple[int, int]]
 
 
@@ -57,7 +61,7 @@ class SessionOperator:
         self._gap = gap
         self._slot = max(1, gap // SLOTS)
         self._retention = context.lateness + gap  # after its end, once it has fired
-        self._fired = context.watermark
+        self._fired = self._passed = context.watermark
         self._ended = False  # whether all sessions fire and expire now, at the end of input
         self._pane = context.panes()
         kind: Any = list[self.span[context.state_type]]  # type: ignore[name-defined]
@@ -70,14 +74,14 @@ class SessionOperator:
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
         # A closure over locals: this runs for each message.
         gap, reach, fold = self._gap, self._gap + 1 + self._context.lateness, self._context.aggregate.add
-        fresh, begin, join = self._keys.cache.fresh, self._begin, self._join
+        fresh, begin, join, stored = self._keys.cache.fresh, self._begin, self._join, self._stored
         known, forgotten = fresh.get, self._context.forgotten - gap - 1
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
                 raise keyless()
             cached = known(key)
-            spans = fresh[key] if cached is None else cached
+            spans = stored(key) if cached is None else cached
             if len(spans) == 1:
                 # The fast path: nearly all messages belong to the one active session of their key.
                 span = spans[0]
@@ -98,10 +102,30 @@ class SessionOperator:
 
         return add
 
+    def _spans(self, key: bytes) -> list[SessionState[Any]]:
+        """The sessions of a key."""
+        spans: list[SessionState[Any]] | None = self._keys.cache.fresh.get(key)
+        return self._stored(key) if spans is None else spans
+
+    def _stored(self, key: bytes) -> list[SessionState[Any]]:
+        """The sessions of a key that has no change since the last commit, as firings have left them."""
+        spans: list[SessionState[Any]] = self._keys.cache.fresh[key]
+        for span in spans:
+            # Not `_fired`: while time advances, other sessions that end at the same time have yet to fire.
+            if span.fired is None and span.last + self._gap + 1 <= self._passed:
+                self._mark_fired(span)
+        return spans
+
+    def _mark_fired(self, span: SessionState[Any]) -> None:
+        """The session has fired at its end."""
+        span.fired = True
+        if span.held:
+            span.standing = [(span.first, span.last + self._gap + 1)]
+
     def _begin(self, key: bytes, value: Any, timestamp: int, watermark: int) -> None:
         """Start the first session of a key, for a message that is not late."""
         aggregate = self._context.aggregate
-        span = self.span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, False, [])
+        span = self.span(timestamp, timestamp, aggregate.add(aggregate.init(), value), True, None, [])
         self._keys.cache.fresh[key] = [span]
         self._after_message(key, span, max(timestamp, watermark), timed=False)
 
@@ -155,11 +179,11 @@ class SessionOperator:
         if len(joined) == 1:
             span = joined[0]
             span.first, span.last = min(span.first, timestamp), last
-            span.accumulator, span.held, span.fired = accumulator, True, False
+            span.accumulator, span.held, span.fired = accumulator, True, None
             return span
         first = min(timestamp, joined[0].first) if joined else timestamp
         standing = list(chain.from_iterable(span.standing for span in joined))
-        union: SessionState[Any] = self.span(first, last, accumulator, True, False, standing)
+        union: SessionState[Any] = self.span(first, last, accumulator, True, None, standing)
         return union
 
     def _fire(self, key: bytes, span: SessionState[Any], kind: PaneKind) -> None:
@@ -192,6 +216,7 @@ class SessionOperator:
         while (slot := self._forgotten.first()) is not None and slot <= watermark:
             self._delete_expired(slot, watermark)
         self._ended = False
+        self._passed = self._fired
 
     def _move_to(self, time: int) -> None:
         """Advance the operator's watermark to a time, before it fires what is due."""
@@ -201,23 +226,27 @@ class SessionOperator:
 
     def _fire_due(self, key: bytes, time: int) -> None:
         """Fire what is due for a key by `time`, and set the timers of what is not."""
-        fresh = self._keys.cache.fresh
-        spans: list[SessionState[Any]] = fresh[key]
+        spans = self._spans(key)
         for span in spans:
             if not span.fired:
                 end = span.last + self._gap + 1
                 if end <= time:
                     self._move_to(time)
-                    self._fire(key, span, "on_time")
-                    fresh[key] = spans
+                    self._fire_at_end(key, span, spans)
                 else:
                     self._timers.set(end, key)
+
+    def _fire_at_end(self, key: bytes, span: SessionState[Any], spans: list[SessionState[Any]]) -> None:
+        """Fire a session at its end. It is written only where that does not follow from the watermark."""
+        if span.fired is False or not self._context.accumulate:
+            self._keys.cache.fresh[key] = spans
+        self._fire(key, span, "on_time")
 
     def _delete_expired(self, slot: int, watermark: int) -> None:
         """Delete the expired spans of the keys in a slot."""
         fresh = self._keys.cache.fresh
         for key, _ in self._forgotten.at[slot].items():
-            spans = fresh[key]
+            spans = self._spans(key)
             stay = self._unexpired(spans, watermark)
             if not stay:
                 self._keys.delete(key)

@@ -36,12 +36,12 @@ class TriggeredSessionOperator(SessionOperator):
         self._watermark = START
 
     def _adder(self) -> Callable[[bytes | None, Any, int, Headers, int], None]:
-        fresh, join = self._keys.cache.fresh, self._join
+        spans, join = self._spans, self._join
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
                 raise keyless()
-            join(key, fresh[key], value, timestamp, headers, watermark)
+            join(key, spans(key), value, timestamp, headers, watermark)
 
         return add
 
@@ -55,8 +55,13 @@ class TriggeredSessionOperator(SessionOperator):
             reset(united)
         return united
 
+    def _mark_fired(self, span: Any) -> None:
+        super()._mark_fired(span)
+        reset(span)
+
     def _after_message(self, key: bytes, span: Any, time: int, *, timed: bool) -> None:  # noqa: ARG002 - of triggers
         span.pending = span.last + self._gap + 1 <= self._fired
+        span.fired = False if span.pending else None  # what is pending fires later than at the end
         if observe(self._late if span.pending else self._early, span, time):
             self._trigger(key, span)
         if not span.fired:
@@ -82,18 +87,19 @@ class TriggeredSessionOperator(SessionOperator):
 
     def _fire_due(self, key: bytes, time: int) -> None:
         self._move_to(time)
-        fresh = self._keys.cache.fresh
-        spans: list[Any] = fresh[key]
+        spans: list[Any] = self._spans(key)
         changed = False
         for span in spans:
             if span.fired:
                 continue
             limit = self._limit(span)
             if limit <= time:
-                kind = "late" if span.pending else "on_time"
                 reset(span)
-                self._fire(key, span, kind)  # type: ignore[arg-type]
-                changed = True
+                if span.pending:
+                    self._fire(key, span, "late")
+                    changed = True
+                else:
+                    self._fire_at_end(key, span, spans)
             elif due(span) <= time and limit > self._watermark:
                 self._trigger(key, span)
                 changed = True
@@ -101,4 +107,4 @@ class TriggeredSessionOperator(SessionOperator):
                 limit = self._limit(span)
                 self._timers.set(min(due(span), limit) if due(span) > time else limit, key)
         if changed:
-            fresh[key] = spans
+            self._keys.cache.fresh[key] = spans
