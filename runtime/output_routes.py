@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+from ..dsl import operators as ops
+from ..dsl.errors import SystemProblem
 from ..dsl.sink import Sink
+from ..dsl.validation import explain
 from ..planner.plan import Plan
 from .kernel.output_buffer import DEAD_LETTERS
+from .process.resource_limits import remedy_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,14 @@ class OutputRoutes:
     def count(self, route: OutputRoute, messages: int) -> None:
         """So many messages take this route."""
         self.written[route.name] = self.written.get(route.name, 0) + messages
+
+
+def open_sink(operator: ops.SinkTo) -> None:
+    """Open a sink of the user's. Raises SystemProblem where the operating system or a connection refuses it."""
+    try:
+        operator.sink.open()
+    except OSError as error:
+        wrong = f"{operator.label} cannot be opened: {type(error).__name__}: {error}"
+        expected = "an open() that succeeds in each process that runs the pipeline"
+        remedy = remedy_for(error) or "mend what it opens, or its open(), and start again"
+        raise SystemProblem(explain(wrong, expected, remedy, operator.origin)) from error

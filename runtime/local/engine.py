@@ -21,6 +21,7 @@ from ..kernel.calls.cancellation import run_loop
 from ..kernel.code.program import RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
 from ..kernel.time.stage_input import TimeSource
+from ..output_routes import open_sink
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
 from ..process.interruptions import interruptions_raised
@@ -294,5 +295,5 @@ def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> froze
 def open_sinks(plan: Plan, stack: ExitStack) -> None:
     """Open the sinks of a plan; `stack` closes them."""
     for operator in plan.pipeline.sinks:
-        operator.sink.open()
+        open_sink(operator)
         stack.callback(operator.sink.close)

@@ -1,12 +1,42 @@
 """Where outputs go: both engines ask the same routes."""
 
+import os
 from collections.abc import Sequence
 from datetime import timedelta
+from errno import ECONNREFUSED, ENOSPC
+from pathlib import Path
 
-from fluvial.dsl import Message, Pipeline, Sink, count, dead_letter, tumbling
+import pytest
+
+from engines.targets import write
+from explained import assert_explains, error_of
+from fluvial.dsl import Message, Pipeline, Sink, SystemProblem, count, dead_letter, tumbling
 from fluvial.planner import plan
+from fluvial.runtime import run
 from fluvial.runtime.kernel.output_buffer import DEAD_LETTERS
-from fluvial.runtime.output_routes import OutputRoute, OutputRoutes
+from fluvial.runtime.launch import EngineName
+from fluvial.runtime.output_routes import OutputRoute, OutputRoutes, open_sink
+from fluvial.runtime.systems import LogSystem
+
+
+class Unreachable:
+    """Opens a connection that is refused."""
+
+    def __init__(self, number: int = ECONNREFUSED) -> None:
+        self._number = number
+
+    def open(self) -> None:
+        """Fails."""
+        raise OSError(self._number, os.strerror(self._number))
+
+    def write(self, messages: Sequence[Message[str]]) -> None:
+        """Is never called."""
+
+    def flush(self) -> None:
+        """Is never called."""
+
+    def close(self) -> None:
+        """Is never called."""
 
 
 class Nowhere(Sink[object]):
@@ -56,3 +86,24 @@ def test_what_goes_each_way_is_counted() -> None:
     for messages in (2, 3):
         routes.count(routes["send_to-2"], messages)
     assert routes.written == {"out": 5}
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_sink_that_cannot_be_opened_is_told_with_its_line(engine: EngineName, tmp_path: Path) -> None:
+    log = LogSystem(tmp_path / "log", fsync=False)
+    write(log, {"words": [[(None, b"tea", 0, ())]]})
+    pipeline = Pipeline("p")
+    pipeline.stream("words", value=str).sink(Unreachable(), id="archive")
+    line = pipeline.sinks[0].origin.line
+    error = error_of(lambda: run(pipeline, engine=engine, system=log, until="end"), SystemProblem)
+    assert error.exit_code == 4
+    wrong, at, *_ = str(error).splitlines()
+    assert wrong == "sink archive cannot be opened: ConnectionRefusedError: [Errno 111] Connection refused"
+    assert at.endswith(f"test_output_routes.py:{line}")
+
+
+def test_a_sink_that_the_machine_has_no_room_for_says_what_to_do() -> None:
+    pipeline = Pipeline("p")
+    pipeline.stream("words", value=str).sink(Unreachable(ENOSPC), id="archive")
+    error = error_of(lambda: open_sink(pipeline.sinks[0]), SystemProblem)
+    assert_explains(error, "sink archive cannot be opened: OSError", None, "an open() that succeeds", "free space")

@@ -8,7 +8,7 @@ from ....dsl.message import Record
 from ....dsl.sink import Sink
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
-from ...output_routes import OutputRoute, OutputRoutes
+from ...output_routes import OutputRoute, OutputRoutes, open_sink
 from ..counts import Counts
 from ..lowering.packaging import PlanBundle
 from ..rows import OUTPUT, Row, TaskCounts, Watermark, by_bucket, encode, message_blocks, messages_of
@@ -32,6 +32,7 @@ class RowRouter:
         self._position = 0
         self._routes = OutputRoutes(bundle.plan, stage)
         self._stack = stack
+        self._sinks = {operator.id: operator for operator in bundle.plan.pipeline.sinks}
         self._open: dict[str, Sink[Any]] = {}
 
     def route_outputs(self, task: StageTask, rows: list[Row]) -> None:
@@ -59,7 +60,7 @@ class RowRouter:
 
     def _sink(self, name: str, sink: Sink[Any], messages: list[Any]) -> None:
         if name not in self._open:
-            sink.open()
+            open_sink(self._sinks[name])
             self._stack.callback(sink.close)
             self._open[name] = sink
         sink.write(messages)
