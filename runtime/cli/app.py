@@ -1,4 +1,4 @@
-"""The command line: the app with its verbs, the exit code of each error, and `plan`, `draw`, `check` and `top`."""
+"""The app of the command line: its verbs, the exit code of each error, and `plan`, `draw`, `check` and `top`."""
 
 import sys
 import traceback
@@ -23,13 +23,15 @@ from .commands import plan as planning
 from .commands import top
 from .option_values import count, duration, named_system, pairs
 from .printing import console, print_json
-from .produce_consume import consume_verb, produce_verb
-from .reset import reset_verb
-from .run import run_verb
-from .state import state
+from .reset_verb import reset_verb
+from .run_verb import run_verb
+from .state_verbs import state
+from .stream_verbs import consume_verb, produce_verb
 from .top_screen import screen
+from .verbs import Verbs
 
 app = typer.Typer(
+    cls=Verbs,
     name="fluvial",
     help="Typed stream processing: one pipeline, run by its own engine or by Spark.",
     epilog="Exit codes: 0 done, 1 no such row, 2 usage, 3 pipeline or plan is wrong, 4 system is out of reach, "
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in command
     with forgiving_stderr():
-        # Taken out here, so that it may stand anywhere and holds for errors in the words themselves.
+        # Removed here, so that it may be given anywhere, and also holds for wrong options.
         code = _run([word for word in command if word != "--debug"], debug=debug)
         problem = flush_stdout()
         if problem is None or code:
@@ -98,9 +100,11 @@ def options_of_all(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    _debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error; stands anywhere.")] = False,
+    _debug: Annotated[
+        bool, typer.Option("--debug", help="Print the traceback of an error; may be given anywhere.")
+    ] = False,
 ) -> None:
-    """Options that stand before a verb."""
+    """Options that are given before a verb."""
 
 
 @app.command("plan")
@@ -111,7 +115,7 @@ def plan_verb(
     partitions: words.StreamPartitions = None,
     as_json: words.Json = False,
 ) -> None:
-    """Show what a pipeline means: stages, operators, streams, stores, and which engine can run it."""
+    """Show the plan of a pipeline: stages, operators, streams, stores, and which engine can run it."""
     counts = pairs("--partitions", partitions or [], "STREAM=N", count)
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), counts)
     if as_json:
@@ -130,7 +134,7 @@ def draw_verb(
     kafka_conf: words.KafkaConf = None,
     show: words.OpenDrawing = False,
 ) -> None:
-    """Draw a pipeline's plan, as text unless told."""
+    """Draw a pipeline's plan, as text by default."""
     plan = planning.planned(load_pipeline(target), named_system(system, kafka_conf), {})
     planning.save(planning.drawing(plan, output, format, view), output)
     if show and output != STANDARD:
@@ -146,7 +150,7 @@ def check_verb(
     state_dir: words.StateDir = None,
     as_json: words.Json = False,
 ) -> None:
-    """Find out what would keep a pipeline from running: plan, system, streams, kept state, types, functions.
+    """Check what would keep a pipeline from running: plan, system, streams, stored state, types, functions.
 
     Exit code 3 if something would, 4 if the system is out of reach.
     """

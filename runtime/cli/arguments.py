@@ -11,9 +11,9 @@ from ..files import FormatName, ShownAs
 from ..launch import EngineName, Until
 from ..systems import DEFAULT_SYSTEM
 
-URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which is gone at the end."
+URL = "Where the streams are: log:DIR, kafka://HOST:PORT, or memory:, which ends with the process."
 CONF = "Settings of the Kafka client, NAME=VALUE on each line: TLS, SASL and so on."
-LONGEST_LINE = "Most bytes of a line: 500kB, 64MB, 1GB."
+LONGEST_LINE = "The largest line, in bytes: 500kB, 64MB, 1GB."
 
 # Options of several verbs
 
@@ -23,22 +23,23 @@ SystemUrl = Annotated[str, typer.Option("--system", metavar="URL", help=URL)]
 MaybeSystem = Annotated[str | None, typer.Option("--system", metavar="URL", help=URL)]
 KafkaConf = Annotated[Path | None, typer.Option("--kafka-conf", metavar="FILE", help=CONF)]
 StateDir = Annotated[
-    str | None, typer.Option("--state-dir", metavar="DIR", help="Where the run keeps its state, if not beside the log.")
+    str | None,
+    typer.Option("--state-dir", metavar="DIR", help="Folder for the state of the run, if not beside the log."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RowLimit = Annotated[int | None, typer.Option(metavar="N", min=0, help="Most rows to print.")]
-RecordLimit = Annotated[int | None, typer.Option(metavar="N", min=0, help="Most records to print.")]
+RowLimit = Annotated[int | None, typer.Option(metavar="N", min=0, help="Print at most so many rows.")]
+RecordLimit = Annotated[int | None, typer.Option(metavar="N", min=0, help="Print at most so many records.")]
 
 # run: the run
 
 _run = partial(typer.Option, rich_help_panel="The run")
 
-RunEngine = Annotated[EngineName, _run(help="What runs it.")]
+RunEngine = Annotated[EngineName, _run(help="The engine that runs it.")]
 RunSystem = Annotated[
     str | None, _run(metavar="URL", help=f"{URL} Default: {DEFAULT_SYSTEM}; with --input a temporary log.")
 ]
 RunKafkaConf = Annotated[Path | None, _run("--kafka-conf", metavar="FILE", help=CONF)]
-RunUntil = Annotated[Until | None, _run(help="When to return: at the end that inputs have now, or when stopped.")]
+RunUntil = Annotated[Until | None, _run(help="When to return: at the present end of the inputs, or when stopped.")]
 RunGuarantee = Annotated[Guarantee, _run(help="Whether a crash may repeat outputs.")]
 CommitInterval = Annotated[
     str | None,
@@ -50,7 +51,10 @@ CommitInterval = Annotated[
 IntermediatePartitions = Annotated[int | None, _run(metavar="N", min=1, help="Partitions of intermediate streams.")]
 RunStateDir = Annotated[
     str | None,
-    _run(metavar="DIR", help="Keep state there; by default beside the log, on Kafka in .fluvial. Always the same."),
+    _run(
+        metavar="DIR",
+        help="Folder for state; default: beside the log, on Kafka .fluvial. Use the same one in every run.",
+    ),
 ]
 ReportJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 RunQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor report.")]
@@ -67,11 +71,11 @@ ContainerNumber = Annotated[
     _containers(
         metavar="K",
         min=0,
-        help="Be this container of --containers alone, counted from 0; something else starts the others.",
+        help="Run only this container, from 0; start the others yourself.",
     ),
 ]
 MaxRestarts = Annotated[
-    int, _containers(metavar="N", min=0, help="How often in ten minutes a container that dies is started again.")
+    int, _containers(metavar="N", min=0, help="How often in ten minutes a container that has died is started again.")
 ]
 
 # run: files to streams
@@ -89,8 +93,8 @@ Inputs = Annotated[
 InputFormat = Annotated[
     FormatName | None,
     _input(
-        help="What a line of the files is. Default: json where --key-field is given or a Serde takes JSON, such as "
-        "Avro's; else lines, which the pipeline itself decodes."
+        help="The format of the files. Default: json if --key-field is given or a Serde accepts JSON, such as Avro's; "
+        "else lines, which the pipeline itself decodes."
     ),
 ]
 KeyFields = Annotated[
@@ -100,15 +104,15 @@ KeyFields = Annotated[
         help="The field with a record's key, encoded as the stream's key= says; repeat it for more streams.",
     ),
 ]
-InputDelimiter = Annotated[str, _input(help="What lies between columns of CSV.")]
+InputDelimiter = Annotated[str, _input(help="The separator of CSV columns.")]
 InputColumns = Annotated[
     str | None,
-    _input(metavar="NAME,NAME,...", help="The names of CSV's columns, of files whose first line has none."),
+    _input(metavar="NAME,NAME,...", help="The names of the CSV columns, if the first line does not have them."),
 ]
 InputMaxLine = Annotated[str, _input(metavar="SIZE", help=LONGEST_LINE)]
-SkipMalformedInput = Annotated[bool, _input("--skip-malformed", help="Leave out lines not of the format.")]
+SkipMalformedInput = Annotated[bool, _input("--skip-malformed", help="Skip malformed lines.")]
 InputPartitions = Annotated[int | None, _input(metavar="N", min=1, help="Partitions of the streams made for --input.")]
-Append = Annotated[bool, _input("--append", help="Load into streams that hold records.")]
+Append = Annotated[bool, _input("--append", help="Load into streams that already have records.")]
 
 # run: streams to files, Spark, metrics
 
@@ -121,16 +125,16 @@ Outputs = Annotated[
     _output(
         "--output",
         metavar="STREAM=FILE",
-        help="Afterwards write the values that came to a stream as lines of JSON, - for standard output.",
+        help="After the run, write the values that it added to a stream as lines of JSON, - for standard output.",
     ),
 ]
 Raw = Annotated[bool, _output("--raw", help="Write str and bytes values as they are.")]
 Master = Annotated[str | None, _spark(metavar="URL", help="Spark's master, such as local[2].")]
 SparkConf = Annotated[list[str] | None, _spark(metavar="NAME=VALUE", help="A setting of Spark; repeat it for more.")]
 MetricsPort = Annotated[
-    int | None, _metrics(metavar="N", min=0, max=65535, help="Serve metrics over HTTP; 0: at any free port.")
+    int | None, _metrics(metavar="N", min=0, max=65535, help="Serve metrics over HTTP; 0: any free port.")
 ]
-MetricsHost = Annotated[str, _metrics(metavar="HOST", help="Where to serve them.")]
+MetricsHost = Annotated[str, _metrics(metavar="HOST", help="The address at which they are served.")]
 MetricsAlias = Annotated[
     list[str] | None,
     _metrics(
@@ -152,42 +156,43 @@ DrawingFormat = Annotated[
 ]
 DrawingView = Annotated[Literal["operators", "stages"], typer.Option(help="All operators, or stages and streams.")]
 OpenDrawing = Annotated[bool, typer.Option("--open/--no-open", help="Open the file in the browser.")]
-CheckedEngine = Annotated[EngineName, typer.Option(help="What is to run it.")]
+CheckedEngine = Annotated[EngineName, typer.Option(help="The engine that will run it.")]
 Runs = Annotated[
     list[str] | None,
     typer.Argument(metavar="[RUN]...", help="The pipeline's name, or PORT or HOST:PORT of each container."),
 ]
 Once = Annotated[bool, typer.Option("--once", help="Print it once, with rates since the start.")]
-Every = Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")]
+Every = Annotated[str, typer.Option(metavar="DURATION", help="Time between two updates.")]
 OnceJson = Annotated[bool, typer.Option("--json", help="Print it once, as JSON.")]
 
 # produce, consume
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The file, plain or gzipped, - for standard input.")]
-FileFormat = Annotated[FormatName, typer.Option("--format", help="What a line of the file is.")]
+FileFormat = Annotated[FormatName, typer.Option("--format", help="The format of the file.")]
 NewPartitions = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Partitions of the stream; 1 if it is new.")
 ]
 KeyField = Annotated[str | None, typer.Option(metavar="NAME", help="The field with a record's key.")]
 TimestampField = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The field with its time: ms since epoch, or ISO 8601. Default: now.")
+    str | None,
+    typer.Option(metavar="NAME", help="The field with its timestamp: ms since epoch, or ISO 8601. Default: now."),
 ]
-Delimiter = Annotated[str, typer.Option(help="What lies between the columns of CSV.")]
+Delimiter = Annotated[str, typer.Option(help="The separator of CSV columns.")]
 Columns = Annotated[
     str | None,
-    typer.Option(metavar="NAME,NAME,...", help="The names of CSV's columns, of a file whose first line has none."),
+    typer.Option(metavar="NAME,NAME,...", help="The names of the CSV columns, if the first line does not have them."),
 ]
 MaxLine = Annotated[str, typer.Option(metavar="SIZE", help=LONGEST_LINE)]
-SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Count lines not of the format, leave them out.")]
+SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Skip malformed lines, and count them.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
 FromOffset = Annotated[
     int | None,
-    typer.Option(metavar="N", min=0, help="The first offset of each partition. Default: the first there is."),
+    typer.Option(metavar="N", min=0, help="The first offset of each partition. Default: the first that can be read."),
 ]
-ConsumeUntil = Annotated[Until, typer.Option(help="Return at the end that there is now, or go on until stopped.")]
+ConsumeUntil = Annotated[Until, typer.Option(help="Return at the present end, or continue until stopped.")]
 ValuesAlone = Annotated[bool, typer.Option("--values/--records", help="Print values alone, or whole records.")]
 ValueFormat = Annotated[
-    ShownAs, typer.Option("--format", help="How to show values; auto: as JSON where they are, else text or base64.")
+    ShownAs, typer.Option("--format", help="How to show values; auto: JSON if they are JSON, else text or base64.")
 ]
 
 # state, reset
@@ -206,11 +211,15 @@ ResetInputs = Annotated[
 ]
 KeepOffsets = Annotated[
     bool,
-    typer.Option("--keep-offsets", help="With --stream: go on at its offsets; it was made anew with its messages."),
+    typer.Option(
+        "--keep-offsets", help="With --stream: continue at its offsets; it was created again with the same messages."
+    ),
 ]
 ResetAll = Annotated[
     bool, typer.Option("--all", help="Remove checkpoints, stores, changelogs and streams between stages; needs --yes.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; else --all tells what it would do.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be removed, and remove nothing.")]
-ResetEngine = Annotated[EngineName, typer.Option(help="Whose state it is.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Perform the reset; without --yes, --all only lists what it would remove.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be removed, and remove nothing.")]
+ResetEngine = Annotated[EngineName, typer.Option(help="The engine whose state it is.")]

@@ -1,4 +1,4 @@
-"""How far a run is, as people see it: a live line on a terminal, now and then a line elsewhere, or nothing."""
+"""Shows the progress and the report of a run: a live line on a terminal, a line every few seconds elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ PLAIN_EVERY = 5.0
 
 
 class Rate:
-    """Messages read per second since the last look."""
+    """Messages read per second since the last call."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -34,7 +34,7 @@ class Rate:
 
 
 def moment(watermark: int) -> str:
-    """A time in ms since epoch as people write it.
+    """A time in ms since epoch, as date and time.
 
     >>> moment(1_431_857_103_000)
     '2015-05-17 10:05:03Z'
@@ -81,8 +81,8 @@ def per_second(count: int, seconds: float) -> str:
 
 @contextmanager
 def showing(*, quiet: bool, stream: TextIO | None = None) -> Iterator[OnProgress | None]:
-    """What a run is to call with its progress; None where nothing is to be shown. Shows on stderr unless told, and
-    nothing while nobody reads that."""
+    """The function that a run calls with its progress; None with `quiet`. It prints to `stream`, stderr by default, and
+    prints nothing while nobody reads that."""
     if quiet:
         yield None
     elif (out := stream or sys.stderr).isatty():
@@ -119,8 +119,8 @@ def _plain(show: Callable[[str], None]) -> OnProgress:
 
 
 def summary(report: Report, labels: Mapping[str, str] | None = None) -> str:
-    """What a run did, for people: a line for the run, and one for each stream or operator that it counted. `labels` are
-    what people read of operators, by id.
+    """The report of a run as text: a line for the run, and one for each stream or operator that it counted. `labels`
+    are the labels of operators by id.
 
     >>> print(summary(Report(pipeline="words", engine="local", seconds=2.0, read={"lines": 3000}, written={"out": 20})))
     words on local: 2.0 s, 0 checkpoints
@@ -134,9 +134,9 @@ def summary(report: Report, labels: Mapping[str, str] | None = None) -> str:
         head += f"\n  restored {restored}"
     if report.restarts:
         times = plural(report.restarts, "time")
-        head += f"\n  counts leave out what containers did before they were started again ({times})"
+        head += f"\n  counts lack what containers did before they were started again ({times})"
     elif report.resumed:
-        head += "\n  went on from checkpoints: counts are of this process alone"
+        head += "\n  continued from checkpoints: counts are of this process alone"
     counts = {kind: getattr(report, kind) for kind in ("read", "written", "late", "failed", "keyless")}
     labels = labels or {}
     rows = [

@@ -1,4 +1,4 @@
-"""What the text of an option means: a pair, a number, a duration, a size, a system."""
+"""Parses the values of options: pairs, numbers, durations, sizes, systems."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ def pairs(option: str, given: Sequence[str], form: str, value: Callable[[str], T
 
 
 def count(text: str) -> int:
-    """A number of partitions or of another thing of which there is at least one."""
+    """A whole number, 1 or more, such as a number of partitions."""
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("a whole number, 1 or more")
     return int(text)
@@ -78,7 +78,7 @@ def size(option: str, text: str) -> int:
 
 
 def names_of(columns: str | None) -> tuple[str, ...] | None:
-    """The names of columns that were written with commas between them."""
+    """Names of columns, separated by commas."""
     return None if columns is None else tuple(name.strip() for name in columns.split(","))
 
 
@@ -91,7 +91,7 @@ def by_stream(option: str, given: Sequence[str]) -> dict[str, str]:
     """
     alone = [text for text in given if "=" not in text]
     if len(alone) > 1 or "" in alone:
-        raise refused(option, alone[-1], "one name for all streams, and others as STREAM=NAME")
+        raise refused(option, alone[-1], "one name for all streams, and exceptions as STREAM=NAME")
     named = pairs(option, [text for text in given if "=" in text], "[STREAM=]NAME", str)
     return {"": alone[0], **named} if alone else named
 

@@ -1,4 +1,4 @@
-"""What verbs print: JSON and tables on standard output, and lines on standard error."""
+"""Printing: JSON and tables on standard output, and lines on standard error."""
 
 import sys
 
@@ -14,7 +14,7 @@ def print_json(value: object) -> None:
 
 
 def console() -> Console:
-    """Standard output; wide where it is no terminal, so that no row is broken there."""
+    """The console on standard output. If that is no terminal, it is wide, so that no row is wrapped."""
     return Console(width=None if sys.stdout.isatty() else 200)
 
 

@@ -1,4 +1,4 @@
-"""A run at a glance, as data: what its containers tell, added up by stream and by operator."""
+"""The overview of a run as data: the progress of its containers, added up by stream and by operator."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,8 +9,8 @@ from ..report import Histogram, Progress
 
 
 class ContainerRow(Struct, frozen=True, kw_only=True):
-    """One container. `process` is the id of its process, `memory` is in bytes. `busy` is the part of the time in which
-    its event loop did not rest, since the last look; `commit_seconds` what a commit takes on average. None where it is
+    """One container. `process` is the id of its process, `memory` is in bytes. `busy` is the fraction of time in
+    which its event loop was busy, since the overview before; `commit_seconds` is the mean duration of a commit. None if
     not known."""
 
     container: str
@@ -26,7 +26,7 @@ class ContainerRow(Struct, frozen=True, kw_only=True):
 
 class InputRow(Struct, frozen=True, kw_only=True):
     """One stream that is read, with messages `processed` and `per_second`; `watermark` is the least of its partitions,
-    in ms since epoch. `queued` were read and wait, `lag` is what is still to be read."""
+    in ms since epoch. `queued` messages wait in tasks, and `lag` messages are still to be read."""
 
     stream: str
     partitions: int
@@ -46,7 +46,7 @@ class OutputRow(Struct, frozen=True, kw_only=True):
 
 
 class OperatorRow(Struct, frozen=True, kw_only=True):
-    """One operator, with the messages it was given: its id, and what people read of it."""
+    """One operator: its id, its label, and the messages that it was given."""
 
     operator: str
     label: str
@@ -57,7 +57,7 @@ class OperatorRow(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """A run at one moment. Rates are those since the look before, or since the start if there was none."""
+    """A run at one moment. Rates are since the overview before, or since the start if there was none."""
 
     pipeline: str
     engine: str
@@ -70,8 +70,8 @@ class Overview(Struct, frozen=True, kw_only=True):
 def overview(
     now: Sequence[Progress], before: Sequence[Progress] = (), labels: Mapping[str, str] | None = None
 ) -> Overview:
-    """What containers of one run tell, and what they told at the look before; there is one at least. `labels` are what
-    people read of operators, by id."""
+    """The overview of a run, from the progress of its containers (at least one), and from that of the overview before.
+    `labels` are the labels of operators by id."""
     then = {progress.container: progress for progress in before}
     return Overview(
         pipeline=now[0].pipeline,
@@ -84,7 +84,9 @@ def overview(
 
 
 def _container(progress: Progress, before: Progress | None) -> ContainerRow:
-    spread = next((fact.value for fact in progress.facts if isinstance(fact.value, Histogram)), Histogram((), 0.0))
+    spread = next(
+        (sample.value for sample in progress.facts if isinstance(sample.value, Histogram)), Histogram((), 0.0)
+    )
     busy = _rates([progress], [before] if before else [], "event_loop_busy_seconds")
     return ContainerRow(
         container=progress.container,
@@ -136,10 +138,10 @@ def _operators(now: Sequence[Progress], before: Sequence[Progress], labels: Mapp
 
 
 def _rates(
-    now: Sequence[Progress], before: Sequence[Progress], measure: str, label: str | None = None
+    now: Sequence[Progress], before: Sequence[Progress], metric: str, label: str | None = None
 ) -> dict[str, float]:
-    """How much a measure grows in a second, by the values of a label. A container that was not there, or has been
-    restarted, counts from its start."""
+    """The growth of a metric per second, by the values of a label. A container that is new or was restarted counts from
+    its start."""
     then = {progress.container: progress for progress in before}
     rates: dict[str, float] = {}
     for progress in now:
@@ -147,22 +149,22 @@ def _rates(
         if last is None or last.seconds > progress.seconds:
             seconds, earlier = progress.seconds, dict[str, float]()
         else:
-            seconds, earlier = progress.seconds - last.seconds, _sums([last], measure, label)
-        for name, number in _sums([progress], measure, label).items():
+            seconds, earlier = progress.seconds - last.seconds, _sums([last], metric, label)
+        for name, number in _sums([progress], metric, label).items():
             grown = (number - earlier.get(name, 0)) / seconds if seconds > 0 else 0.0
             rates[name] = rates.get(name, 0) + grown
     return rates
 
 
-def _sums(containers: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, float]:
-    return {name: sum(numbers) for name, numbers in _grouped(containers, measure, label).items()}
+def _sums(containers: Sequence[Progress], metric: str, label: str | None = None) -> dict[str, float]:
+    return {name: sum(numbers) for name, numbers in _grouped(containers, metric, label).items()}
 
 
-def _grouped(containers: Sequence[Progress], measure: str, label: str | None = None) -> dict[str, list[float]]:
-    """The values of a measure, by the values of one of its labels, or all under no name."""
-    index = None if label is None else BY_NAME[measure].labels.index(label)
+def _grouped(containers: Sequence[Progress], metric: str, label: str | None = None) -> dict[str, list[float]]:
+    """The values of a metric, by the values of one of its labels; without `label` all under the empty text."""
+    index = None if label is None else BY_NAME[metric].labels.index(label)
     values: dict[str, list[float]] = {}
-    for fact in (fact for progress in containers for fact in progress.facts if fact.metric == measure):
-        if not isinstance(fact.value, Histogram):
-            values.setdefault("" if index is None else fact.labels[index], []).append(fact.value)
+    for sample in (sample for progress in containers for sample in progress.facts if sample.metric == metric):
+        if not isinstance(sample.value, Histogram):
+            values.setdefault("" if index is None else sample.labels[index], []).append(sample.value)
     return values

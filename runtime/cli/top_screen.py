@@ -1,4 +1,4 @@
-"""A run at a glance, as people see it."""
+"""The overview of a run, as tables."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ def screen(seen: Overview) -> RenderableType:
     return Group(
         Text(head, style="bold"),
         _table(
-            "container, process, phase, seconds, commits, each takes, in flight, busy, memory",
+            "container, process, phase, seconds, commits, commit time, in flight, busy, memory",
             map(_container, seen.containers),
         ),
         _table("input, partitions, processed, per second, queued, lag, watermark", map(_input, seen.inputs)),

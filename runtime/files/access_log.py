@@ -10,8 +10,8 @@ from msgspec import Struct
 class Request(Struct, frozen=True, gc=False):
     """One request that a web server logged.
 
-    `time` is in ms since epoch, UTC. What the server wrote as "-" is None; `status` and `bytes` are 0 then. Of a first
-    line that is no HTTP request, `path` is the whole text, and `method` and `protocol` are None.
+    `time` is in ms since epoch, UTC. A field that the server wrote as "-" is None; `status` and `bytes` are then
+    0. If the first line is not an HTTP request, `path` is the whole text, and `method` and `protocol` are None.
     """
 
     host: str
@@ -26,10 +26,10 @@ class Request(Struct, frozen=True, gc=False):
     agent: str | None = None
 
 
-# Possessive, so that a quote that never closes costs one pass and no search.
+# Possessive: for a quote that never closes the pattern fails after one pass, without backtracking.
 _QUOTED = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 
-# Each part with what to call it when a line ends or differs there. The user is not quoted and may hold spaces.
+# Each part, with its name in error messages. The user is not quoted and may hold spaces.
 _PARTS = (
     ("the client's address", r"(\S++)"),
     ("the identity, or -", r" \S++"),
@@ -50,7 +50,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_access_log(line: str) -> Request:
-    """Read one line of an access log; raises ValueError for a line that is none.
+    """Parse a line of an access log; raises ValueError for any other line.
 
     >>> request = parse_access_log('::1 - ada [17/May/2015:12:05:03 +0200] "GET /a HTTP/1.1" 200 -')
     >>> request.host, request.user, request.time, request.path, request.status, request.bytes
@@ -107,7 +107,7 @@ def _request(first: str) -> tuple[str | None, str | None, str | None]:
 
 
 def _text(quoted: str | None) -> str | None:
-    r"""What a quoted field stands for: `\"`, `\\`, `\n` and the like, and `\xHH` for bytes of UTF-8, are undone."""
+    r"""The text of a quoted field without escapes: `\"`, `\\`, `\n` and the like, and `\xHH` for bytes of UTF-8."""
     if quoted is None or quoted == "-":
         return None
     return (
@@ -121,14 +121,14 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def _why(line: str) -> str:
-    """Say how far a line can be read, and what should have come there."""
+    """Why a line cannot be parsed: the column of the first wrong part, and what was expected there."""
     end, pattern = 0, ""
     for expected, part in _PARTS:
         pattern += part
         match = re.match(pattern, line, re.ASCII)
         if match is None:
             rest = line[end : end + 40]
-            there = f"{rest!r}" if rest else "its end"
-            return f"no line of an access log: expected {expected} at column {end + 1}, found {there}"
+            actual = f"{rest!r}" if rest else "its end"
+            return f"no line of an access log: expected {expected} at column {end + 1}, found {actual}"
         end = match.end()
     raise AssertionError("the line can be read")

@@ -17,7 +17,7 @@ FormatName = Literal["lines", "json", "csv", "access-log"]
 
 @dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """A line that is not what its format says."""
+    """A line that does not fit the format, and why."""
 
     line: int
     why: str
@@ -83,18 +83,18 @@ def _csv(lines: LineReader, columns: CsvOptions) -> Iterator[Parsed]:
 
 
 def _rows(lines: LineReader, delimiter: str) -> Iterator[tuple[int, list[str] | MalformedLine]]:
-    """Rows with the number of their last line. What is not UTF-8 becomes lone surrogates, for JSON to refuse."""
-    begun = [-1, 0]  # bytes of the row so far, without its last end, and the line that it begins at
+    """Rows with the number of their last line. Bytes that are not UTF-8 become lone surrogates, which JSON refuses."""
+    begun = [-1, 0]  # bytes of the row so far, without its last line end, and the line at which it begins
 
     def texts() -> Iterator[str]:
         for line in lines:
             begun[0] += len(line) + 1  # a quoted field may consist of nothing but ends of lines
             if begun[0] > lines.max_line:
                 raise lines.too_long("the row", begun[1])
-            # A quoted field may span lines, so the reader must see their ends.
+            # A quoted field may span lines, so the CSV reader needs their ends.
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
-    # The bound of a row is the one that holds: the module's own, of 131,072 characters of a field, must not come first.
+    # `max_line` is the limit of a row; the default limit of the csv module is 131,072 characters a field.
     csv.field_size_limit(max(csv.field_size_limit(), lines.max_line))
     reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
@@ -117,7 +117,7 @@ def _header(row: list[str], name: str) -> list[str]:
 
 
 def misnamed(names: Sequence[str]) -> str:
-    """What is wrong with the names of columns; nothing where they are good."""
+    """What is wrong with the names of columns; empty if nothing is."""
     twice = sorted({column for column in names if names.count(column) > 1})
     if twice:
         return f"names {', '.join(map(repr, twice))} twice"

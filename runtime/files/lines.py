@@ -1,4 +1,4 @@
-"""Lines of a file or of standard input, gzipped or not, in constant memory; and files to write to."""
+"""Reads lines of a file or of standard input, gzipped or not, in constant memory; and opens files for writing."""
 
 import gzip
 import io
@@ -20,11 +20,11 @@ STANDARD = "-"
 """The name that stands for standard input or output."""
 
 MAX_LINE = 64_000_000
-"""Most bytes of a line, unless told."""
+"""The default limit of a line, in bytes."""
 
 _CHUNK = 1 << 18
 _MARK = b"\xef\xbb\xbf"
-"""What some programs put before UTF-8: a byte order mark, which is no part of the first line."""
+"""The byte order mark that some programs write before UTF-8. It is not part of the first line."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -35,9 +35,9 @@ class _Chunked(Protocol):
 class LineReader:
     """Iterates over lines without their ends, `\\n` or `\\r\\n`; a last line need not have one.
 
-    `number` counts the lines given so far. `drained` says that the next line has to be waited for or read from disk:
-    a good moment to hand on what has been gathered. Raises UsageError if the file turns out to be damaged, or a line to
-    be longer than `max_line` bytes, of which no more is held in memory.
+    `number` counts the lines so far. `drained` is True if the next line must be read from disk or waited for: a good
+    moment to emit a batch. Raises UsageError for a damaged file, and for a line of more than `max_line` bytes; no more
+    than these are held in memory.
     """
 
     def __init__(self, name: str, file: _Chunked, max_line: int = MAX_LINE) -> None:
@@ -64,8 +64,8 @@ class LineReader:
             yield from self._give([last])
 
     def too_long(self, what: str, line: int) -> UsageError:
-        """More bytes than a line may have."""
-        wrong, remedy = f"{what} has more than {self.max_line:,} bytes", "give --max-line, such as --max-line 1GB"
+        """The error for a line, or a row of CSV, that is too long."""
+        wrong, remedy = f"{what} has more than {self.max_line:,} bytes", "raise --max-line, such as --max-line 1GB"
         return UsageError(explain(wrong, "lines that fit into memory", remedy, f"{self.name}:{line}"))
 
     def _read(self) -> bytes:
@@ -102,7 +102,7 @@ def open_lines(path: str, max_line: int = MAX_LINE) -> Iterator[LineReader]:
 
 
 def unreadable(path: str, error: Exception) -> UsageError:
-    """A file that cannot be read, and why."""
+    """The error for a file that cannot be read."""
     if isinstance(error, FileNotFoundError):
         expected, remedy = "a file, or - for standard input", "correct the path; it is relative to the current folder"
         return UsageError(explain(f"there is no file {path!r}", expected, remedy, path))
@@ -111,13 +111,13 @@ def unreadable(path: str, error: Exception) -> UsageError:
 
 
 class OutputProblem(SystemProblem):
-    """What was to be shown cannot be written where it was wanted."""
+    """An output of a command cannot be written."""
 
 
 def cannot_write(path: str, error: OSError) -> OutputProblem:
-    """A file that cannot be written to, `-` for standard output, and why."""
+    """The error for a file that cannot be written, `-` for standard output."""
     name = "standard output" if path == STANDARD else path
-    expected, remedy = "room for all that is written", remedy_for(error) or "look at the disk, or name another file"
+    expected, remedy = "room for all that is written", remedy_for(error) or "check the disk, or name another file"
     return OutputProblem(explain(f"{name} cannot be written to: {error.strerror or error}", expected, remedy, name))
 
 
@@ -131,7 +131,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
         with _opened(path) as file:
             yield file
             file.flush()
-    except BrokenPipeError:  # whoever reads it has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         raise
     except OSError as error:
         raise cannot_write(path, error) from error
@@ -145,7 +145,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
             return
         try:
             check_owner(Path(path))
-            # Who names a link means what it leads to; in a folder of all users there is none behind the check.
+            # A link is followed: the user named it. In a folder of all users the check has refused links.
             opener = partial(os.open, mode=0o666 & ~umask())
             file: BinaryIO = opened.enter_context(open(path, "wb", opener=opener))
         except OSError as error:
@@ -154,6 +154,6 @@ def _opened(path: str) -> Iterator[BinaryIO]:
             wrong = f"the file cannot be written: {error.strerror}"
             raise UsageError(explain(wrong, "a path in a folder that exists", "make the folder first", path)) from error
         if path.endswith(".gz"):
-            # Without a name and a time in its head, equal content gives equal files.
+            # Without a name and a time in the header equal content gives equal files.
             file = cast(BinaryIO, opened.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
         yield file

@@ -1,4 +1,4 @@
-"""From records to lines of JSON: each value on a line of its own."""
+"""Renders values as lines of JSON."""
 
 import re
 from base64 import b64encode
@@ -18,17 +18,16 @@ Render = Callable[[bytes | None], bytes]
 
 ShownAs = Literal["auto", "json", "text", "base64"]
 
-_UNSEEN = re.compile(rb"\x7f|\xc2[\x80-\x9f]")  # what JSON may hold in UTF-8, and a terminal obeys
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # what no text holds, and small integers as keys do
+_UNSEEN = re.compile(rb"\x7f|\xc2[\x80-\x9f]")  # control characters that JSON allows in texts, and terminals interpret
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # not in texts, but in binary keys such as small integers
 
 
 def _fields(value: Any) -> Any:
-    """The fields of a message of Protobuf, which JSON does not know; TypeError for other classes."""
+    """The fields of a message of Protobuf, for JSON; raises TypeError for other classes."""
     if not hasattr(getattr(value, "DESCRIPTOR", None), "full_name"):
         raise TypeError(f"JSON cannot hold a {type(value).__name__}")
-    json_format = import_module(
-        "google.protobuf.json_format"
-    )  # by name, for it is an extra, and only who has it comes here
+    # Imported by name: it is an optional package, which is installed if there is such a message.
+    json_format = import_module("google.protobuf.json_format")
     return json_format.MessageToDict(value, preserving_proto_field_name=True)
 
 
@@ -38,8 +37,8 @@ _encode = msgspec.json.Encoder(enc_hook=_fields).encode
 def json_of_kind(kind: Any, *, raw: bool = False) -> Render:
     """How to show values of a type or Serde as JSON; None is `null`.
 
-    JSON is passed through, `str` becomes a JSON string, `bytes` a JSON string in base64; what another Serde decodes is
-    written as JSON. With `raw`, `str` and `bytes` are shown as they are.
+    JSON is passed through, `str` becomes a JSON string, `bytes` a JSON string in base64; values that another Serde
+    decodes are encoded as JSON. With `raw`, `str` and `bytes` are shown as they are.
 
     >>> json_of_kind(str)(b"ada"), json_of_kind(dict[str, int])(b'{"a":1}'), json_of_kind(bytes)(b"ada")
     (b'"ada"', b'{"a":1}', b'"YWRh"')
@@ -51,12 +50,13 @@ def json_of_kind(kind: Any, *, raw: bool = False) -> Render:
 
 
 def json_of_bytes(shown_as: ShownAs) -> Render:
-    """How to show values of no known type: as JSON, as a text, as base64; `auto` is JSON, else `shown`."""
+    """How to show values of unknown type: as JSON, as text, as base64; with `auto` as JSON if they are JSON, else as
+    `shown`."""
     return _or_null(_SHOWN[shown_as])
 
 
 def unobeyed(line: bytes) -> bytes:
-    """A line of JSON that no terminal takes for orders: the control characters that JSON allows in texts are escaped.
+    """A line of JSON that terminals do not interpret: the control characters that JSON allows in texts are escaped.
 
     >>> unobeyed('"\x9b2J"'.encode())
     b'"\\\\u009b2J"'
@@ -65,7 +65,7 @@ def unobeyed(line: bytes) -> bytes:
 
 
 def shown(data: bytes | None) -> str | dict[str, str] | None:
-    """Bytes of no known type, for JSON: a text if they are one, else an object with their base64.
+    """Bytes of unknown type, for JSON: a text if they are text, else an object with their base64.
 
     >>> shown(b"ada"), shown(b"\\x00")
     ('ada', {'base64': 'AA=='})
@@ -84,7 +84,7 @@ def _or_null(render: Callable[[bytes], bytes]) -> Render:
 
 
 def _decoded(value: Any) -> bytes:
-    """What another Serde has decoded, as JSON: NaN and infinities, which JSON does not have, in words."""
+    """A decoded value as JSON. NaN and infinities, which JSON does not have, are spelled as texts."""
     data = _encode(value)
     if b"null" not in data:
         return data
@@ -104,7 +104,7 @@ def _base64(value: bytes) -> bytes:
 
 
 def _document(value: bytes) -> bytes:
-    """JSON as it is, but on one line; raises ValueError for what is none."""
+    """JSON on one line; raises ValueError for bytes that are not JSON."""
     try:
         return _shallow(value)
     except RecursionError:
@@ -113,7 +113,7 @@ def _document(value: bytes) -> bytes:
 
 
 def _shallow(value: bytes) -> bytes:
-    """The same for JSON that decoders follow; raises RecursionError for what is nested more deeply."""
+    """The same for JSON that msgspec decodes; raises RecursionError for JSON that is nested too deeply for it."""
     msgspec.json.decode(value)
     return msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
 

@@ -19,7 +19,7 @@ from .lines import MAX_LINE, LineReader, open_lines
 BATCH_RECORDS = 10_000
 
 _MOST_DIGITS = 40
-"""Of a number that is read at all: more take long."""
+"""Most digits of a timestamp: to parse more takes long."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -28,10 +28,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class ReadOptions:
     """How a file becomes records.
 
-    `key_field` and `timestamp_field` name fields of each value; without them records have no key, and the time at
-    which they are read. A malformed line is an error, unless `skip_malformed`; one of more than `max_line` bytes is
-    always. `columns` are the names of CSV's where no first line has them. A `format` that is None is "lines" until
-    something is known of the values.
+    `key_field` and `timestamp_field` name fields of each value. Without them records have no key, and the time at
+    which they are read. A malformed line is an error, unless `skip_malformed`; a line of more than `max_line` bytes is
+    always an error. `columns` are the names of CSV columns, if the first line does not have them. The format None means
+    "lines", unless the types of the stream suggest another.
     """
 
     format: FormatName | None = "lines"
@@ -80,7 +80,7 @@ def _refused(wrong: str, expected: str) -> UsageError:
 
 
 class RecordFile:
-    """The records of one open file; `malformed` counts the lines that were skipped, the first of which is kept."""
+    """The records of one open file. `malformed` counts the skipped lines; `first_malformed` is the first of them."""
 
     def __init__(
         self, lines: LineReader, reading: ReadOptions, clock: Callable[[], float], encoding: Encoding = Encoding()
@@ -93,7 +93,7 @@ class RecordFile:
         self.first_malformed: MalformedLine | None = None
 
     def batches(self) -> Iterator[list[Record]]:
-        """Batches of at most 10,000 records; one ends early where the next line would have to be waited for."""
+        """Batches of at most 10,000 records. A batch ends early if the next line must be waited for."""
         record_of = _recorder(self._reading, self._encoding)
         skips_blank = self._encoding.skips_blank
         columns = CsvOptions(self._reading.delimiter, self._reading.columns)
@@ -119,7 +119,7 @@ class RecordFile:
 
     def _skip(self, line: MalformedLine) -> None:
         if not self._reading.skip_malformed:
-            remedy = "correct the line, or leave out such lines with --skip-malformed"
+            remedy = "correct the line, or skip such lines with --skip-malformed"
             where = f"{self._lines.name}:{line.line}"
             raise UsageError(explain(line.why, f"the format {self._reading.format or 'lines'}", remedy, where))
         self.malformed += 1

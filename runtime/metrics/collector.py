@@ -1,4 +1,4 @@
-"""From the progress of a run to metric families, which Prometheus reads."""
+"""Converts the progress of a run to metric families, which Prometheus reads."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate

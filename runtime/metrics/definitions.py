@@ -43,53 +43,61 @@ _LOCAL = ("local",)
 _SPARK = ("spark",)
 
 METRICS: tuple[MetricDefinition, ...] = (
-    # Messages on their way.
     MetricDefinition(
-        "messages_read", "counter", _PLACE, _LOCAL, "Records taken from a stream, those too that only tell time."
+        "messages_read", "counter", _PLACE, _LOCAL, "Records read from a stream, control messages included."
     ),
     MetricDefinition("messages_queued", "gauge", _PLACE, _LOCAL, "Records that were read and wait to be processed."),
     MetricDefinition(
         "messages_processed", "counter", _PLACE, _BOTH, "Messages of a stream that the operators were given."
     ),
     MetricDefinition(
-        "messages_in_flight", "gauge", _TASK, _BOTH, "Messages under way: in calls, or in a batch of Spark's."
+        "messages_in_flight",
+        "gauge",
+        _TASK,
+        _BOTH,
+        "Messages in flight: in asynchronous calls, or in a batch of Spark.",
     ),
-    MetricDefinition("calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls under way."),
+    MetricDefinition("calls_in_flight", "gauge", _OPERATOR, _LOCAL, "Asynchronous calls in flight."),
     MetricDefinition(
-        "messages_written", "counter", _STREAM, _BOTH, "Messages written to a stream, or to the sink named so."
+        "messages_written", "counter", _STREAM, _BOTH, "Messages written to a stream, or to the sink of that name."
     ),
     MetricDefinition("operator_messages", "counter", _OPERATOR, _BOTH, "Messages that an operator was given."),
     MetricDefinition("lag_messages", "gauge", _PLACE, _BOTH, "Messages of a stream that are still to be read."),
-    # Those that went astray.
     MetricDefinition(
         "late_messages", "counter", _OPERATOR, _BOTH, "Messages too late for a window, join or deduplicate."
     ),
     MetricDefinition("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
-    MetricDefinition("dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were set aside."),
     MetricDefinition(
-        "dropped_messages", "counter", _REASON, _BOTH, "Messages left out: late without late_to, skipped, or keyless."
+        "dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were written as dead letters."
     ),
-    # Time and commits.
     MetricDefinition(
-        "watermark_timestamp_seconds", "gauge", _PLACE, _BOTH, "Event time up to which an input has come."
+        "dropped_messages", "counter", _REASON, _BOTH, "Messages dropped: late without late_to, skipped, or keyless."
     ),
-    MetricDefinition("committed_offset", "gauge", _PLACE, _BOTH, "Offset from which a restart would read an input."),
+    MetricDefinition(
+        "watermark_timestamp_seconds", "gauge", _PLACE, _BOTH, "The watermark of an input, in event time."
+    ),
+    MetricDefinition(
+        "committed_offset", "gauge", _PLACE, _BOTH, "The offset from which a restart would read an input."
+    ),
     MetricDefinition("commits", "counter", _TASK, _BOTH, "Commits that changed something; on Spark, batches."),
     MetricDefinition(
-        "commit_seconds", "histogram", _RUN, _LOCAL, "What a commit took, of one task or several.", SECONDS
+        "commit_seconds", "histogram", _RUN, _LOCAL, "Duration of a commit, of one task or several.", SECONDS
     ),
-    MetricDefinition("batch_seconds", "histogram", _RUN, _SPARK, "What a batch took.", SECONDS),
-    MetricDefinition("staged_bytes", "gauge", _TASK, _LOCAL, "Output that waits for a commit."),
-    # The run.
+    MetricDefinition("batch_seconds", "histogram", _RUN, _SPARK, "Duration of a batch.", SECONDS),
+    MetricDefinition("staged_bytes", "gauge", _TASK, _LOCAL, "Bytes of output that wait for a commit."),
     MetricDefinition(
         "restored_records", "counter", _RUN, _LOCAL, "Records of changelogs that were read to restore state."
     ),
     MetricDefinition(
-        "restore_remaining_records", "gauge", _RUN, _LOCAL, "Offsets of changelogs still to be read for that."
+        "restore_remaining_records",
+        "gauge",
+        _RUN,
+        _LOCAL,
+        "Offsets of changelogs that are still to be read to restore state.",
     ),
-    MetricDefinition("restore_seconds", "gauge", _RUN, _LOCAL, "What restoring state took, or has taken so far."),
+    MetricDefinition("restore_seconds", "gauge", _RUN, _LOCAL, "Time that restoring state has taken so far, or took."),
     MetricDefinition("uptime_seconds", "gauge", _RUN, _BOTH, "Time since the run began."),
-    MetricDefinition("event_loop_busy_seconds", "counter", _RUN, _LOCAL, "Time in which the event loop did not rest."),
+    MetricDefinition("event_loop_busy_seconds", "counter", _RUN, _LOCAL, "Time in which the event loop was busy."),
 )
 
 BY_NAME: Mapping[str, MetricDefinition] = {metric.name: metric for metric in METRICS}

@@ -24,7 +24,7 @@ class MetricsEndpoint(Struct, frozen=True):
 def endpoints_folder() -> Path:
     """The folder of this user's endpoint files: beside the sockets of the session, else among temporary files."""
     session = os.environ.get("XDG_RUNTIME_DIR")
-    # Who works for another user may have been left that user's variables.
+    # After `su` or `sudo` the variable may still be that of another user.
     if session and _owner(session) == os.geteuid():
         return Path(session, "fluvial")
     return Path(tempfile.gettempdir(), f"fluvial-{os.geteuid()}")
@@ -43,7 +43,7 @@ def announced(pipeline: str, url: str, folder: Path | None = None) -> Iterator[N
         with _opened(place) as inside:
             _write(inside, name, json.encode(endpoint))
     except OSError as error:
-        _log.warning("fluvial top will not find this run: no note can be left in %s: %s", place, error)
+        _log.warning("fluvial top will not find this run: no file can be written in %s: %s", place, error)
     try:
         yield
     finally:

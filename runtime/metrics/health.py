@@ -22,7 +22,7 @@ class Health:
         """Begin a run."""
         self._moved_at = now
 
-    def look(self, progress: Progress, now: float) -> None:
+    def update(self, progress: Progress, now: float) -> None:
         """Update with the progress that a run reports at this moment."""
         self.ready = progress.phase == "running"
         moves = _sum(progress, MOVES)

@@ -47,11 +47,11 @@ ROWS = 100
 """The number of rows without `limit`."""
 MOST_ROWS = 10_000
 """The largest `limit` of a request."""
-LOOKS = 2
+READERS = 2
 """The most requests that read tables at once: each opens the stores again."""
-MOST_LOOKING = 8
+MOST_READING = 8
 """The most requests that read tables or wait for that. Further ones get 503 at once."""
-LOOK_SECONDS = 5.0
+READ_SECONDS = 5.0
 """The longest wait of a request for tables."""
 PIECE_BYTES = 1 << 16
 """Rows are sent in pieces of about this size."""
@@ -70,18 +70,18 @@ class Tables(Protocol):
 
 
 class Metrics:
-    """Serves what a run measures over HTTP, from when it is opened (`with`) until it is closed.
+    """Serves the metrics of a run over HTTP, while it is open (`with`).
 
     `/metrics` is for Prometheus; `/livez` answers 503 once nothing has moved for `Settings.stall_timeout` while there
     is input, `/readyz` until state is restored; `/plan.json` and `/progress.json` are the plan and the latest
     `Progress`; `/state/TABLE/KEY` is a row of a table, `/state/TABLE?limit=100` are the first ones, at most 10,000,
     both as of the last commit on the local engine.
 
-    `port=0` takes a free one; nobody else can reach the default `host`. There are no passwords: do not bind it where
-    strangers are. A request names the server by an address, by a name without a dot, or by the name of this machine;
-    other names, such as that of a proxy, are its `aliases`.
+    `port=0` takes a free port; the default `host` is reachable from this machine only. There are no passwords: do not
+    bind it to a public address. A request names the server by an address, by a name without a dot, or by the name of
+    this machine; other names, such as that of a proxy, are its `aliases`.
 
-    Raises `UsageError` on opening where the address cannot be had.
+    Raises `UsageError` on opening if the address cannot be bound.
 
     >>> from urllib.request import urlopen
     >>> streams = open_system("memory:")
@@ -126,12 +126,12 @@ class Metrics:
             "/progress.json": self._progress_json,
         }
         self._tables: Tables | None = None
-        self._looking_or_waiting = threading.BoundedSemaphore(MOST_LOOKING)
-        self._looks = threading.BoundedSemaphore(LOOKS)
+        self._reading_or_waiting = threading.BoundedSemaphore(MOST_READING)
+        self._reads = threading.BoundedSemaphore(READERS)
 
     @property
     def url(self) -> str:
-        """Where it is served, such as `http://127.0.0.1:9100`."""
+        """The URL of the server, such as `http://127.0.0.1:9100`."""
         if self._server is None:
             raise UsageError(explain("metrics that are not open have no url", "with Metrics() as metrics: ..."))
         host, port = str(self._server.server_address[0]), self._server.server_address[1]
@@ -161,7 +161,7 @@ class Metrics:
     def look(self, progress: Progress) -> None:
         """Update with the progress of a run."""
         self._latest = msgspec.structs.replace(progress, memory=_resident(self._process), process=os.getpid())
-        self._health.look(progress, self._clock())
+        self._health.update(progress, self._clock())
 
     def __enter__(self) -> Self:
         try:
@@ -180,8 +180,6 @@ class Metrics:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
-
-    # What is answered.
 
     def _answer(self, url: str, accept: str) -> Answer:
         asked = urlsplit(url)
@@ -202,23 +200,23 @@ class Metrics:
             return 400, TEXT, f"limit is a whole number, 1 to {MOST_ROWS:,}\n".encode()
         try:
             if slash:
-                with self._looking():
+                with self._reading():
                     return 200, JSON, msgspec.json.encode(self._tables.row(unquote(table), unquote(key)))
             rows = self._pieces(self._tables, unquote(table), limit)
             return 200, JSON, _continued(next(rows), rows)
         except TimeoutError:
-            return 503, TEXT, b"others look into the tables: ask again\n"
+            return 503, TEXT, b"other requests read the tables: ask again\n"
         except FluvialError as error:
             return 404, TEXT, f"{error}\n".encode()
 
     def _pieces(self, tables: Tables, table: str, limit: int) -> Generator[bytes, None, None]:
-        with self._looking():
+        with self._reading():
             yield from json_pieces(tables.rows(table, limit))
 
     @contextmanager
-    def _looking(self) -> Iterator[None]:
+    def _reading(self) -> Iterator[None]:
         """Hold one of the permits to read tables. Raises TimeoutError where none is free in time, or too many wait."""
-        with _acquired(self._looking_or_waiting, 0.0), _acquired(self._looks, LOOK_SECONDS):
+        with _acquired(self._reading_or_waiting, 0.0), _acquired(self._reads, READ_SECONDS):
             yield
 
     def _metrics(self, accept: str) -> Answer:
@@ -228,7 +226,7 @@ class Metrics:
     def _livez(self, _: str) -> Answer:
         stalled = self._health.stalled(self._clock())
         if stalled > self._stall_timeout:
-            return 503, TEXT, f"nothing has moved for {stalled:.0f} s while there is something to do\n".encode()
+            return 503, TEXT, f"nothing has moved for {stalled:.0f} s while there is work to do\n".encode()
         return 200, TEXT, b"ok\n"
 
     def _readyz(self, _: str) -> Answer:
@@ -245,7 +243,7 @@ class Metrics:
 
 @contextmanager
 def serving(address: Address | None, say: Callable[[str], None]) -> Iterator[Metrics | None]:
-    """Serve metrics at an address, if there is one, and say where."""
+    """Serve metrics at an address, if there is one, and print the URL."""
     if address is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The order in which asynchronous calls complete: their own, or the one that a test chooses."""
+"""The order in which asynchronous calls complete: a test can choose it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from ..kernel.calls.async_calls import Call
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A call of an `async_flat_map` that has ended, and whose results wait to be handed on: what it was given.
+    """A call of an `async_flat_map` that has ended, and whose results are held back: the key and value of its message.
 
     A function given as `async_results` picks among them:
 
@@ -27,8 +27,8 @@ class Ended:
 
 
 Choose = Callable[[Sequence[Ended]], int | None]
-"""Returns the index of the call that completes next, among those that have ended, in the order they began. None for
-none of them yet."""
+"""Returns the index of the call that completes next, among those that have ended, in the order in which they began;
+None if none of them does yet."""
 
 AsyncResults = Literal["input", "reverse"] | Choose
 
@@ -61,13 +61,13 @@ class CompletionGate:
         finally:
             self._waiting.remove(held)
 
-    def open(self, at_all: bool) -> bool:
-        """Release the chosen call; with `at_all`, the first one if none is chosen. Whether a call was released."""
+    def open(self, force: bool) -> bool:
+        """Release the chosen call, with `force` the first one if none is chosen. Returns whether there was one."""
         waiting = [held for held in self._waiting if not held[1].done()]
         if not waiting:
             return False
         index = self._choose([ended for ended, _ in waiting])
-        if index is None and not at_all:
+        if index is None and not force:
             return False
         waiting[index or 0][1].set_result(None)
         return True

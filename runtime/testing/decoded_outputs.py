@@ -16,7 +16,7 @@ from ..local.task import LocalTask
 Decode = Callable[[bytes], Any]
 
 
-_READ_RAW = "mend the annotation of the function in front of it; records() has the bytes"
+_READ_RAW = "correct the annotation of the function before it; records() returns the bytes"
 
 
 class Decoder:
@@ -36,7 +36,7 @@ class Decoder:
                 self._kinds[stream.name] = bytes, bytes
 
     def check(self, stream: str) -> None:
-        """Refuse a stream that the pipeline does not write."""
+        """Raise UsageError for a stream that the pipeline does not write."""
         if stream not in self._kinds:
             known = ", ".join(map(repr, self._kinds)) or "none"
             wrong = f"the pipeline writes no stream {stream!r}"
@@ -70,7 +70,7 @@ def _key_decoder(kind: Any) -> Decode:
         return bytes
     try:
         return key_serde(kind).decode
-    except TypeError:  # an annotation that is no type of key, as `str | None`
+    except TypeError:  # an annotation that is no type of a key, such as `str | None`
         return bytes
 
 

@@ -1,4 +1,4 @@
-"""The pipeline driver: runs a pipeline's real plan on virtual time, one step of a test after the other."""
+"""The pipeline driver: runs the plan of a pipeline on virtual time, step by step."""
 
 import asyncio
 import math
@@ -41,17 +41,17 @@ from .virtual_clock import VirtualLoop
 class PipelineDriver:
     """Runs a pipeline in steps: the plan, the tasks, the state and the commits are those of the local engine.
 
-    There are no threads, no broker and no sleeping: time is virtual and moves with `advance` alone (and with `end`, as
-    far as what is under way needs it). `asyncio.sleep` and `asyncio.timeout` in your functions, the pauses of retries,
-    timeouts and the commit interval all follow it.
+    There are no threads, no broker and no sleeping: time is virtual, and moves with `advance` only (and with `end`, as
+    far as calls in flight need it). `asyncio.sleep` and `asyncio.timeout` in your functions, the pauses of retries,
+    timeouts and the commit interval all follow virtual time.
 
-    `partitions` is the count of every source, or a count for each stream by name. `start` is the time of the clock at
-    first, in ms since epoch. `async_results` settles in which order asynchronous calls end: "input", "reverse", or a
-    function that picks the index of the next one; without it they end as they do.
+    `partitions` is the count of every source, or a count for each stream by name. `start` is the first time of the
+    clock, in ms since epoch. `async_results` is the order in which asynchronous calls complete: "input", "reverse", or
+    a function that picks the index of the next one; by default they complete as they do.
 
-    `commits="always"` commits after each step, so that what a step made can be read at once. With "timed" commits come
-    as in a real run, by `Settings.commit_interval` of virtual time, and by `commit()` and `end()`: what messages gave
-    rise to since is what `crash()` loses.
+    `commits="always"` commits after each step, so that the outputs of a step can be read at once. With "timed" the
+    tasks commit as in a real run, after each `Settings.commit_interval` of virtual time, and at `commit()` and `end()`:
+    `crash()` loses what was processed since.
 
     >>> pipeline = Pipeline("shout")
     >>> pipeline.stream("words", value=str).map(str.upper).send_to("loud", value=str)
@@ -72,7 +72,7 @@ class PipelineDriver:
         commits: Literal["always", "timed"] = "always",
     ) -> None:
         if commits not in ("always", "timed"):
-            raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"'))
+            raise UsageError(explain(f"commits={commits!r}", '"always" or "timed"', 'write commits="always"'))
         good = isinstance(partitions, Mapping) or (type(partitions) is int and partitions >= 1)
         require(good, UsageError, f"partitions={partitions!r}", "a number of partitions, 1 or more, or such by stream")
         by_stream = partitions if isinstance(partitions, Mapping) else {}
@@ -100,18 +100,16 @@ class PipelineDriver:
         self._resources = ExitStack()
         self.restart()
 
-    # Time.
-
     @property
     def now(self) -> int:
         """The time of the clock, in ms since epoch."""
         return self._start + self._loop.millis
 
     def advance(self, duration: timedelta) -> None:
-        """Move the clock, and let happen what was due, each at its time: sleeps, timeouts and retries in asynchronous
-        functions, commits, windows and triggers by processing time, clock timers, and partitions that are idle."""
+        """Move the clock. All that is due happens at its own time: sleeps, timeouts and retries in asynchronous
+        functions, commits, windows and triggers in processing time, clock timers, and partitions that become idle."""
         self._running()
-        # In steps from timer to timer, so that each finds the time it was set for.
+        # In steps from timer to timer, so that each fires at the time for which it was set.
         target = self._loop.time() + millis("advance", duration) / 1000
 
         async def work() -> None:
@@ -123,8 +121,6 @@ class PipelineDriver:
             await self._settle()
 
         self._run(work())
-
-    # Input.
 
     def send(
         self,
@@ -138,8 +134,9 @@ class PipelineDriver:
     ) -> None:
         """Write a message to an input, and process it. `value` and `key` are encoded as the stream declares.
 
-        `timestamp` is the record's, by default the time of the clock. `partition` is by default the one that Kafka's
-        partitioner gives the key, else the first. While the pipeline is crashed, messages wait in the input.
+        `timestamp` is that of the record, by default the time of the clock. `partition` is by default the one that
+        Kafka's partitioner gives the key, or the first one without a key. While the pipeline is crashed, messages wait
+        in the input.
         """
         source = self._source(stream)
         good = timestamp is None or type(timestamp) is int
@@ -156,10 +153,10 @@ class PipelineDriver:
         self.send_records(stream, [record], partition=partition)
 
     def send_records(self, stream: str, records: Sequence[Record], *, partition: int | None = None) -> None:
-        """Write records to an input, and process them as one batch; by default each in the partition of its key."""
+        """Write records to an input, by default each to the partition of its key, and process them as one batch."""
         self._source(stream)
         if self._ended and self._container is not None:
-            remedy = "call restart() to begin another run, which goes on from here"
+            remedy = "call restart() to begin another run, which continues from here"
             raise UsageError(explain("the input has ended", "no message after end()", remedy))
         count = len(self._admin.ends(stream))
         good = partition is None or (type(partition) is int and 0 <= partition < count)
@@ -174,36 +171,34 @@ class PipelineDriver:
     def end(self) -> Report:
         """End the input: process the rest, close all windows and commit, as a run with `until="end"` does.
 
-        The clock moves on as far as what is under way needs it.
+        The clock advances as far as calls in flight need it.
         """
         container = self._running()
         self._ended = True
         container.end_at(frozen_ends(self.plan, self._admin))
 
         async def work() -> None:
-            await self._settle(at_all=True)
+            await self._settle(force=True)
             while not container.finished:
                 if not self._loop.has_timer():
                     wrong = (
-                        "the pipeline does not come to an end: something under way waits for nothing that will happen"
+                        "the pipeline does not come to an end: a call in flight waits for an event that cannot happen"
                     )
-                    remedy = "look for an asynchronous function that waits for a socket, a thread or an event"
+                    remedy = "check the asynchronous functions for one that waits for a socket, a thread or an event"
                     raise UsageError(explain(wrong, "functions that end by themselves", remedy))
                 self._loop.jump(self._next_due())
-                await self._settle(at_all=True)
+                await self._settle(force=True)
             container.commit_ready()
 
         self._run(work())
         return self.report()
 
-    # Output.
-
     def read(self, stream: str) -> list[Message[Any]]:
-        """All messages of an output so far that its readers can see, partition by partition, decoded."""
+        """All messages of an output that readers can see so far, partition by partition, decoded."""
         return list(self._decoder.messages(stream, self.records(stream)))
 
     def table(self, id: str) -> dict[Any, Any]:
-        """What a table holds now, committed or not, by key; of all partitions.
+        """The rows of a table now, committed or not, by key; of all partitions.
 
         >>> pipeline = Pipeline("latest")
         >>> scores = pipeline.table("scores", key=str, value=int)
@@ -218,7 +213,7 @@ class PipelineDriver:
         return rows_of(self.plan, id, self._tasks)
 
     def take(self, stream: str) -> list[Message[Any]]:
-        """The messages of an output that came since the last `take` of it, in the order of their commits."""
+        """The messages of an output that were added since its last `take`, in the order of their commits."""
         self._decoder.check(stream)
         ends = {(stream, partition): end for partition, end in enumerate(self._admin.ends(stream))}
         starts = {place: self._taken.get(f"{place}", 0) for place in ends}
@@ -231,13 +226,13 @@ class PipelineDriver:
         return self._read_from({(stream, partition): 0 for partition in range(len(self._admin.ends(stream)))})
 
     def written(self, stream: str, partition: int, start: int = 0) -> list[Record]:
-        """Records of one partition from an offset on, of any stream of the plan: of inputs as they were sent, and of
-        streams between stages with all that crosses there."""
+        """Records of one partition from an offset on, of any stream of the plan: of inputs as they were sent, of
+        intermediate streams with trailers and control messages."""
         return self._read_from({(stream, partition): start})
 
     def watermark(self, operator: str) -> int | None:
-        """How far event time has come for what an operator is given, in ms since epoch: the least of its tasks, as
-        messages have told it; None before all of them have been told."""
+        """The watermark of an operator's input, in ms since epoch: the least of its tasks; None as long as one of them
+        has none."""
         self._running()
         known = [planned.id for planned in self.plan.operators]
         wrong, expected = f"the pipeline has no operator {operator!r}", f"one of {', '.join(map(repr, known))}"
@@ -247,20 +242,18 @@ class PipelineDriver:
 
     @property
     def dead_letters(self) -> list[Message[Any]]:
-        """What `on_error=dead_letter()` has set aside: key and value as bytes, the error in the headers."""
+        """The dead letters of `on_error=dead_letter()`: key and value as bytes, the error in the headers."""
         name = dead_letters(self.plan.name)
         return self.read(name) if name in self._admin.streams() else []
 
     def report(self) -> Report:
-        """What was read, written, dropped as late and failed, since the start or the last restart."""
+        """The counts of messages that were read, written, late and failed, since the start or the last restart."""
         return self._running().report()
 
-    # Commits and crashes.
-
     def commit(self) -> None:
-        """Commit every task, again and again until nothing comes of it in the stages behind.
+        """Commit every task, and again until the downstream stages have processed all outputs.
 
-        A task that waits for asynchronous calls before it commits is left out while they are under way.
+        A task that waits for its asynchronous calls before it commits is left out while they are in flight.
         """
 
         self._running()
@@ -271,14 +264,14 @@ class PipelineDriver:
         self._run(work())
 
     def crash(self) -> None:
-        """Lose everything that was not committed, and stop; `restart` goes on."""
+        """Stop, and lose everything that was not committed; `restart` continues from the last commits."""
         container, self._container = self._container, None
         if container is not None:
             self._resources.close()
             self._loop.run_until_complete(self._cancelled())
 
     def restart(self) -> None:
-        """Begin a new run from the last commits, crashing first if the last one has not ended."""
+        """Begin a new run from the last commits; the last run crashes if it has not ended."""
         self._check_open()
         self.crash()
         self._ended = False
@@ -299,7 +292,7 @@ class PipelineDriver:
         self._run(self._settle())
 
     def close(self) -> None:
-        """Give up what is under way. Nothing can be done with the driver after that."""
+        """Abandon calls in flight, and close the driver for good."""
         if not self._loop.is_closed():
             self.crash()
             self._loop.close()
@@ -310,14 +303,12 @@ class PipelineDriver:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    # How a step is made.
-
     def _next_due(self) -> float:
-        """The time of the loop at which the clock next has something to do in a task. What is due by now has been told,
-        or waits for something else."""
+        """The time of the loop at which a task next needs the clock. What is due by now has fired, or waits for another
+        event."""
         dues = [task.dues() for task in self._tasks]
         times = [due.timer for due in dues]
-        if any(due.waits for due in dues):  # else it makes no difference which partitions are idle
+        if any(due.waits for due in dues):  # else idle partitions change nothing
             times += [due.idle for due in dues]
         due = min((time for time in times if self.now < time < END), default=None)
         return math.inf if due is None else (due - self._start) / 1000
@@ -329,8 +320,8 @@ class PipelineDriver:
             self.crash()
             raise
 
-    async def _settle(self, *, at_all: bool = False, commit: bool = False) -> None:
-        """Let everything happen that can at this time: messages, calls, and commits if they are due."""
+    async def _settle(self, *, force: bool = False, commit: bool = False) -> None:
+        """Do all that can be done at this time: process messages, complete calls, and commit tasks that are due."""
         container = self._running()
         moved = True
         while moved:
@@ -338,12 +329,12 @@ class PipelineDriver:
             await self._loop.quiet()
             moved |= container.turn()
             if not moved and self._gates is not None:
-                moved = self._gates.open(at_all)
+                moved = self._gates.open(force)
             if not moved and (self._always or commit):
                 moved = container.commit_ready()
 
     async def _cancelled(self) -> None:
-        """Let what was cancelled come to its end."""
+        """Wait until cancelled calls have ended."""
         await self._loop.quiet()
 
     def _read_from(self, starts: Mapping[tuple[str, int], int]) -> list[Record]:
@@ -371,7 +362,7 @@ class PipelineDriver:
 
 
 def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], kind: Any) -> bytes:
-    """What a message is sent as; refuses what its stream cannot hold."""
+    """Encode a key or value; raises UsageError if the stream cannot hold it."""
     try:
         return serde_of(kind).encode(given)
     except Exception as error:
@@ -382,7 +373,7 @@ def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], kind:
 
 
 def _check_names(counts: Mapping[str, int], streams: Sequence[str]) -> None:
-    """Refuse counts of partitions for streams that the pipeline does not have."""
+    """Raise UsageError for partition counts of streams that the pipeline does not have."""
     unknown = [name for name in counts if name not in streams]
     wrong = f"partitions= names {', '.join(map(repr, unknown))}"
     require(not unknown, UsageError, wrong, f"streams of the pipeline: {', '.join(map(repr, streams))}")

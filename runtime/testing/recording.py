@@ -38,8 +38,8 @@ class RecordedMessage:
 class Step:
     """One action on a pipeline, and its results.
 
-    `clock` and `watermark` are those after it, in ms since epoch; the watermark is None before there is one. `late` and
-    `failed` name the operators that found a message too late, or failed on one.
+    `clock` and `watermark` are those after the step, in ms since epoch; None if there is no watermark yet. `late` and
+    `failed` are the operators for which a message was late, or failed.
     """
 
     kind: StepKind
@@ -53,9 +53,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run, step by step. `lanes` are the partitions of all its streams; `keeps` names the operator whose watermark
-    is noted, the first one that keeps messages and later emits, None where there is none; `clocked` says that it goes
-    by the clock, which is its watermark then.
+    """A run, step by step. `lanes` are the partitions of all its streams. `keeps` is the operator whose watermark is
+    recorded: the first one that stores messages and emits later; None if there is none. `clocked` says that it uses
+    processing time: its watermark is then the clock.
 
     >>> pipeline = Pipeline("lengths")
     >>> pipeline.stream("words", value=str).map(len).send_to("lengths")
@@ -77,7 +77,7 @@ class Recorder:
     """Acts on a pipeline through its driver, and records the results: `draw_run` draws the `recording`.
 
     The driver may still be used directly; its results are recorded with the next step. Messages of a sink are in no
-    stream: `sinks` has, for the id of a sink, the list that the sink appends them to.
+    stream: `sinks` has, by the id of a sink, the list to which the sink appends them.
 
     >>> pipeline = Pipeline("busy")
     >>> clicks = pipeline.stream("clicks", key=str, value=str)
@@ -182,7 +182,7 @@ class Recorder:
 
 
 def _waits(operator: ops.Operator) -> bool:
-    """Whether an operator keeps messages until a later time. A table keeps rows, but does not wait."""
+    """Whether an operator stores messages until a later time. A table stores rows, but does not wait."""
     return operator.role == "both" and not operator.is_table
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what a pipeline may be given: values, out-of-order times, batches, interleavings."""
+"""Hypothesis strategies for inputs of a pipeline: values, out-of-order timestamps, batches, interleavings."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -21,7 +21,7 @@ K = TypeVar("K")
 
 
 def records(kind: type[T], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
-    """Values of a type; for a class, fields may be given strategies of their own.
+    """Values of a type; for a class, fields may have strategies of their own.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def timestamps(
     out_of_order: timedelta = timedelta(0),
     largest_step: timedelta = timedelta(minutes=1),
 ) -> list[int]:
-    """Times of the messages of one partition, in ms since epoch: each at most `out_of_order` behind the latest before
-    it, so that none is late, and at most `largest_step` past it.
+    """Timestamps of the messages of one partition, in ms since epoch. Each is at most `out_of_order` behind the latest
+    one before it, so that none is late, and at most `largest_step` ahead of it.
 
     >>> @given(timestamps(count=3, start=1000))
     ... def in_order(times: list[int]) -> None:
@@ -79,7 +79,7 @@ def batchings(draw: st.DrawFn, items: Sequence[T]) -> list[list[T]]:
 
 @st.composite
 def interleavings(draw: st.DrawFn, streams: Mapping[K, Sequence[T]]) -> list[tuple[K, T]]:
-    """All items of all streams with the stream's name, each stream's in its order, in a random order between them.
+    """All items of all streams as (stream, item): in order within a stream, interleaved at random.
 
     >>> @given(interleavings({"clicks": [1, 2], "views": [3]}))
     ... def clicks_in_order(items: list[tuple[str, int]]) -> None:

@@ -28,9 +28,9 @@ def readers(plan: Plan) -> dict[str, Reader]:
         decode = bytes if flow.key is None else key_serde(flow.key).decode, value_serde(flow.value).decode
         known_readers[intermediate(plan.name, border.id)] = _border(*decode)
     outputs = Decoder(plan)
-    untold: dict[str, Reader] = {"source": _raw, "intermediate": _border(bytes, bytes)}
+    unknown: dict[str, Reader] = {"source": _raw, "intermediate": _border(bytes, bytes)}
     return {
-        stream.name: known_readers.get(stream.name) or untold.get(stream.kind) or _output(outputs, stream.name)
+        stream.name: known_readers.get(stream.name) or unknown.get(stream.kind) or _output(outputs, stream.name)
         for stream in plan.streams
     }
 
@@ -40,7 +40,7 @@ def _raw(records: Iterable[Record]) -> Iterator[Message[Any]]:
 
 
 def _input(source: ops.Source) -> Reader:
-    """Messages as the pipeline sees them: with the time that `timestamp=` tells."""
+    """Messages as the pipeline sees them: with the timestamp that `timestamp=` returns."""
     decode_key = bytes if source.key is None else key_serde(source.key).decode
     decode_value, time_of = value_serde(source.value).decode, source.timestamp
 

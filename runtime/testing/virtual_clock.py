@@ -27,7 +27,7 @@ class _Idle(selectors.SelectSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Runs callbacks that are ready, in the order asyncio gives them; its time stands still until `jump`.
 
-    What runs in an executor (`asyncio.to_thread`) runs at once in this thread. Sockets and pipes are never ready.
+    A function for an executor (`asyncio.to_thread`) runs at once in this thread. Sockets and pipes are never ready.
     """
 
     pulse = math.inf
@@ -81,7 +81,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._next_timer = next_timer
         waiter, self._waiter = self._waiter, None
         if waiter is None:
-            raise RuntimeError("nothing is left to run, and nobody waits for that: a deadlock under virtual time")
+            raise RuntimeError("nothing is left to run, and `quiet` is not awaited: a deadlock under virtual time")
         waiter.set_result(None)
 
     def run_in_executor(
@@ -96,6 +96,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def __del__(self) -> None:
-        # A driver that nobody closed holds no resource but a pair of sockets: no reason for a warning.
+        # A driver that was not closed holds only a pair of sockets: not worth a ResourceWarning.
         if not self.is_closed():
             self.close()

@@ -101,7 +101,7 @@ def test_a_document_that_is_no_value_is_named(fluvial: Fluvial, folder: Path, wh
     (folder / "clicks.jsonl").write_text(f"{line}\n")
     ended = fluvial("run", f"clicks.py:{which}", "--input", "clicks=clicks.jsonl")
     assert ended.code == 2
-    assert ended.err.startswith("it gives no value: ")
+    assert ended.err.startswith("it cannot be encoded as value: ")
     assert "at clicks.jsonl:1" in ended.err
 
 
@@ -143,7 +143,7 @@ def test_a_key_that_is_none_of_the_stream_is_named(fluvial: Fluvial, folder: Pat
     words = ("--input", "names=names.jsonl", "--input", "orders=orders.jsonl", "--key-field", "id")
     ended = fluvial("run", "tables.py:numbers", *words)
     assert ended.code == 2
-    assert ended.err.startswith("it gives no key of type int: ")
+    assert ended.err.startswith("it cannot be encoded as key of type int: ")
 
 
 def test_without_keys_a_table_is_warned_of(fluvial: Fluvial, folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -61,10 +61,10 @@ def test_topics_that_are_not_kept_as_a_run_needs_it_are_named(fluvial: Fluvial, 
     make(broker, "letters-by-letter", retention_ms="1000")
     ended = fluvial("check", "letters.py", "--system", url)
     assert ended.code == 4
-    where = f"of {url} has cleanup.policy"
-    assert f"✗ changelog: Stream 'letters-count-changelog' {where}=delete: " in ended.out
-    assert f"✗ checkpoints: Stream 'letters-checkpoints' {where}=compact,delete: " in ended.out
-    assert "✗ intermediate: Stream 'letters-by-letter' of" in ended.out
+    where = "has cleanup.policy"
+    assert f"✗ changelog: stream 'letters-count-changelog' {where}=delete: " in ended.out
+    assert f"✗ checkpoints: stream 'letters-checkpoints' {where}=compact,delete: " in ended.out
+    assert "✗ intermediate: stream 'letters-by-letter' has" in ended.out
     assert fluvial("run", "letters.py", "--system", url, "--until", "end").code == 4
 
 

@@ -53,7 +53,7 @@ def count_tea(fluvial: Fluvial, *words: str) -> str:
 def test_where_nothing_is_kept_nothing_is_asked_for(fluvial: Fluvial) -> None:
     assert fluvial("produce", "words", "tea.txt").code == 0
     ended = fluvial("reset", "counts.py", "--all")
-    assert (ended.code, ended.out) == (0, "nothing is kept\n")
+    assert (ended.code, ended.out) == (0, "nothing is stored\n")
 
 
 def change(folder: Path) -> None:
@@ -105,7 +105,7 @@ def test_what_would_be_removed_is_told_first(fluvial: Fluvial) -> None:
         ("store", True),
         ("checkpoint", True),
     }
-    assert fluvial("reset", "counts.py", "--all", "--yes").out == "nothing is kept\n"
+    assert fluvial("reset", "counts.py", "--all", "--yes").out == "nothing is stored\n"
     assert count_tea(fluvial) == "3"  # all words are read again
 
 

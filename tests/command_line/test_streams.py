@@ -87,7 +87,7 @@ def test_a_value_that_is_no_json(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("consume", "lines", "--values", "--format", "json")
     assert ended.code == 2
     assert ended.err == (
-        "the value is no JSON: JSON is malformed: invalid character (byte 0)\n"
+        "the value is not JSON: JSON is malformed: invalid character (byte 0)\n"
         "  at stream lines, partition 0, offset 1\n  expected: values in JSON\n"
         "  to do: leave --format out, or write --format text\n"
     )
@@ -105,7 +105,7 @@ def test_malformed_lines(fluvial: Fluvial, folder: Path) -> None:
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
         "no JSON: JSON is malformed: invalid character (byte 0)\n  at some.jsonl:2\n  expected: the format json\n"
-        "  to do: correct the line, or leave out such lines with --skip-malformed\n"
+        "  to do: correct the line, or skip such lines with --skip-malformed\n"
     )
     ended = fluvial("produce", "some", "some.jsonl", "--format", "json", "--skip-malformed")
     assert ended.out == (
@@ -180,7 +180,7 @@ def test_deep_json_is_shown_where_json_is_wanted(fluvial: Fluvial, folder: Path)
     assert ended.out.endswith(f'"value":{DEEP.decode()}}}\n')
     ended = fluvial(*words, "--from-offset", "1")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("the value is no JSON: another token is expected (byte 10000)\n")
+    assert ended.err.startswith("the value is not JSON: another token is expected (byte 10000)\n")
 
 
 def test_escapes_of_terminals_are_shown_and_not_obeyed(fluvial: Fluvial, folder: Path) -> None:

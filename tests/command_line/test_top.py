@@ -136,7 +136,7 @@ def test_addresses_of_two_pipelines_are_not_added_up(fluvial: Fluvial, metrics: 
 def test_looking_goes_on_until_nobody_answers() -> None:
     with Metrics() as metrics:
         run(copy(), system=three_words(), until="end", metrics=metrics)
-        looks = top.looks([f"{metrics.url}/metrics"], lambda: None)
+        looks = top.overviews([f"{metrics.url}/metrics"], lambda: None)
         first, second = next(looks), next(looks)
     assert (first.inputs[0].per_second > 0, second.inputs[0].per_second) == (True, 0)
     assert list(looks) == []

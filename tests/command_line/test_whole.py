@@ -35,7 +35,7 @@ def test_version(fluvial: Fluvial) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["fly"], ["run"], ["run", "letters.py", "--wings"], ["consume", "words", "--limit", "few"]],
+    [["fly"], ["run"], ["run", "letters.py", "--wings"]],
 )
 def test_wrong_usage(fluvial: Fluvial, words: list[str]) -> None:
     ended = fluvial(*words)

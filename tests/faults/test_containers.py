@@ -47,7 +47,7 @@ def test_a_container_that_is_killed_is_started_again_and_nothing_is_lost(
                 kill(found)
         said = ended(run, 0)
     assert "was killed by SIGKILL; it is started again" in said
-    assert "counts leave out what containers did before they were started again" in said
+    assert "counts lack what containers did before they were started again" in said
     assert yard.missing(which) == []
     assert guarantee == "at_least_once" or yard.written() == yard.expected(which)
 

@@ -18,4 +18,4 @@ def test_control_messages_are_not_counted_as_read() -> None:
     again = run(pipeline, system=system, until="end")
     assert again.read == {}
     assert again.resumed
-    assert "went on from checkpoints: counts are of this process alone" in summary(again)
+    assert "continued from checkpoints: counts are of this process alone" in summary(again)

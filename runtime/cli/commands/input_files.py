@@ -1,4 +1,4 @@
-"""How files feed the streams of a pipeline, whose types say what their records are."""
+"""How the file for a stream is read and encoded, according to the types that the pipeline declares for the stream."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,12 +13,12 @@ from ....dsl.serde import Serde, converter, encode_key, key_serde, type_name, va
 from ...files import Encoding, ReadOptions
 
 EVERY_STREAM = ""
-"""Stands for a stream where a field is that of all."""
+"""Stands for all streams."""
 
 
 def reading_of(pipeline: Pipeline, stream: str, reading: ReadOptions, key_fields: Mapping[str, str]) -> ReadOptions:
-    """How the file for a stream is read: `key_fields` are by stream. Where no format is told, one whose documents the
-    stream's serde takes, or whose fields have the key."""
+    """The options for the file of a stream. `key_fields` are by stream. The default format is json if the serde of the
+    stream accepts JSON or a field holds the key, else lines."""
     key_field = key_fields.get(stream, key_fields.get(EVERY_STREAM))
     value = _source(pipeline, stream).value
     wants_json = key_field is not None or (isinstance(value, Serde) and value.from_json is not None)
@@ -26,11 +26,11 @@ def reading_of(pipeline: Pipeline, stream: str, reading: ReadOptions, key_fields
 
 
 def encoding_of(pipeline: Pipeline, stream: str, reading: ReadOptions) -> Encoding:
-    """How keys and values become the bytes that the pipeline decodes."""
+    """How keys and values are encoded, to the bytes that the pipeline decodes."""
     source = _source(pipeline, stream)
     key = encode_key if source.key is None else _key_encoder(source.key)
     if not isinstance(source.value, Serde):
-        # Of text and bytes, a line without anything in it is a value.
+        # An empty line is a value if values are text or bytes, else it is skipped.
         return Encoding(key=key, skips_blank=value_serde(source.value).name not in ("str", "bytes"))
     make = source.value.from_json
     if make is None or reading.format == "lines":
@@ -58,12 +58,12 @@ def _bytes(field: Any) -> bytes:
 def _encoder(what: str, make: Callable[[Any], Any], encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
     def encoded(document: Any) -> bytes:
         try:
-            # Requests of access logs are no dicts.
+            # A request of an access log is a Struct, and serdes convert dicts.
             plain = msgspec.to_builtins(document) if isinstance(document, msgspec.Struct) else document
             return encode(make(plain))
         except FluvialError:  # the registry is out of reach
             raise
         except Exception as error:  # a Serde may be the user's, and raise anything
-            raise ValueError(f"it gives no {what}: {error}") from error
+            raise ValueError(f"it cannot be encoded as {what}: {error}") from error
 
     return encoded

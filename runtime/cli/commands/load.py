@@ -1,4 +1,4 @@
-"""From a file into a stream."""
+"""Loads a file into a stream."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from ...systems.partitioner import partition_for
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What became of a file; `malformed` lines were skipped, `first_malformed` is one of them."""
+    """The result of loading a file. `malformed` lines were skipped; `first_malformed` is the first of them."""
 
     stream: str
     partitions: int
@@ -27,19 +27,19 @@ def load(
     partitions: int | None,
     encoding: Encoding = Encoding(),  # noqa: B008 - frozen
 ) -> Loaded:
-    """Append the records of a file to a stream, which is made if need be: a file is seen whole or not at all, and
-    standard input, which may never end, batch by batch. `encoding` tells the stream's types, where they are known.
+    """Append the records of a file to a stream, which is created if it does not exist. A file becomes visible as a
+    whole or not at all; standard input, which may never end, batch by batch. `encoding` encodes keys and values.
 
-    A record goes where its key belongs; without a key, record i goes to partition i modulo their number. `partitions`
-    is that number, None for as many as there are, one in a new stream. A new stream is made with its first records, so
-    that a file which cannot be read leaves none; for standard input, which may wait, it is made at once.
+    A record goes to the partition of its key; without a key, record i goes to partition i modulo `partitions`. With
+    None these are the partitions of the stream, one in a new stream. A new stream is created with the first records, so
+    that a file that cannot be read leaves none; for standard input, which may wait, it is created at once.
     """
     admin, producer = system.admin(), system.producer()
     try:
         existing = admin.partitions(stream)
         number = partitions or existing or 1
         if existing is not None or path == STANDARD:
-            admin.create(stream, number)  # which tells of another number, too
+            admin.create(stream, number)  # raises SystemProblem for another number
         with open_records(path, reading, encoding) as file:
             records = 0
             transaction = producer.begin()

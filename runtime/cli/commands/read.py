@@ -1,4 +1,4 @@
-"""Records of a stream, up to the end that it has or as they come."""
+"""Reads the records of a stream, up to its present end or without end."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +21,7 @@ def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Seque
 
 
 def follow(system: System, stream: str, starts: Sequence[int]) -> Iterator[RecordBatch]:
-    """The records from these offsets on, one a partition, and all that come, without end."""
+    """The records from these offsets on, one for each partition, without end."""
     consumer = system.consumer()
     try:
         consumer.assign({(stream, partition): start for partition, start in enumerate(starts)})

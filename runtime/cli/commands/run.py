@@ -1,4 +1,4 @@
-"""The verb `run`: files into streams, the pipeline, and streams into files."""
+"""The verb `run`: loads files into streams, runs the pipeline, and writes streams to files."""
 
 import os
 import shlex
@@ -33,12 +33,12 @@ from .read import read_to_ends
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What a run may be told. `inputs` and `outputs` are files by stream, `key_fields` the fields with the keys.
+    """The options of `fluvial run`. `inputs` and `outputs` are files by stream, `key_fields` the fields with the keys.
 
-    `system` None is a temporary log where there are inputs, else the default one; `until` None is "end" where there
-    are inputs, else "stopped".
+    The default of `system` is a temporary log if there are inputs, else the default log; that of `until` is "end" if
+    there are inputs, else "stopped".
 
-    With `containers` they are all run, as children that load `target` anew; with `container_id` too, that one is."""
+    With `containers` all of them run, as child processes that load `target`; with `container_id` only that one."""
 
     engine: EngineName = "local"
     system: System | None = None
@@ -63,9 +63,9 @@ class RunOptions:
 def run_pipeline(
     pipeline: Pipeline, options: RunOptions, progress: OnProgress | None, say: Callable[[str], None] = print
 ) -> tuple[Report, list[Loaded]]:
-    """Load the inputs, run the pipeline, write the outputs; says what was loaded, too.
+    """Load the inputs, run the pipeline, write the outputs. Returns the report, and the results of loading.
 
-    `say` is given the lines that containers which are processes of their own have to say."""
+    `say` prints the lines of containers that run as child processes."""
     _check_streams(pipeline, options)
     _check_container(options)
     _spark_arguments(options)
@@ -120,7 +120,7 @@ def _run(
 
 
 def _check_container(options: RunOptions) -> None:
-    """Refuse a container that is none of those there are, and files for one of several."""
+    """Refuse a container number out of range, and files for a single container."""
     if options.container_id is None:
         return
     given = f"--container-id {options.container_id}"
@@ -134,7 +134,7 @@ def _check_container(options: RunOptions) -> None:
 
 
 def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
-    """Refuse files for streams that the pipeline does not have, and a temporary log that lacks an input."""
+    """Refuse files for streams that the pipeline does not have, and a temporary log without one of its inputs."""
     planned = plan(pipeline)
     sources = [stream.name for stream in planned.streams if stream.kind == "source"]
     written = [stream.name for stream in planned.streams if stream.kind != "source"]
@@ -163,8 +163,7 @@ def _check_streams(pipeline: Pipeline, options: RunOptions) -> None:
 
 
 def _check_files(options: RunOptions) -> None:
-    """Refuse files that more than one stream would read or write, of which only one could, and outputs in folders that
-    are not there."""
+    """Refuse a file that is named for more than one stream, and outputs in folders that do not exist."""
     used: dict[Path, str] = {}
     for name, path in options.inputs.items():
         if path == STANDARD and list(options.inputs.values()).count(STANDARD) > 1:
@@ -185,7 +184,7 @@ def _check_files(options: RunOptions) -> None:
 
 @contextmanager
 def _system(options: RunOptions) -> Iterator[System]:
-    """The system that was named; else, where there are inputs, a temporary log."""
+    """The system that was named; else a temporary log if there are inputs, or the default log."""
     if options.system is not None or not options.inputs:
         yield options.system or open_system(DEFAULT_SYSTEM)
         return
@@ -195,9 +194,9 @@ def _system(options: RunOptions) -> Iterator[System]:
 
 @contextmanager
 def _temporary() -> Iterator[System]:
-    """A log in a folder that is removed afterwards, unless it holds results that could not be written out."""
+    """A log in a folder that is removed afterwards, unless it holds outputs that could not be written to files."""
     folder = tempfile.mkdtemp(prefix="fluvial-")
-    # It does not outlive the run, so nothing is gained by waiting for the disk.
+    # The log does not outlive the run, so fsync would gain nothing.
     log = LogSystem(Path(folder, "log"), fsync=False)
     keep = False
     try:
@@ -232,7 +231,7 @@ def _ends(system: System, streams: Sequence[str] | Mapping[str, str]) -> dict[st
 
 
 def _write(system: System, stream: str, before: list[int], path: str, pipeline: Pipeline, *, raw: bool) -> None:
-    """Write the values that came to a stream since it had these ends."""
+    """Write the values that were added to a stream since it had these ends."""
     render = _render(pipeline, stream, raw=raw)
     ends = system.admin().ends(stream)
     with open_output(path) as file:
@@ -259,7 +258,7 @@ def _render(pipeline: Pipeline, stream: str, *, raw: bool) -> Render:
     kinds = [_kind(pipeline, pipeline.operator(id)) for id in plan(pipeline).stream(stream).written_by]
     if kinds and all(kind == kinds[0] for kind in kinds):
         return json_of_kind(kinds[0], raw=raw)
-    # Dead letters, whose values are those of any stream; or operators that do not agree.
+    # Dead letters have the values of any stream, and operators may write different types.
     return json_of_kind(bytes, raw=True) if raw else json_of_bytes("auto")
 
 
@@ -269,7 +268,7 @@ def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:
 
 
 def _spark_arguments(options: RunOptions) -> None:
-    """Hand on settings of Spark where its launcher looks for them: a session's own cannot name a driver's memory."""
+    """Pass settings of Spark to its launcher: those of a session cannot set the memory of the driver."""
     if options.engine != "spark" and (options.master or options.spark_conf):
         raise refused("--master and --spark-conf", "without --engine spark", "--engine spark")
     if options.spark_conf:

@@ -1,4 +1,4 @@
-"""The verbs `produce` and `consume`: records into a stream, and out of it."""
+"""The verbs `produce` and `consume`: write records to a stream, and print its records."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -27,7 +27,7 @@ def produce(stream: str, path: str, system: System, reading: ReadOptions, partit
 
 
 def summary_of(loaded: Loaded) -> str:
-    """What `produce` did, for people."""
+    """The result of `produce`, as a line of text."""
     text = f"{loaded.stream}: {plural(loaded.records, 'record')} in {plural(loaded.partitions, 'partition')}"
     if loaded.first_malformed is None:
         return text
@@ -69,13 +69,13 @@ def _records(system: System, stream: str, from_offset: int | None, until: Until)
 
 
 def line_of(stream: str, show: Show, render: Render) -> Callable[[int, int, Record], bytes]:
-    """What makes a line of a record: its value alone, or all of it."""
+    """The function that makes a line of a record: of its value alone, or of the whole record."""
 
     def value_line(partition: int, offset: int, record: Record) -> bytes:
         try:
             return render(record[1])
         except ValueError as error:  # msgspec.DecodeError is one
-            wrong, where = f"the value is no JSON: {error}", f"stream {stream}, partition {partition}, offset {offset}"
+            wrong, where = f"the value is not JSON: {error}", f"stream {stream}, partition {partition}, offset {offset}"
             raise UsageError(
                 explain(wrong, "values in JSON", "leave --format out, or write --format text", where)
             ) from None

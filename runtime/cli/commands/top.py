@@ -1,4 +1,4 @@
-"""The verb `top`: what runs do, live, from where they serve their metrics."""
+"""The verb `top`: shows a run live, from the addresses at which its containers serve metrics."""
 
 import re
 import time
@@ -22,15 +22,15 @@ from ..top_screen import screen
 
 ANSWER_SECONDS = 5.0
 WHY_BYTES = 500
-"""Of what a server says that does not answer."""
+"""Most bytes shown of the text of a server's error."""
 _ADDRESS = re.compile(r"(?:http://)?(?:(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):)?(?P<port>\d{1,5})(?:/|/metrics)?")
-# What is asked is near: no proxy can know it.
+# Without a proxy: containers run on this machine or near it.
 _open = build_opener(ProxyHandler({})).open
 
 
 def addresses(words: Sequence[str]) -> list[str]:
-    """Where to ask: at addresses, or wherever a pipeline of this name is served on this machine; without words, at the
-    one pipeline that is. Raises `UsageError` where that is none, or not one.
+    """The URLs of containers. A word is an address, or the name of a pipeline that is served on this machine; without
+    words, the only pipeline that is. Raises `UsageError` if there is none, or more than one.
 
     >>> addresses(["9100", "http://worker-2:9100/metrics"])
     ['http://127.0.0.1:9100', 'http://worker-2:9100']
@@ -46,7 +46,7 @@ def addresses(words: Sequence[str]) -> list[str]:
         expected = f"the name of one of these: {there}; or HOST:PORT" if missing else "one, or the name of one"
         remedy = "start it with fluvial run --metrics-port 0"
         raise UsageError(explain(wrong, expected, remedy, "the command line"))
-    return [*filter(None, urls), *(note.url for note in known)]
+    return [*filter(None, urls), *(endpoint.url for endpoint in known)]
 
 
 def _address(word: str) -> str | None:
@@ -54,8 +54,9 @@ def _address(word: str) -> str | None:
     return f"http://{match['host'] or '127.0.0.1'}:{match['port']}" if match else None
 
 
-def ask(urls: Sequence[str]) -> list[Progress]:
-    """What the containers at these addresses tell, but for those that are gone; raises `SystemProblem` if all are."""
+def progress_of(urls: Sequence[str]) -> list[Progress]:
+    """The progress of the containers at these addresses, except those that do not answer. Raises `SystemProblem` if
+    none does."""
     containers, problems = [], []
     for url in urls:
         try:
@@ -65,7 +66,7 @@ def ask(urls: Sequence[str]) -> list[Progress]:
             problems.append(f"{url}: {_reason(error)}")
     if not containers:
         wrong = f"no run answers at {'; '.join(problems)}"
-        raise SystemProblem(explain(wrong, "a run with --metrics-port", "look whether it runs", "the command line"))
+        raise SystemProblem(explain(wrong, "a run with --metrics-port", "check that it runs", "the command line"))
     others = sorted({progress.pipeline for progress in containers})
     if len(others) > 1:
         wrong = f"these serve more than one pipeline: {', '.join(others)}"
@@ -81,25 +82,25 @@ def _reason(error: Exception) -> object:
 
 
 class _Operators(msgspec.Struct):
-    """The part of a plan that tells operators."""
+    """The part of a plan that lists its operators."""
 
     operators: tuple[PlannedOperator, ...]
 
 
 def labels(words: Sequence[str]) -> dict[str, str]:
-    """What people read of the operators, by id; empty where no container tells its plan."""
+    """The labels of the operators by id; empty if no container serves its plan."""
     for url in addresses(words):
         with suppress(OSError, msgspec.DecodeError), _open(f"{url}/plan.json", timeout=ANSWER_SECONDS) as answer:
             return told_apart(msgspec.json.decode(answer.read(), type=_Operators).operators)
     return {}
 
 
-def looks(words: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]:
-    """Look again and again, until no run answers any more. A container that is started again may be elsewhere."""
+def overviews(words: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]:
+    """Overviews until no run answers. Addresses are looked up each time: a restarted container may have another one."""
     before: list[Progress] = []
     while True:
         try:
-            now = ask(addresses(words))
+            now = progress_of(addresses(words))
         except (SystemProblem, UsageError):
             if not before:
                 raise
@@ -111,14 +112,14 @@ def looks(words: Sequence[str], pause: Callable[[], None]) -> Iterator[Overview]
 
 def once(words: Sequence[str]) -> Overview:
     """A run as it is now."""
-    return overview(ask(addresses(words)), labels=labels(words))
+    return overview(progress_of(addresses(words)), labels=labels(words))
 
 
 def live(words: Sequence[str], console: Console, *, every: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show a run live until it ends or somebody interrupts; in the end what was seen last."""
+    """Show a run live until it ends or the user interrupts; then print the last overview."""
     seen: Overview | None = None
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False, screen=True) as shown:
-        for seen in looks(words, lambda: sleep(every)):
+        for seen in overviews(words, lambda: sleep(every)):
             shown.update(screen(seen), refresh=True)
     if seen is not None:
         console.print(screen(seen))

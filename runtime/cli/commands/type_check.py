@@ -1,4 +1,4 @@
-"""Which parts of a type JSON cannot bring back."""
+"""Finds the parts of a type that do not survive encoding to JSON and decoding."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,13 +18,13 @@ def foreign(kind: Any) -> list[str]:
         return []
     try:
         nodes = _nodes(inspect.type_info(kind))
-    except TypeError:  # a union that could not be told apart
+    except TypeError:  # a union whose members msgspec cannot tell apart
         return [type_name(kind)]
     return sorted({type_name(node.cls) for node in nodes if isinstance(node, inspect.CustomType)})
 
 
 def _nodes(root: inspect.Type) -> Iterator[Struct]:
-    """What a type is made of, itself included; types may hold themselves."""
+    """The parts of a type, itself included. Types may be recursive."""
     seen: set[int] = set()
     rest: list[Any] = [root]
     while rest:

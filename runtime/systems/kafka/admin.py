@@ -70,11 +70,11 @@ class KafkaAdmin:
 
     def starts(self, stream: str) -> list[int]:
         """The first offset that is kept, by partition."""
-        return list(self._cluster.starts(self._places(stream)).values())
+        return list(self._cluster.offsets.starts(self._places(stream)).values())
 
     def ends(self, stream: str) -> list[int]:
         """The offset after the last record that readers see, by partition. Records of open transactions are hidden."""
-        return list(self._cluster.ends(self._places(stream)).values())
+        return list(self._cluster.offsets.ends(self._places(stream)).values())
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
         """The last checkpoint of each task of a group, by task name, from the topic of its checkpoints."""

@@ -1,43 +1,23 @@
-"""Requests about the topics of a cluster: their partitions, settings and offsets."""
+"""Requests about the topics of a cluster: their partitions and settings."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from itertools import chain, repeat
-from typing import Any
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from ....dsl.errors import SystemProblem
 from ..contract import StreamPartition
 from ..errors import unknown_partition, unknown_stream
-from .clients import LOG, ConnectionMonitor, admin_api, read_committed_client, read_uncommitted_client
-from .errors import GONE
+from .clients import LOG, admin_api
+from .offsets import TopicOffsets
 from .requests import NEVER, RequestClient, answer
 from .settings import KafkaSettings
 from .topics import most_ahead
 
-Offsets = dict[StreamPartition, int]
-
-_SOON = (0.1, 0.3, 0.9, 2.7)
-_LATE = 5.0
-"""Seconds that a request for offsets may take: the first four requests, and all later ones."""
-
 _CLOCKS_DIFFER = 60_000
 """Milliseconds by which the clock of a broker may be behind the clock of this machine."""
-
-_TO_REMOVE = 60.0
-"""Seconds that brokers may take to remove records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +30,13 @@ class Topic:
 
 
 class Cluster:
-    """Requests about topics and their offsets. The first request connects. Threads may share it."""
+    """Requests about topics; `offsets` requests their offsets. The first request connects. Threads may share it."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
         self._requests = RequestClient(settings)
         self.request = self._requests.request
-        self.send = self._requests.send
+        self.offsets = TopicOffsets(self._requests, settings, self.check)
 
     def streams(self) -> dict[str, int]:
         """The partition count of each topic, without Kafka's own topics, whose names begin with `__`."""
@@ -103,32 +83,6 @@ class Cluster:
             if not 0 <= partition < count:
                 raise unknown_partition(stream, partition, count, self.settings.url)
 
-    def starts(self, places: Collection[StreamPartition]) -> Offsets:
-        """The first offset that is kept."""
-        return self._offsets(places, OFFSET_BEGINNING, read_uncommitted_client)
-
-    def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
-        """The offset after the last record that readers see. An open transaction hides all from its start."""
-        return self._offsets(places, OFFSET_END, _BY_ISOLATION[self.settings.isolation], patience)
-
-    def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
-        """The offset that the next record will have, committed or not."""
-        return self._offsets(places, OFFSET_END, read_uncommitted_client, patience)
-
-    def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        """Have the records before these offsets removed, without waiting. Errors are logged."""
-        places = [TopicPartition(stream, partition, offset) for (stream, partition), offset in starts.items()]
-
-        def send(client: AdminClient) -> Future[Any]:
-            # One request covers all partitions, and their answers come together.
-            asked = client.delete_records(places, request_timeout=NEVER, operation_timeout=_TO_REMOVE)
-            for one in asked.values():
-                one.add_done_callback(logged)
-            return next(iter(asked.values()))
-
-        if places:
-            self.send(send)
-
     def reach(self) -> None:
         """Return once a broker has answered. Raises SystemProblem where none does in time."""
         if not self._requests.answered:
@@ -141,38 +95,6 @@ class Cluster:
             return str(answer(client, client.describe_cluster(request_timeout=NEVER), seconds).cluster_id)
 
         return self.request("tell its id", send)
-
-    def _offsets(
-        self,
-        places: Collection[StreamPartition],
-        which: int,
-        make: Callable[[KafkaSettings, ConnectionMonitor], Consumer],
-        within: float | None = None,
-    ) -> Offsets:
-        # Not with list_offsets: librdkafka frees a request that has timed out while it still writes to it.
-        wanted = [TopicPartition(stream, partition, which) for stream, partition in places]
-        # If a partition has no known leader yet, the client may check again only after 3 s. A new request checks at
-        # once.
-        patience = chain(_SOON, repeat(_LATE))
-
-        def send(client: Consumer, seconds: float) -> Offsets:
-            try:
-                offsets = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
-                for place in offsets:
-                    if place.error is not None:
-                        raise KafkaException(place.error)
-            except KafkaException as caught:
-                if caught.args[0].code() in GONE:
-                    self.check(places)
-                raise
-            offset_of = {(place.topic, place.partition): place.offset for place in offsets}
-            if any(offset < 0 for offset in offset_of.values()):
-                # For a partition whose leader was just elected, the client returns -1001 and no error.
-                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-            return offset_of
-
-        what = "tell the offsets of its topics"
-        return self._requests.request_by(make, what, send, patience=within) if wanted else {}
 
 
 class KnownTopics:
@@ -222,13 +144,3 @@ def described(client: AdminClient, streams: Collection[str], seconds: float) -> 
             led = all(partition.leader is not None for partition in topic.partitions)
             topics[stream] = Topic(str(topic.topic_id), len(topic.partitions), led)
     return topics
-
-
-def logged(asked: Future[Any]) -> None:
-    """Log the error of a request that nobody waits for."""
-    error = asked.exception()
-    if error is not None:
-        LOG.info("%s", error)
-
-
-_BY_ISOLATION = {"read_committed": read_committed_client, "read_uncommitted": read_uncommitted_client}

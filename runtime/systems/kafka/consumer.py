@@ -58,7 +58,7 @@ class KafkaConsumer:
         Raises SystemProblem for a topic or partition that does not exist, and for an offset outside of it.
         """
         self._cluster.check(positions)
-        starts, ends = self._cluster.starts(positions), self._cluster.log_ends(positions)
+        starts, ends = self._cluster.offsets.starts(positions), self._cluster.offsets.log_ends(positions)
         for place, offset in positions.items():
             if not starts[place] <= offset <= ends[place]:
                 raise outside(*place, offset, starts[place], ends[place], self._settings.url)
@@ -157,7 +157,7 @@ class KafkaConsumer:
                 if buffer:
                     self._ready[place] = buffer
         elif code == KafkaError._AUTO_OFFSET_RESET and buffer is not None:
-            start, end = self._cluster.starts([place])[place], self._cluster.log_ends([place])[place]
+            start, end = self._cluster.offsets.starts([place])[place], self._cluster.offsets.log_ends([place])[place]
             raise outside(*place, buffer.position, start, end, self._settings.url)
         elif code in GONE:
             self._cluster.check([place])  # which raises, unless it has come back meanwhile

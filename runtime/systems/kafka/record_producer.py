@@ -137,7 +137,7 @@ class KafkaRecordProducer:
         self._check()
         for place in places:
             self._topics.check(*place)
-        return self._cluster.log_ends(places)
+        return self._cluster.offsets.log_ends(places)
 
     def begin(self) -> None:
         """Start a transaction."""
@@ -162,7 +162,7 @@ class KafkaRecordProducer:
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Allow the brokers to remove the records before these offsets: nobody reads them any more."""
-        self._cluster.trim(starts)
+        self._cluster.offsets.trim(starts)
 
     def close(self) -> None:
         """Drop the records of an open transaction, and those that are not flushed.
@@ -189,9 +189,9 @@ class KafkaRecordProducer:
         after they have acknowledged the commit, and readers see no record of the transaction before."""
         until = time.monotonic() + _TO_CLOSE
         with suppress(SystemProblem):
-            ends = self._cluster.log_ends(places, patience=_TO_CLOSE)
+            ends = self._cluster.offsets.log_ends(places, patience=_TO_CLOSE)
             while time.monotonic() < until:
-                seen = self._cluster.ends(places, patience=_TO_CLOSE)
+                seen = self._cluster.offsets.ends(places, patience=_TO_CLOSE)
                 if all(seen[place] >= end for place, end in ends.items()):
                     return
                 time.sleep(_PAUSE / 10)

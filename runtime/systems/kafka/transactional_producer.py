@@ -27,7 +27,7 @@ class KafkaTransactionalProducer:
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
         """Allow the brokers to remove the records before these offsets: nobody reads them any more."""
-        self._cluster.trim(starts)
+        self._cluster.offsets.trim(starts)
 
     def close(self) -> None:
         """Drop what was staged."""

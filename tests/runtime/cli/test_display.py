@@ -79,10 +79,10 @@ def test_quiet_shows_nothing() -> None:
 def test_the_summary_says_what_its_counts_leave_out() -> None:
     again = Report(pipeline="p", engine="local", seconds=1.0, resumed=True, restarts=2)
     assert summary(again).splitlines()[1:] == [
-        "  counts leave out what containers did before they were started again (2 times)"
+        "  counts lack what containers did before they were started again (2 times)"
     ]
     later = Report(pipeline="p", engine="local", seconds=1.0, resumed=True)
-    assert summary(later).splitlines()[1:] == ["  went on from checkpoints: counts are of this process alone"]
+    assert summary(later).splitlines()[1:] == ["  continued from checkpoints: counts are of this process alone"]
 
 
 def test_the_summary_counts_by_stream_and_operator() -> None:

@@ -75,9 +75,9 @@ def test_people_see_tables() -> None:
     assert printed(overview([container("0", 10, 1000), container("1", 20, 4000)])) == [
         "visits on local: 2 containers",
         "",
-        "container  process  phase    seconds  commits  each takes  in flight  busy   memory",
-        "0             4711  running       10        4      5.0 ms          7   50%  100 MiB",
-        "1             4711  running       20        4      5.0 ms          7   50%  100 MiB",
+        "container  process  phase    seconds  commits  commit time  in flight  busy   memory",
+        "0             4711  running       10        4       5.0 ms          7   50%  100 MiB",
+        "1             4711  running       20        4       5.0 ms          7   50%  100 MiB",
         "",
         "input   partitions  processed  per second  queued  lag  watermark",
         "clicks           2      5,000         300       4   10  2015-05-17 10:05:03Z",

@@ -128,7 +128,7 @@ def test_a_malformed_line_is_named(format: Any, content: bytes, line: int, why: 
     assert rest == [
         f"  at file:{line}",
         f"  expected: the format {format}",
-        "  to do: correct the line, or leave out such lines with --skip-malformed",
+        "  to do: correct the line, or skip such lines with --skip-malformed",
     ]
 
 

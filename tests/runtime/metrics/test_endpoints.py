@@ -81,7 +81,7 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path, caplog: pytes
 def test_a_folder_that_is_a_link_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "mine").mkdir(mode=0o700)
     (tmp_path / "notes").symlink_to(tmp_path / "mine")
-    assert "no note can be left" in left(tmp_path / "notes", caplog)
+    assert "no file can be written" in left(tmp_path / "notes", caplog)
     assert not list((tmp_path / "mine").iterdir())
 
 

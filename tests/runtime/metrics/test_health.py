@@ -17,7 +17,7 @@ def after(*told: Progress) -> Health:
     health = Health()
     health.begin(0)
     for second, progress in enumerate(told, 1):
-        health.look(progress, second)
+        health.update(progress, second)
     return health
 
 
@@ -51,7 +51,7 @@ def test_a_restore_that_moves_does_not_stall_and_is_not_ready() -> None:
     restoring = [told("restoring", restored_records=number, restore_remaining_records=9) for number in range(5)]
     health = after(*restoring)
     assert (health.stalled(5), health.ready) == (0, False)
-    health.look(told("running"), 6)
+    health.update(told("running"), 6)
     assert health.ready
 
 

@@ -21,7 +21,7 @@ from fluvial.dsl import MessageError, Pipeline, UsageError, dead_letter, skip, t
 from fluvial.dsl import count as counted
 from fluvial.planner import Settings, plan
 from fluvial.runtime import Metrics, Progress, run
-from fluvial.runtime.metrics.http import LOOKS, MOST_LOOKING
+from fluvial.runtime.metrics.http import MOST_READING, READERS
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 
 
@@ -173,7 +173,7 @@ def test_a_run_that_is_stuck_in_a_function_is_not_alive() -> None:
         assert get(serving, "/livez") == (200, "ok\n")
         run(pipeline, system=system, until="end", metrics=serving)
         assert get(serving, "/livez")[0] == 200
-    assert found == [(200, "ok\n"), (503, "nothing has moved for 301 s while there is something to do\n")]
+    assert found == [(200, "ok\n"), (503, "nothing has moved for 301 s while there is work to do\n")]
 
 
 def test_a_run_that_fails_is_waited_for_by_nobody(metrics: Metrics) -> None:
@@ -242,19 +242,19 @@ def test_rows_are_sent_as_they_are_read() -> None:
 
 def test_few_wait_for_a_look_into_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more than may wait is told so at once, and what is not asked of tables is answered."""
-    monkeypatch.setattr("fluvial.runtime.metrics.http.LOOK_SECONDS", 3600.0)
-    with looked_into([]) as metrics, ThreadPoolExecutor(MOST_LOOKING) as pool, ExitStack() as stack:
-        for _ in range(LOOKS):
+    monkeypatch.setattr("fluvial.runtime.metrics.http.READ_SECONDS", 3600.0)
+    with looked_into([]) as metrics, ThreadPoolExecutor(MOST_READING) as pool, ExitStack() as stack:
+        for _ in range(READERS):
             stack.enter_context(urlopen(f"{metrics.url}/state/endless"))
-        asking = [pool.submit(get, metrics, "/state/numbers") for _ in range(MOST_LOOKING - LOOKS + 1)]
+        asking = [pool.submit(get, metrics, "/state/numbers") for _ in range(MOST_READING - READERS + 1)]
         assert next(as_completed(asking, timeout=60)).result()[0] == 503
         assert get(metrics, "/livez")[0] == 200
-    assert sorted(one.result()[0] for one in asking) == [200] * (MOST_LOOKING - LOOKS) + [503]
+    assert sorted(one.result()[0] for one in asking) == [200] * (MOST_READING - READERS) + [503]
 
 
 def test_what_fails_before_the_first_row_is_told() -> None:
     with looked_into([]) as metrics:
-        for _ in range(LOOKS + 1):
+        for _ in range(READERS + 1):
             assert get(metrics, "/state/none") == (404, "no such table\n")
 
 

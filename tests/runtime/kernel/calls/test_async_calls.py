@@ -409,7 +409,7 @@ def test_a_gate_settles_in_which_order_calls_end() -> None:
             calls.submit(Call(None, value, None))
         await asyncio.sleep(1)
         assert (found, calls.in_flight) == ([], 3)
-        while gates.open(at_all=True):
+        while gates.open(force=True):
             await asyncio.sleep(1)
 
     run(work())

@@ -66,7 +66,7 @@ def test_requests_that_take_too_long_do_no_harm(broker: Broker, name: str, start
 
 
 PENDING = """
-import sys, time
+import sys, threading
 from fluvial.runtime.systems import KafkaSystem
 
 address, name, before = sys.argv[1:]
@@ -74,7 +74,9 @@ admin = KafkaSystem(address).admin()
 admin.create(name, 1)
 if before:
     admin.report_offsets(name, {(name, 0): 1})
-    time.sleep(2)
+    for thread in threading.enumerate():
+        if thread.name == "fluvial-offsets":
+            thread.join()
 print("ready", flush=True)
 sys.stdin.readline()
 if not before:

@@ -14,7 +14,7 @@ from .printing import print_json
 
 state = typer.Typer(
     name="state",
-    help="Read what the tables of a pipeline hold on this machine, as of the last commit.",
+    help="Read the tables of a pipeline on this machine, as of the last commit.",
     no_args_is_help=True,
 )
 
@@ -29,7 +29,7 @@ def get_verb(
     state_dir: words.StateDir = None,
     as_json: words.Json = False,
 ) -> None:
-    """Print the row of a key as JSON. Where there is none, stderr says so and the exit code is 1; null is a row.
+    """Print the row of a key as JSON. If there is no row, stderr says so and the exit code is 1; null is a row.
 
     fluvial state get orders.py customers c17
     """

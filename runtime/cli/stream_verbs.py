@@ -23,7 +23,7 @@ def produce_verb(
     skip_malformed: words.SkipMalformed = False,
     quiet: words.Quiet = False,
 ) -> None:
-    """Append a file to a stream, which is made if need be; a file is written whole or not at all."""
+    """Append a file to a stream, which is created if it does not exist. A file is written as a whole or not at all."""
     most = size("--max-line", max_line)
     reading = ReadOptions(format, key_field, timestamp_field, delimiter, skip_malformed, names_of(columns), most)
     loaded = streams.produce(stream, file, named_system(system, kafka_conf), reading, partitions)

@@ -27,11 +27,11 @@ def reset_verb(
     state_dir: words.StateDir = None,
     as_json: words.Json = False,
 ) -> None:
-    """Remove what a pipeline keeps, so that operators, or all of it, begin anew. Refused while the pipeline runs.
+    """Remove stored state of a pipeline, so that operators, or the whole pipeline, start over. Refused while it runs.
 
-    With --state the next run goes on where the inputs were read to, and the operator begins empty; with --all it reads
-    the inputs from their start. With --stream, on Kafka, the next run reads a topic that was deleted and made anew.
-    Outputs and inputs stay.
+    With --state the operator starts empty, and the next run continues to read where the last one ended. With --all the
+    next run reads the inputs from their start. With --stream, on Kafka, it reads a topic that was deleted and created
+    again. Outputs and inputs stay.
 
     fluvial reset visits.py --state sessions
     """
@@ -55,7 +55,7 @@ def reset_verb(
 
 
 def _refuse_unclear(choices: Mapping[str, object], *, keep_offsets: bool) -> None:
-    """Refuse more or less than one of what can be reset, and --keep-offsets with another than --stream."""
+    """Refuse unless exactly one choice is made, and --keep-offsets without --stream."""
     chosen = [option for option, value in choices.items() if value]
     if len(chosen) != 1:
         expected = "--state OPERATOR, --stream STREAM, or --all"
@@ -73,4 +73,4 @@ def _print_steps(steps: Sequence[ResetStep], notes: Iterable[str], *, removed: b
     for note in notes:
         print(note)
     if not steps:
-        print("nothing is kept")
+        print("nothing is stored")

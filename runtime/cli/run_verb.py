@@ -24,7 +24,7 @@ from .record_verb import takes_record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunArguments:
-    """The words of `fluvial run`, as they are written."""
+    """The arguments of `fluvial run`, as text."""
 
     target: words.Target
     engine: words.RunEngine = "local"
@@ -60,7 +60,7 @@ class RunArguments:
 
 @takes_record(RunArguments)
 def run_verb(arguments: RunArguments) -> None:
-    """Run a pipeline, until it is stopped or until the end that its inputs have now.
+    """Run a pipeline, until it is stopped or has read its inputs to their present end.
 
     Streams can be filled from files first, and written to files afterwards:
 
@@ -80,7 +80,7 @@ def run_verb(arguments: RunArguments) -> None:
 
 
 def run_options(arguments: RunArguments) -> RunOptions:
-    """What the words of `fluvial run` mean."""
+    """The options that the arguments of `fluvial run` mean."""
     return RunOptions(
         engine=arguments.engine,
         system=named_system(arguments.system, arguments.kafka_conf),
