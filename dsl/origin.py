@@ -25,18 +25,18 @@ class Origin:
 
 
 _COMMAND_LINE = Origin("the command line", 0)
+_NO_LINE = Origin("a thread of the run", 0)
+_NOBODYS = frozenset({"asyncio", "concurrent", "contextlib", "fluvial", "importlib", "py4j", "pyspark", "threading"})
+"""Packages through which Fluvial's own code calls itself: no line of theirs is a user's."""
 
 
 def here() -> Origin:
-    """The newest line on the call stack that is not Fluvial's own; the command line if that called it."""
+    """The newest line on the call stack that is a user's; the command line if that called Fluvial."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(module := frame.f_globals.get("__name__", "")):
+    while (module := frame.f_globals.get("__name__", "")).partition(".")[0] in _NOBODYS:
         if module.startswith("fluvial.runtime.cli"):
             return _COMMAND_LINE
+        if frame.f_back is None:
+            return _NO_LINE
         frame = frame.f_back
     return Origin(frame.f_code.co_filename, frame.f_lineno)
-
-
-def _is_ours(module: str) -> bool:
-    """Whether it is no module of a user; ours call one another through `contextlib` and `import`, too."""
-    return module.startswith("fluvial.") or module in ("contextlib", "importlib._bootstrap")
