@@ -17,14 +17,33 @@ _NOT_A_RESULT = "pass a function or a lambda, not its result"
 def function(what: str, fn: Any, *, many: bool = False) -> None:
     """Refuse what cannot be called, an asynchronous function, and, unless it may give `many` values, a generator."""
     require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", _NOT_A_RESULT)
-    code = _called(fn)
-    waits = inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or _returns(code, Awaitable)
     remedy = "use async_flat_map(fn, id=...), whose function is asynchronous and returns a list of values"
+    waits = is_asynchronous(fn)
     require(not waits, PipelineError, f"{what} got the asynchronous function {_name(fn)}", "a plain function", remedy)
     wrong = f"{what} got the generator function {_name(fn)}"
     remedy = "return one value; flat_map takes a function that gives several, or none"
-    good = many or not inspect.isgeneratorfunction(code)
+    good = many or not is_generator(fn)
     require(good, PipelineError, wrong, "a function that returns a value", remedy)
+
+
+def is_asynchronous(fn: Any) -> bool:
+    """Whether it is known that a call gives what must be awaited.
+
+    >>> import asyncio
+    >>> is_asynchronous(asyncio.sleep), is_asynchronous(len)
+    (True, False)
+    """
+    code = _called(fn)
+    return inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or _returns(code, Awaitable)
+
+
+def is_generator(fn: Any) -> bool:
+    """Whether a call gives a generator, which runs nothing until it is iterated.
+
+    >>> is_generator(len)
+    False
+    """
+    return inspect.isgeneratorfunction(_called(fn))
 
 
 def predicate(what: str, fn: Any) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from .errors import PipelineError
+from .functions import is_asynchronous, is_generator
 from .message import Message
 from .validation import require
 
@@ -50,8 +51,23 @@ class Sink(Protocol[V_contra]):
         ...
 
 
+_METHODS = ("open", "write", "flush", "close")
+
+
 def check_sink(id: str, sink: object) -> None:
-    """Refuse what lacks a method of a sink."""
-    missing = [name for name in ("open", "write", "flush", "close") if not callable(getattr(sink, name, None))]
-    wrong = f"sink {id!r}: {type(sink).__name__} has no {', '.join(missing)}"
-    require(not missing, PipelineError, wrong, "an object with open, write, flush and close")
+    """Refuse what lacks a method of a sink, and methods whose calls would do nothing: nobody awaits or iterates what
+    they give."""
+    sink_name = f"sink {id!r}: {type(sink).__name__}"
+    missing = [name for name in _METHODS if not callable(getattr(sink, name, None))]
+    expected = "an object with open, write, flush and close"
+    require(not missing, PipelineError, f"{sink_name} has no {', '.join(missing)}", expected)
+    methods = {name: getattr(sink, name) for name in _METHODS}
+    waiting = [name for name, method in methods.items() if is_asynchronous(method)]
+    wrong = f"the methods of {sink_name} are asynchronous: {', '.join(waiting)}"
+    remedy = (
+        "write them with def, and call asyncio.run in flush; or call the service in an async_flat_map before the sink"
+    )
+    require(not waiting, PipelineError, wrong, "methods that have done their work when they return", remedy)
+    lazy = [name for name, method in methods.items() if is_generator(method)]
+    wrong = f"the methods of {sink_name} are generators: {', '.join(lazy)}"
+    require(not lazy, PipelineError, wrong, "methods that have done their work when they return", "leave out yield")

@@ -40,6 +40,26 @@ async def call(word: str) -> list[str]:
     return [word]
 
 
+class Waiting:
+    """A sink whose methods nobody would await."""
+
+    def open(self) -> None: ...
+    async def write(self, messages: Any) -> None: ...
+    async def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Lazy:
+    """A sink whose write does nothing when it is called."""
+
+    def open(self) -> None: ...
+    def write(self, messages: Any) -> Any:
+        yield messages
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
 anything_keyed: Any = keyed
 anything_of: Any = Pipeline
 anything: Any = words  # what type checkers would not let through
@@ -72,6 +92,18 @@ CASES = [
     (lambda: words().partition_by(str, id="a b", key_type=str), "id 'a b'", "letters, digits", ""),
     (lambda: keyed().partition_by(str, id="by", key_type=str), "id 'by' is used twice", "a unique id", "another id"),
     (lambda: anything().sink(3, id="s"), "int has no open, write, flush, close", "an object with open", ""),
+    (
+        lambda: anything().sink(Waiting(), id="db"),
+        "sink 'db': Waiting are asynchronous: write, flush",
+        "methods that have done their work when they return",
+        "write them with def",
+    ),
+    (
+        lambda: anything().sink(Lazy(), id="db"),
+        "sink 'db': Lazy are generators: write",
+        "have done their work",
+        "yield",
+    ),
     (lambda: words().async_flat_map(call, id="c", max_in_flight=0), "max_in_flight=0", "1 or more", ""),
     (lambda: anything().async_flat_map(call, id="c", order="x"), "order='x'", '"key", "input" or "none"', ""),
     (lambda: anything().async_flat_map(call, id="c", timeout=3), "timeout is 3", "a timedelta", "timedelta(seconds="),
