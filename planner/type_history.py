@@ -53,6 +53,9 @@ class _Merge:
             return {"class": self._class(stored["class"], wanted["class"])}
         if kind == stored_kind == "enum":
             return {"enum": {**stored["enum"], **wanted["enum"]}}
+        if kind == stored_kind == "flag":
+            members = {**stored["flag"]["members"], **wanted["flag"]["members"]}
+            return {"flag": {**wanted["flag"], "members": members}}
         if kind == "list" and stored_kind == "tuple":
             items = [self.both(item, wanted["list"]) for item in stored["tuple"]]
             return {"list": _one_of(items or [self._alone(wanted["list"], self._wanted)])}

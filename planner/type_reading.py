@@ -120,6 +120,8 @@ class TypeComparison:
     def _as_scalar(self, wanted: str, stored: Schema) -> bool:
         if wanted == stored or (isinstance(stored, str) and stored == _NARROWER.get(wanted)):
             return True
+        if kind_of(stored) == "flag":
+            return wanted in ("any", "int")
         values = _values(stored)
         if values is not None:
             return wanted == "any" or all(_SCALARS.get(type(value)) == wanted for value in values)
@@ -261,7 +263,7 @@ def _values(schema: Schema) -> list[Any] | None:
 
 
 def _lists_numbers(schema: Schema) -> bool:
-    return any(type(value) is int for value in _values(schema) or ())
+    return kind_of(schema) == "flag" or any(type(value) is int for value in _values(schema) or ())
 
 
 def _with_any(schema: Schema) -> Schema:
@@ -282,6 +284,17 @@ def _enums(_: TypeComparison, wanted: Mapping[str, Any], stored: Mapping[str, An
     return _TYPES if moved or not set(stored.values()) <= set(wanted.values()) else None
 
 
+def _flags(_: TypeComparison, wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> Obstacle | None:
+    """As of an enum. Bits that are no member's are read as they were written, if both take them alike."""
+    alike = wanted["boundary"] == stored["boundary"] or stored["boundary"] == "strict"
+    return _enums(_, wanted["members"], stored["members"]) if alike else _TYPES
+
+
+def _flags_of_enum(_: TypeComparison, wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> Obstacle | None:
+    """Records of former versions tell flags as enums."""
+    return _enums(_, wanted["members"], stored)
+
+
 def _listed(there: bool) -> Obstacle | None:
     return None if there else _TYPES
 
@@ -299,6 +312,8 @@ _COMPARED: Mapping[tuple[str, str], Callable[[TypeComparison, Any, Any], Obstacl
     ("values", "none"): lambda _, wanted, __: _listed(None in wanted),
     ("enum", "values"): lambda _, wanted, stored: _listed(set(stored) <= set(wanted.values())),
     ("enum", "enum"): _enums,
+    ("flag", "flag"): _flags,
+    ("flag", "enum"): _flags_of_enum,
     ("class", "class"): TypeComparison.classes,
     ("named", "named"): lambda _, wanted, stored: _listed(wanted == stored),
 }

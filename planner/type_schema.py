@@ -6,6 +6,7 @@ reference, `{"class": "Visit"}`, into `classes`, so that types may refer to them
 
 import math
 from collections.abc import Callable, Mapping
+from enum import Flag
 from typing import Any
 
 import msgspec
@@ -201,7 +202,11 @@ def _literal(info: inspect.LiteralType, _: _Classes) -> Schema:
 
 
 def _enum(info: inspect.EnumType, _: _Classes) -> Schema:
-    return {"enum": {member.name: member.value for member in info.cls}}
+    kind: Any = info.cls
+    members = {member.name: member.value for member in kind}
+    if issubclass(info.cls, Flag):  # a value may be several members at once
+        return {"flag": {"members": members, "boundary": kind._boundary_.value}}
+    return {"enum": members}
 
 
 def _custom(info: inspect.CustomType, _: _Classes) -> Schema:
@@ -272,8 +277,10 @@ def text_of(schema: Schema, classes: Mapping[str, ClassSchema], within: tuple[st
         return str(inner)
     if kind == "values":
         return f"one of {', '.join(map(repr, inner))}"
-    if kind == "enum":
-        return f"one of {', '.join(f'{name}={value!r}' for name, value in inner.items())}"
+    if kind in ("enum", "flag"):
+        members = inner["members"] if kind == "flag" else inner
+        listed = ", ".join(f"{name}={value!r}" for name, value in members.items())
+        return f"flags {listed}" if kind == "flag" else f"one of {listed}"
     if kind == "limited":
         conditions = " and ".join(f"{name}={value!r}" for name, value in inner[1].items())
         return f"{text_of(inner[0], classes, within)} with {conditions}"

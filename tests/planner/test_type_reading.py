@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, make_dataclass
 from datetime import datetime
-from enum import Enum
+from enum import Enum, Flag, IntEnum, IntFlag
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
@@ -74,6 +74,10 @@ def enum(**members: Any) -> Any:
     return Enum("Colour", members)
 
 
+def enum_of(kind: Any, **members: Any) -> Any:
+    return kind("Colour", members)
+
+
 def limited(kind: Any, **conditions: Any) -> Any:
     return Annotated[kind, Meta(**conditions)]
 
@@ -113,6 +117,11 @@ READABLE: list[tuple[Any, Any]] = [
     (set[float], set[int]),
     (enum(A=1, B=2, C=3), enum(A=1, B=2)),
     (enum(FIRST=1, B=2), enum(A=1, B=2)),
+    (enum_of(IntFlag, A=1, B=2, C=4), enum_of(IntFlag, FIRST=1, B=2)),
+    (enum_of(IntFlag, A=1, B=2), enum_of(Flag, A=1, B=2)),
+    (enum_of(Flag, A=1, B=2), enum_of(IntEnum, A=1)),
+    (int, enum_of(IntFlag, A=1)),
+    (Any, enum_of(Flag, A=1)),
     (int, limited(int, ge=0)),
     (limited(int, ge=0), limited(int, gt=4)),
     (limited(float, gt=0), limited(int, ge=1)),
@@ -153,6 +162,12 @@ UNREADABLE: list[tuple[Any, Any]] = [
     (set[int], tuple[int, int]),
     (enum(A=2, B=1), enum(A=1, B=2)),
     (enum(A=1), enum(A=1, B=2)),
+    (enum_of(IntEnum, A=1, B=2), enum_of(IntFlag, A=1, B=2)),
+    (Literal[1, 2], enum_of(Flag, A=1, B=2)),
+    (enum_of(Flag, A=1, B=2), enum_of(IntFlag, A=1, B=2)),
+    (enum_of(IntFlag, A=2, B=1), enum_of(IntFlag, A=1, B=2)),
+    (enum_of(IntFlag, A=1), int),
+    (float, enum_of(IntFlag, A=1)),
     (limited(int, gt=5), int),
     (limited(int, ge=1), limited(int, ge=0)),
     (int | limited(int, gt=0), int),
