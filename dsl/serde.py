@@ -105,7 +105,7 @@ def value_serde(kind: Any) -> Serde[Any]:
     if kind in _RAW:
         return _RAW[kind]
     decoder = msgspec.json.Decoder(kind)
-    return Serde(f"json:{type_name(kind)}", kind, json_encoder(kind), decoder.decode, layout=_OURS)
+    return Serde(f"json:{type_name(kind)}", kind, json_encoder(), decoder.decode, layout=_OURS)
 
 
 def msgpack(kind: TypeForm[T]) -> Serde[T]:
@@ -173,7 +173,7 @@ FLOAT64: Serde[float] = Serde(
 
 def untyped_serde() -> Serde[Any]:
     """JSON of whatever comes: what an output is written with where its type is not known."""
-    return Serde("json", Any, json_encoder(Any), msgspec.json.Decoder().decode, layout=_OURS)
+    return Serde("json", Any, json_encoder(), msgspec.json.Decoder().decode, layout=_OURS)
 
 
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -191,7 +191,7 @@ _pack = msgspec.msgpack.Encoder().encode
 def _tuple_key(key: tuple[Any, ...]) -> bytes:
     data = _pack(key)
     # The byte that a float begins with, where it is not one of something else.
-    if b"\xcb" in data:
+    if 0xCB in data:
         check_no_float(key)
     return data
 
