@@ -15,7 +15,7 @@ from ..dsl.validation import require as expected
 from ..planner.plan import Plan
 from ..planner.planner import plan
 from ..planner.settings import Settings
-from .local.coordination.membership import Seat
+from .local.coordination.membership import ContainerId
 from .preflight.requirements import require
 from .report import OnProgress, Report
 from .systems import open_system
@@ -78,21 +78,21 @@ def run(
     >>> run(pipeline, system=streams, until="end").written
     {'loud': 1}
     """
-    seat = _checked_seat(container_id, containers)
+    container = _checked_container(container_id, containers)
     valid = progress is None or callable(progress)
     expected(valid, UsageError, f"run: progress={progress!r}", "a function that is given a Progress, or None")
     valid = metrics is None or callable(getattr(metrics, "following", None))
     expected(valid, UsageError, f"run: metrics={metrics!r}", "a Metrics, or None", "open it: with Metrics() as metrics")
-    return start(pipeline, engine, system, settings, until, progress, spark, seat, metrics)
+    return start(pipeline, engine, system, settings, until, progress, spark, container, metrics)
 
 
-def _checked_seat(container_id: object, containers: object) -> Seat:
+def _checked_container(container_id: object, containers: object) -> ContainerId:
     number = 0 if container_id is None and containers == 1 else container_id
     if not (isinstance(containers, int) and isinstance(number, int) and 0 <= number < containers):
         wrong = f"container_id={container_id!r}, containers={containers!r}"
         remedy = "pass container_id= in each process; fluvial run --containers starts all of them"
         raise UsageError(explain(wrong, "a number of containers, 1 or more, and one of them, counted from 0", remedy))
-    return Seat(number, containers)
+    return ContainerId(number, containers)
 
 
 def start(
@@ -103,12 +103,12 @@ def start(
     until: Until,
     progress: OnProgress | None,
     spark: Any,
-    seat: Seat,
+    container: ContainerId,
     metrics: "Metrics | None" = None,
     partitions: Mapping[str, int] | None = None,
 ) -> Report:
-    """Do what `run` does, as the container that `seat` names. `partitions` limits how many partitions of a stream the
-    run reads, for streams that have got more."""
+    """Do what `run` does, as the container that `container` names. `partitions` limits how many partitions of a stream
+    the run reads, for streams that have got more."""
     settings = Settings() if settings is None else settings
     if until not in ("stopped", "end"):
         remedy = 'write until="stopped" or until="end"'
@@ -117,10 +117,10 @@ def start(
         require(engine)
     run_plan = _engine(engine)
     streams = open_system(system)
-    check_containers(engine, streams, seat.containers)
+    check_containers(engine, streams, container.containers)
     planned = checked_plan(pipeline, streams, settings, partitions)
     if engine == "local":
-        run_plan = partial(run_plan, seat=seat)
+        run_plan = partial(run_plan, container_id=container)
     tables = _Tables(planned, streams, settings)
     following = nullcontext(progress) if metrics is None else metrics.following(planned, settings, progress, tables)
     with following as on_progress:

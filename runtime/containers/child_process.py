@@ -1,7 +1,7 @@
 """A container as a child of the process that started it: `python -m fluvial.runtime.containers.child_process FD TITLE`.
 
-It is told what to run on standard input, which ends with its parent, and tells how it fares on the pipe FD.
-TITLE is for people alone, who see it where processes are listed.
+Its parent writes a `ChildConfig` to its standard input, and keeps that open as long as it lives. The child writes
+`ChildReport`s to the pipe FD. TITLE is for people, who see it in lists of processes.
 """
 
 import logging
@@ -20,7 +20,7 @@ from ...planner.settings import Settings
 from ..data_warnings.keyless import LOGGER as TABLES
 from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..launch import Until, start
-from ..local.coordination.membership import Seat
+from ..local.coordination.membership import ContainerId
 from ..metrics.http import Address, serving
 from ..pipeline_loader import load_pipeline
 from ..preflight.input_streams import LOGGER as STREAMS
@@ -32,11 +32,11 @@ INTERRUPTED = 130
 LOGGERS = (TIMES, STREAMS, TABLES)
 
 
-class Order(Struct, frozen=True, kw_only=True):
-    """What a child is to run. It may hold secrets: it goes through a pipe, where nobody else sees it.
+class ChildConfig(Struct, frozen=True, kw_only=True):
+    """What a child is to run. It may hold secrets, so it goes through a pipe, which no other user can read.
 
-    `partitions` are those that the sources had when the run began: a child that is started again is one of the same
-    run, whatever they have by then.
+    `partitions` are the partition counts of the sources at the begin of the run. A child that is restarted belongs to
+    the same run, so it reads the same partitions.
     """
 
     target: str
@@ -50,8 +50,9 @@ class Order(Struct, frozen=True, kw_only=True):
     metrics: Address | None = None
 
 
-class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a child tells: how far it is, what it did in the end, or that another has its place."""
+class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a child writes to its parent: its progress, its report at the end, or that another process has replaced
+    it."""
 
     progress: Progress | None = None
     report: Report | None = None
@@ -60,54 +61,55 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def main() -> int:
     """Run one container; returns the exit code."""
-    order = json.decode(_read_line(), type=Order)
+    config = json.decode(_read_line(), type=ChildConfig)
     for name in LOGGERS:
-        logging.getLogger(name).disabled = True  # the parent logs what the containers tell it, once a run
+        logging.getLogger(name).disabled = True  # the parent logs the warnings of all containers, each once
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     with forgiving_stderr(), open(int(sys.argv[1]), "wb", buffering=0) as pipe:
-        return run_order(order, lambda line: _tell(pipe.write, line))
+        return run_child(config, lambda report: _write_report(pipe.write, report))
 
 
-def run_order(order: Order, tell: Callable[[Line], None]) -> int:
-    """Do what is ordered; errors are told on stderr."""
-    seat = Seat(order.container, order.containers, order.run)
+def run_child(config: ChildConfig, report_to_parent: Callable[[ChildReport], None]) -> int:
+    """Run a container. Errors are printed on stderr."""
+    container = ContainerId(config.container, config.containers, config.run)
     try:
-        pipeline = load_pipeline(order.target)
-        with serving(order.metrics, _say) as metrics:
+        pipeline = load_pipeline(config.target)
+        with serving(config.metrics, _print_error) as metrics:
             report = start(
                 pipeline,
                 "local",
-                opened(order.system),
-                order.settings,
-                order.until,
-                lambda progress: tell(Line(progress=replace(progress, facts=()))),
+                opened(config.system),
+                config.settings,
+                config.until,
+                lambda progress: report_to_parent(ChildReport(progress=replace(progress, facts=()))),
                 None,
-                seat,
+                container,
                 metrics,
-                order.partitions,
+                config.partitions,
             )
     except FluvialError as error:
         if isinstance(error, TakenOver):
-            tell(Line(taken_over=True))
+            report_to_parent(ChildReport(taken_over=True))
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    tell(Line(report=report))
+    report_to_parent(ChildReport(report=report))
     return 0
 
 
-def _say(line: str) -> None:
+def _print_error(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _tell(write: Callable[[bytes], object], line: Line) -> None:
-    with suppress(BrokenPipeError):  # the parent is gone: `_stop_with_parent` knows it too
-        write(json.encode(line) + b"\n")
+def _write_report(write: Callable[[bytes], object], report: ChildReport) -> None:
+    with suppress(BrokenPipeError):  # the parent has ended: `_stop_with_parent` notices it too
+        write(json.encode(report) + b"\n")
 
 
 def _read_line() -> bytes:
-    """The first line of standard input, read without a buffer: the end of the process would wait for its lock."""
+    """The first line of standard input. It is read without a buffer: at its end the process would wait for the lock of
+    one."""
     line = bytearray()
     while not line.endswith(b"\n"):
         line += os.read(0, 1 << 16) or b"\n"
@@ -115,7 +117,7 @@ def _read_line() -> bytes:
 
 
 def _stop_with_parent() -> None:
-    """Stop as if asked to, once standard input has ended."""
+    """Send SIGTERM to this process once its standard input has ended."""
     while os.read(0, 1 << 16):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

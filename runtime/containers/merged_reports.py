@@ -6,7 +6,7 @@ from ..report import Progress, Report, sums
 
 
 def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Progress:
-    """What all containers have done and what they have before them.
+    """The progress of all containers together.
 
     >>> parts = [Progress(phase="running", seconds=1.0, read=2, written=number, lag=3) for number in (1, 2)]
     >>> merged = merged_progress(parts, "2 of 2 containers", 2.0)
@@ -28,7 +28,7 @@ def merged_progress(parts: Sequence[Progress], phase: str, seconds: float) -> Pr
 
 
 def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restarts: int = 0) -> Report:
-    """What all containers have done, which have been started again so often."""
+    """The report of all containers together, which were restarted so often."""
     return Report(
         pipeline=pipeline,
         engine="local",
@@ -48,7 +48,7 @@ def merged_report(pipeline: str, parts: Sequence[Report], seconds: float, restar
 
 
 def merged_warnings(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Each warning once, as the first has told it."""
+    """Each warning once: of each subject the first one."""
     warnings: dict[str, str] = {}
     for part in parts:
         warnings = {**part, **warnings}

@@ -1,19 +1,19 @@
-"""When a container that died is started again."""
+"""The policy by which containers that died are restarted."""
 
 from collections import deque
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
-"""Seconds before a restart; each is twice as long as the one before it, up to the longest."""
+"""The pause before a restart, in seconds; it doubles from restart to restart, up to the longest."""
 STEADY_SECONDS = 10.0
-"""A container that has lived this long starts over with the first pause."""
+"""After a container has lived for so long, its next restart has the first pause again."""
 WINDOW_SECONDS = 600.0
 
 
-class Restarts:
-    """The restarts of one container, at most `most` in ten minutes.
+class RestartPolicy:
+    """Restarts of one container: at most `most` in ten minutes, with growing pauses.
 
-    >>> restarts = Restarts(most=2)
+    >>> restarts = RestartPolicy(most=2)
     >>> [restarts.pause(lived=0.1, now=now) for now in (1.0, 2.0, 3.0)]
     [0.2, 0.4, None]
     """
@@ -24,7 +24,8 @@ class Restarts:
         self._in_a_row = 0
 
     def pause(self, lived: float, now: float) -> float | None:
-        """It died at `now` after it had lived so long: seconds until it is to be started again, None for never."""
+        """The pause in seconds before the restart of a container that died at `now` and had `lived` so long; None if it
+        has died too often."""
         self._deaths.append(now)
         while self._deaths[0] < now - WINDOW_SECONDS:
             self._deaths.popleft()

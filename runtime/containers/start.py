@@ -1,4 +1,4 @@
-"""The verb `run` with several containers: which one this process is, or all of them as its children."""
+"""Starts a run with several containers, as children of this process."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from ..process.standard_streams import queued_stderr
 from ..report import OnProgress, Report
 from ..systems.contract import System
 from ..systems.open import opening
-from .child_process import Order
+from .child_process import ChildConfig
 from .supervisor import supervise
 
 MOST_RESTARTS = 10
@@ -35,8 +35,10 @@ def run_containers(
     progress: OnProgress | None,
     say: Callable[[str], None],
 ) -> Report:
-    """Begin a run, and run its containers as children of this process; each loads the target anew, and
-    serves metrics at a port of its own: those that follow on the first one's, or any."""
+    """Begin a run, and run its containers as children of this process.
+
+    Each child loads the target again. It serves metrics at a port of its own: the ports after that of `metrics`, or
+    any free ones if that is 0."""
     plan = checked_plan(pipeline, system, settings)
     idle = containers - len(tasks_of(stages_of(plan)))
     if idle > 0:
@@ -46,8 +48,8 @@ def run_containers(
             run = begin_run(plan, system, containers, until)
     except Stopped:
         return Report(pipeline=plan.name, engine="local", seconds=0.0)
-    orders = [
-        Order(
+    configs = [
+        ChildConfig(
             target=target,
             system=opening(system),
             settings=settings,
@@ -56,13 +58,13 @@ def run_containers(
             containers=containers,
             run=run,
             partitions={stream.name: stream.partitions for stream in plan.streams if stream.kind == "source"},
-            metrics=None if metrics is None else _of(metrics, container),
+            metrics=None if metrics is None else _child_address(metrics, container),
         )
         for container in range(containers)
     ]
     with queued_stderr():
-        return supervise(pipeline, orders, most_restarts=most_restarts, progress=progress, say=say)
+        return supervise(pipeline, configs, most_restarts=most_restarts, progress=progress, say=say)
 
 
-def _of(first: Address, container: int) -> Address:
+def _child_address(first: Address, container: int) -> Address:
     return first._replace(port=first.port and first.port + container)

@@ -1,4 +1,4 @@
-"""Messages without a key that tables were given: the first of them is warned of."""
+"""A warning for each table that is given messages without a key."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ _log = logging.getLogger(LOGGER)
 
 
 class KeylessWarning:
-    """Warns of each table once in a run."""
+    """Warns once in a run for each table that is given messages without a key."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._warned: set[str] = set()
 
-    def look(self, counts: Iterable[Mapping[str, int]]) -> None:
-        """Take in how many messages without a key each table was given by now, by task."""
+    def check(self, counts: Iterable[Mapping[str, int]]) -> None:
+        """Check the counts of messages without a key so far: for each task, by table."""
         totals: dict[str, int] = {}
         for part in counts:
             for table, number in part.items():

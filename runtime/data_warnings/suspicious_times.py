@@ -1,4 +1,4 @@
-"""Times of messages that look wrong, such as seconds for ms: told once a run, from figures that are there anyway."""
+"""Warns once in a run of timestamps that check wrong, such as seconds in place of ms, from the figures of metrics."""
 
 import logging
 import time
@@ -16,13 +16,13 @@ LOGGER = "fluvial.times"
 """Where the warnings are logged."""
 
 FIRST_LIKELY = 315_532_800_000
-"""1980 in ms since epoch. Times that were given in seconds lie in 1970."""
+"""1980 in ms since epoch. A timestamp in seconds, taken for ms, lies in 1970."""
 YEAR_MS = 365 * 86_400_000
 MINUTE = 60.0
 MOST_LATE = 0.1
-"""More of an operator's messages than this, within a minute, are seldom meant to be late."""
+"""A larger share of late messages at an operator, within a minute, is seldom intended."""
 FEWEST = 10
-"""Of fewer messages, how many are late says little."""
+"""Of fewer messages the share says little."""
 
 Counts = Mapping[str, int]
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(LOGGER)
 
 
 class SuspiciousTimes:
-    """What looks wrong in one run: `warnings`, by what they are about. `look` is to be called now and then."""
+    """The `warnings` of one run about timestamps, by subject. Call `check` about once a second."""
 
     def __init__(
         self, plan: Plan, clock: Callable[[], float] = time.monotonic, wall: Callable[[], int] = wall_clock
@@ -46,23 +46,23 @@ class SuspiciousTimes:
         windowed = _leading_to(plan.pipeline, [one for one in by_time if one.kind == "window"])
         for source in plan.pipeline.sources:
             if source.timestamp is None and source.id in windowed:
-                self._tell_untimed(source, windowed[source.id])
+                self._warn_of_missing_timestamp(source, windowed[source.id])
 
-    def look(self, highs: Counts, given: Counts, late: Counts) -> None:
-        """Judge the largest timestamp of each source, in ms since epoch, and how many messages each operator was given
-        since the run began, and how many of them were late."""
+    def check(self, highs: Counts, given: Counts, late: Counts) -> None:
+        """Check the largest timestamp of each source, in ms since epoch, and by operator how many messages it was given
+        since the run began and how many of them were late."""
         for stream, high in highs.items():
             if stream in self._sources:
-                self._judge(self._sources[stream], high)
+                self._check_timestamp(self._sources[stream], high)
         if self._clock() - self._since >= MINUTE:
-            self._judge_late(given, late)
+            self._check_late(given, late)
 
     def finish(self, highs: Counts, given: Counts, late: Counts) -> None:
-        """The same at the end of the run, for the last part of a minute too."""
-        self.look(highs, given, late)
-        self._judge_late(given, late)
+        """Check once more at the end of the run, also the late messages of the last, incomplete minute."""
+        self.check(highs, given, late)
+        self._check_late(given, late)
 
-    def _judge(self, source: ops.Source, high: int) -> None:
+    def _check_timestamp(self, source: ops.Source, high: int) -> None:
         wrong, place = None, f"stream {source.stream!r}"
         if high < FIRST_LIKELY:
             wrong = f"the times of {place} lie before 1980: the latest is {high}, which is {_date(high)}"
@@ -73,33 +73,33 @@ class SuspiciousTimes:
             remedy = (
                 "let timestamp= return ms: seconds are to be multiplied by 1000, microseconds divided; or set the clock"
             )
-            self._tell(f"times of {source.stream}", explain(wrong, "ms since epoch", remedy, source.origin))
+            self._warn(f"times of {source.stream}", explain(wrong, "ms since epoch", remedy, source.origin))
 
-    def _judge_late(self, given: Counts, late: Counts) -> None:
+    def _check_late(self, given: Counts, late: Counts) -> None:
         for id, number in late.items():
             more, of = number - self._late.get(id, 0), given.get(id, 0) - self._given.get(id, 0)
             if of >= FEWEST and more > MOST_LATE * of:
                 operator = self._pipeline.operator(id)
                 wrong = f"{operator.label}: {more:,} of {of:,} messages were late within a minute"
                 remedy = "allow for more disorder with out_of_order= of the stream, lateness= of the window, or within="
-                self._tell(f"late at {id}", explain(wrong, "a tenth at most", remedy, operator.origin))
+                self._warn(f"late at {id}", explain(wrong, "a tenth at most", remedy, operator.origin))
         self._since, self._given, self._late = self._clock(), dict(given), dict(late)
 
-    def _tell_untimed(self, source: ops.Source, window: ops.Operator) -> None:
+    def _warn_of_missing_timestamp(self, source: ops.Source, window: ops.Operator) -> None:
         wrong = f"{window.label} goes by event time, and stream {source.stream!r} has no timestamp="
         wrong += ": the times of its messages are those that they were written with"
         expected = "messages written with the times of events, as produce --timestamp-field does"
         remedy = 'nothing if they are; else give the stream timestamp=, or the window time="processing"'
-        self._tell(f"timestamp of {source.stream}", explain(wrong, expected, remedy, source.origin))
+        self._warn(f"timestamp of {source.stream}", explain(wrong, expected, remedy, source.origin))
 
-    def _tell(self, subject: str, text: str) -> None:
+    def _warn(self, subject: str, text: str) -> None:
         if subject not in self.warnings:
             self.warnings[subject] = text
             _log.warning(text)
 
 
 def _leading_to(pipeline: Pipeline, ends: Iterable[ops.Operator]) -> dict[str, ops.Operator]:
-    """The operators that lead to one of these, each with the first that it leads to."""
+    """The operators upstream of some operators, each with the first of these that it leads to."""
     ends_by_operator: dict[str, ops.Operator] = {}
     for end in ends:
         waiting = list(end.fed_by)

@@ -1,4 +1,4 @@
-"""Work of a container that waits, such as for a broker: done beside its event loop while calls are under way."""
+"""Work of a container that may wait, for a broker say: it runs in threads while asynchronous calls are in flight."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -9,50 +9,51 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 Steps = Generator[Callable[[], Any] | None, Any, T]
-"""Work that yields each function that may have to wait, and is given what it returns. The rest takes no time; where it
-may have taken some, it yields None."""
+"""Work as a generator. It yields each step that may wait, as a function, and is sent the result. It yields None where
+it has run for some time, so that the event loop can go on."""
 
 
-def at_once(work: Steps[T]) -> T:
-    """Do work here and now."""
-    answer: Any = None
+def run_steps(work: Steps[T]) -> T:
+    """Run all steps in this thread, without yielding."""
+    result: Any = None
     while True:
         try:
-            step = work.send(answer)
+            step = work.send(result)
         except StopIteration as done:
-            result: T = done.value
-            return result
-        answer = None if step is None else step()
+            outcome: T = done.value
+            return outcome
+        result = None if step is None else step()
 
 
-async def apart(work: Steps[T], busy: Callable[[], bool]) -> T:
-    """Do work whose steps leave the loop to others, each in a thread, while it is `busy`; and so does None."""
-    answer: Any = None
+async def run_steps_in_threads(work: Steps[T], busy: Callable[[], bool]) -> T:
+    """Run the steps of a task's work. While `busy()` is true each step runs in a thread, so that asynchronous calls
+    continue. A step of None yields to the event loop."""
+    result: Any = None
     while True:
         try:
-            step = work.send(answer)
+            step = work.send(result)
         except StopIteration as done:
-            result: T = done.value
-            return result
+            outcome: T = done.value
+            return outcome
         if step is None:
             await asyncio.sleep(0)
-            answer = None
+            result = None
         else:
-            answer = await _in_thread(step) if busy() else step()
+            result = await _in_thread(step) if busy() else step()
 
 
 async def _in_thread(step: Callable[[], Any]) -> Any:
-    """What a function returns, called in a daemon thread: who gives up does not wait for it."""
+    """Call a function in a daemon thread. The end of the process does not wait for that thread."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
+    result: asyncio.Future[Any] = loop.create_future()
 
-    def tell(result: Any, error: BaseException | None) -> None:
-        if answer.cancelled():
+    def deliver(result: Any, error: BaseException | None) -> None:
+        if result.cancelled():
             return
         if error is None:
-            answer.set_result(result)
+            result.set_result(result)
         else:
-            answer.set_exception(error)
+            result.set_exception(error)
 
     def call() -> None:
         result, error = None, None
@@ -60,8 +61,8 @@ async def _in_thread(step: Callable[[], Any]) -> Any:
             result = step()
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, result, error)
+        with suppress(RuntimeError):  # the loop is closed: the result is not needed
+            loop.call_soon_threadsafe(deliver, result, error)
 
-    Thread(target=call, name="fluvial-apart", daemon=True).start()
-    return await answer
+    Thread(target=call, name="fluvial-run_steps_in_threads", daemon=True).start()
+    return await result

@@ -1,4 +1,4 @@
-"""What a task reports at its borders, to the stages behind them: how far event time has come, and whether it ended."""
+"""The watermarks, ends and idleness that a task reports at its borders to the next stages, as control messages."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -14,7 +14,7 @@ _NOTHING: _Reported = (START, False, False)
 
 
 class StageProgress(Protocol):
-    """How far time has come in a stage, as `StageTask` tells it."""
+    """The watermarks of a stage by operator, as `StageTask` provides them."""
 
     @property
     def busy(self) -> bool: ...
@@ -27,9 +27,10 @@ class StageProgress(Protocol):
 
 
 class BorderProgress:
-    """The borders of one task, and what was last reported at each.
+    """The borders of one task, and the last report at each.
 
-    To be made before anything has ended in the stage but the inputs of which the task has no partition.
+    Create it after the inputs of which the task has no partition have ended in the stage, and before any other input
+    has.
     """
 
     def __init__(
@@ -41,25 +42,25 @@ class BorderProgress:
         self._partitions = {id: (stream.name, stream.partitions) for id, stream in streams.items()}
         self._work = work
         self._control = control
-        # Where no input of this task leads there, time must not wait for the task.
+        # No input of this task leads to these borders: the next stage must not wait for its watermark there.
         self._silent = {id for id in borders if work.watermark_of(id) == END}
         self._reported = dict.fromkeys(borders, _NOTHING)
 
     @property
     def has_unreported_end(self) -> bool:
-        """Whether time has come to its end at a border that was not told so."""
+        """Whether a border has ended and that was not reported."""
         return any(self._work.watermark_of(id) == END and not ended for id, (_, ended, _) in self._reported.items())
 
     def report(self, staged_outputs: StagedOutputs) -> bool:
-        """Tell each border how far time has come, where that is news; whether there was any news."""
-        news = {id: now for id, last in self._reported.items() if (now := self._now(id)) != last}
-        for id, now in news.items():
+        """Write control messages for each border whose state has changed. Returns whether any has."""
+        changed = {id: now for id, last in self._reported.items() if (now := self._now(id)) != last}
+        for id, now in changed.items():
             stream, partitions = self._partitions[id]
             record = control_record(self._control(*now), max(now[0], 0))
             for partition in range(partitions):
                 staged_outputs.append(stream, partition, [record])
-        self._reported |= news
-        return bool(news)
+        self._reported |= changed
+        return bool(changed)
 
     def _now(self, id: str) -> _Reported:
         busy = self._work.busy

@@ -1,4 +1,4 @@
-"""The local engine: makes the streams a plan needs, its tasks, and a container that runs them."""
+"""Runs a plan on the local engine: creates its streams, opens its tasks, and runs them in a container."""
 
 import asyncio
 import logging
@@ -37,11 +37,11 @@ from .commit.changelog_commit import ChangelogCommit, OnRestore, ignore_restore
 from .commit.contract import Commits
 from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
-from .coordination.membership import Place, Seat, join
+from .coordination.membership import ContainerId, PlaceGuard, join
 from .gc_tuning import reduced_gc
 from .input_queue import InputQueue, InputQueues
-from .observe.end_offsets import Ends
-from .observe.progress import Telling
+from .observe.end_offsets import EndOffsets
+from .observe.progress import ProgressReporter
 from .stores.alignment import CommittedLog
 from .stores.survey import missing_stores
 from .stores.task_stores import store_for
@@ -61,11 +61,11 @@ def run(
     until: str,
     progress: OnProgress | None,
     spark: Any = None,
-    seat: Seat | None = None,
+    container_id: ContainerId | None = None,
 ) -> Report:
-    """Run the tasks of one container in this process, all of the plan unless `seat` says otherwise.
+    """Run the tasks of one container in this process; without `container_id` all tasks of the plan.
 
-    Signals are heeded if this is the main thread; `spark` is not for this engine.
+    In the main thread SIGINT and SIGTERM stop the run. `spark` has no meaning for this engine.
     """
     del spark
     began = time.monotonic()
@@ -73,7 +73,9 @@ def run(
     with exhaustion_explained(), stop_signals() as stop:
         try:
             with interruptions_raised(), ExitStack() as stack:
-                container = _prepare(plan, system, settings, until, progress, seat or Seat(), stop, stack)
+                container = _prepare(
+                    plan, system, settings, until, progress, container_id or ContainerId(), stop, stack
+                )
                 if container is not None:
                     stop.begin()
                     return run_loop(container.run)
@@ -90,25 +92,25 @@ def _prepare(
     settings: Settings,
     until: str,
     progress: OnProgress | None,
-    seat: Seat,
+    container_id: ContainerId,
     stop: Callable[[], bool],
     stack: ExitStack,
 ) -> Container | None:
-    """A container with all that it needs, which `stack` closes; None where its part of the run is done."""
+    """Open a container with all that it needs; `stack` closes it. Returns None if its part of the run is done."""
+    _refuse_impossible(plan, system, settings)
     admin = system.admin()
-    _refuse(plan, system, settings)
     make_streams(plan, admin)
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped")
-    opened = _open_early(system, settings, stack)
-    place = stack.enter_context(join(plan, system, seat, until))
-    member = place.membership
+    outputs = _output_producer(system, settings, stack)
+    guard = stack.enter_context(join(plan, system, container_id, until))
+    member = guard.membership
     if member.done:
         return None
-    ends = Ends(system.admin(), apart=isinstance(system, SendingSystem))
-    telling = Telling(
-        plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan), noticed=inputs.warnings
+    ends = EndOffsets(system.admin(), threaded=isinstance(system, SendingSystem))
+    reporter = ProgressReporter(
+        plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan), warnings=inputs.warnings
     )
-    commits = open_commits(plan, system, admin, settings, place, stack, telling.restoring, opened)
+    commits = open_commits(plan, system, admin, settings, guard, stack, reporter.restoring, outputs)
     shared = RunContext(
         member.run,
         plan,
@@ -124,30 +126,30 @@ def _prepare(
     stack.callback(consumer.close)
     open_sinks(plan, stack)
     container = Container(
-        plan, tasks, consumer, commits, settings, member.ends, stop, telling, place=place, inputs=inputs
+        plan, tasks, consumer, commits, settings, member.ends, stop, reporter, guard=guard, inputs=inputs
     )
-    place.tell("running")
+    guard.announce("running")
     stack.enter_context(reduced_gc())
     return container
 
 
-def _refuse(plan: Plan, system: System, settings: Settings) -> None:
-    """Raise an error where a run cannot go on with what runs before it have left."""
-    stored, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
-    refuse_changed(plan, kept_states(plan, stored), reset)
-    refuse_recreated(plan, system, stored, reset)
+def _refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
+    """Raise the error of a plan that cannot resume from its checkpoints, its stores or its streams."""
+    checkpoints, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
+    refuse_changed(plan, kept_states(plan, checkpoints), reset)
+    refuse_recreated(plan, system, checkpoints, reset)
     for problem in missing_stores(plan, system, settings):
         raise problem
     refuse_other_counts(plan, settings)
 
 
-def _open_early(system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:
-    """The sender of outputs that are no part of a transaction: it gets ready while the container takes its place."""
+def _output_producer(system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:
+    """The producer of outputs that are in no transaction. It connects while the container joins the run."""
     if not isinstance(system, SendingSystem) or settings.guarantee == "exactly_once":
         return None
-    sender = system.record_producer()
-    stack.callback(sender.close)
-    return sender
+    producer = system.record_producer()
+    stack.callback(producer.close)
+    return producer
 
 
 def open_commits(
@@ -155,39 +157,40 @@ def open_commits(
     system: System,
     admin: Admin,
     settings: Settings,
-    place: Place,
+    guard: PlaceGuard,
     stack: ExitStack,
     on_restore: OnRestore = ignore_restore,
-    opened: RecordProducer | None = None,
+    outputs: RecordProducer | None = None,
 ) -> Commits:
-    """How tasks commit to a system; `stack` closes what it writes through. `opened` sends outputs before a commit."""
-    member = place.membership
+    """Open the commits to a system; `stack` closes their producers. `outputs` produces outputs before they are
+    committed."""
+    member = guard.membership
     if isinstance(system, SendingSystem):
         make_changelogs(plan, admin)
         for id in member.fenced:
             system.record_producer(id).close()
-        longest = _longest(plan, settings) if opened is None else timedelta(0)
-        sender = system.record_producer(member.transactional_id, longest=longest)
-        stack.callback(sender.close)
+        longest = _longest(plan, settings) if outputs is None else timedelta(0)
+        producer = system.record_producer(member.transactional_id, longest=longest)
+        stack.callback(producer.close)
         return ChangelogCommit(
             plan.name,
             system,
-            sender,
-            outputs=opened,
+            producer,
+            outputs=outputs,
             on_restore=on_restore,
             group_offsets=settings.group_offsets,
         )
-    published = cast("PublishingSystem", system)
-    producer = published.producer(place.incarnation)
-    stack.callback(producer.close)
+    publishing = cast("PublishingSystem", system)
+    publisher = publishing.producer(guard.incarnation)
+    stack.callback(publisher.close)
     streams = [stream for stream in plan.streams if stream.kind == "intermediate"]
     between = [(stream.name, partition) for stream in streams for partition in range(stream.partitions)]
-    log = CommittedLog(plan, published, producer, reset_command(plan, published, settings))
-    return TwoPhaseCommit(log, between, place.publishing_beside)
+    log = CommittedLog(plan, publishing, publisher, reset_command(plan, publishing, settings))
+    return TwoPhaseCommit(log, between, guard.other_publishers)
 
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:
-    """How long a transaction of a container may be open: it waits for the calls that are under way."""
+    """How long a transaction of a container may be open: a commit waits for the asynchronous calls in flight."""
     once = Retry(attempts=1)
     longest = sum((call.retry or once).longest_ms(call.timeout) for call in plan.pipeline.calls)
     return settings.interval(seen_early=False) + timedelta(milliseconds=longest)
@@ -196,7 +199,7 @@ def _longest(plan: Plan, settings: Settings) -> timedelta:
 def make_tasks(
     run: RunContext, system: System, admin: Admin, stack: ExitStack, own: Collection[str] | None = None
 ) -> list[LocalTask]:
-    """The tasks of a plan, or its `own` of a container, each where its last commit left it; `stack` closes them."""
+    """Open the tasks of a plan, or those of a container (`own`), each at its last commit; `stack` closes them."""
     plan, settings = run.plan, run.settings
     written = _written_between(plan, admin)
     stored = checkpoints_in(system, plan.name)
@@ -213,12 +216,12 @@ def make_tasks(
 
     run.commits.move_states(open_store)
     setups = _setups(run, stored, own, open_store, stack)
-    settled = run.commits.align(setups, stored)
-    checkpoints = run.commits.resume(setups, migrate_checkpoints(plan, setups, settled))
-    # A store may have been written after the checkpoints that were looked at before.
+    aligned = run.commits.align(setups, stored)
+    checkpoints = run.commits.resume(setups, migrate_checkpoints(plan, setups, aligned))
+    # A store may have been written after the checkpoints that were checked before.
     records = chain.from_iterable(one.states.items() for one in checkpoints.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))
-    starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage ask the same
+    starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage need the same offsets
     latest = _begun_at_ends(plan, settings, stored)
     tasks = []
     for setup in setups:
@@ -237,7 +240,7 @@ def _setups(
     open_store: Callable[[str], TaskStore],
     stack: ExitStack,
 ) -> list[TaskSetup]:
-    """The tasks of a plan before they run, or the `own` ones of a container; `stack` closes their stores."""
+    """The tasks of a plan, or those of a container (`own`), before they run; `stack` closes their stores."""
     plan, setups = run.plan, []
     for stage in plan.stages:
         changelogs = {store.operator: store.changelog for store in plan.stores if store.stage == stage.id}
@@ -245,7 +248,7 @@ def _setups(
             name = task_name(stage.id, number)
             if own is not None and name not in own:
                 continue
-            # Operators that are gone may come back: their state stays in the store, which follows the task's commits.
+            # Operators that the plan no longer has may come back: their state stays in the store.
             idle = not run.commits.early and name in stored and bool(stored[name].states)
             store = open_store(name) if changelogs or idle else MemoryStore()
             stack.callback(store.close)
@@ -257,8 +260,8 @@ def _setups(
 def _queues(
     plan: Plan, setup: TaskSetup, checkpoint: Checkpoint, starts: Offsets, ends: Offsets, latest: Collection[str]
 ) -> Iterator[InputQueue]:
-    """The inputs of a task, each to be read from its checkpoint on. Without a checkpoint an input begins at its start,
-    and the `latest` ones at their end."""
+    """The queues of a task's inputs, each read from its checkpoint on. Without a checkpoint an input is read from its
+    start, or from its end if it is in `latest`."""
     bootstrapped, number = bootstrap_streams(plan), setup.number
     for stream in setup.inputs:
         begin = ends(stream) if stream in latest else starts(stream)
@@ -267,13 +270,13 @@ def _queues(
 
 
 def _written_between(plan: Plan, admin: Admin) -> str | None:
-    """A stream between the stages that holds messages."""
+    """The first intermediate stream that holds messages; None if there is none."""
     between = (stream.name for stream in plan.streams if stream.kind == "intermediate")
     return next((name for name in between if admin.starts(name) != admin.ends(name)), None)
 
 
 def _another_wrote(plan: Plan, stream: str) -> PlanError:
-    """Nothing is written between the stages before there is a checkpoint of its writer."""
+    """The error for an intermediate stream with messages and no checkpoint: a task commits before it writes to one."""
     wrong = f"the stream {stream!r} between stages of pipeline {plan.name!r} holds another's messages"
     expected = "names of pipelines and partition_by that together name streams of their own"
     return PlanError(explain(wrong, expected, "give one of the two another name", plan.pipeline.origin))
@@ -284,8 +287,8 @@ def _clocks(plan: Plan, inputs: tuple[str, ...]) -> dict[str, TimeSource]:
 
 
 def _begun_at_ends(plan: Plan, settings: Settings, stored: Checkpoints) -> frozenset[str]:
-    """The sources of which a partition without a checkpoint is begun at its end. One that a stream was given after the
-    pipeline had begun with it is new as a whole, and no message of it is left out."""
+    """The sources whose partitions are read from their ends, as `offset_default` says. A source that the pipeline has
+    read before is not among them: a partition that was added since is read from its start."""
     if settings.offset_default == "earliest":
         return frozenset()
     sources = {stream.name for stream in plan.streams if stream.kind == "source"}

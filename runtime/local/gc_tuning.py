@@ -1,4 +1,4 @@
-"""Python's garbage collector while containers run."""
+"""Settings of Python's garbage collector while containers run."""
 
 import gc
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _NEW_OBJECTS, _YOUNG, _OLDER = 50_000, 20, 20
 
 
 class _Collector:
-    """What it was set to before the first of the runs of this process, which may be several, in threads."""
+    """The collector's settings before the first run in this process. Several runs may be open, in threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -43,10 +43,10 @@ _collector = _Collector()
 
 @contextmanager
 def reduced_gc() -> Iterator[None]:
-    """Let the collector look after 50,000 new objects, not 700, and never at what was there before.
+    """Collect garbage after 50,000 new objects instead of 700, and freeze the objects that exist now.
 
-    What is under way, calls and state, is all alive and in no cycles: to go through it again and again takes a third
-    of the time. Thresholds that are higher already, or 0 for never, stay.
+    State and messages in flight are alive and form no cycles; traversing them again and again takes a third of the
+    time. A threshold that is higher already stays, and so does 0, which means never.
     """
     _collector.enter()
     try:

@@ -1,4 +1,4 @@
-"""Queues of a task's inputs: what was read and waits to be processed, and how far each input has come."""
+"""The queues of a task's inputs: batches that were read and wait to be processed, and the offsets of each input."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from ..systems.contract import RecordBatch, StreamPartition
 from .offset_tracker import OffsetTracker
 
 MOST_BATCHES = 2
-"""Batches of an input that wait to be processed: with as many no more is read."""
+"""An input that has so many batches waiting is not read."""
 
 
 class InputQueue:
@@ -26,7 +26,7 @@ class InputQueue:
         self.processed = 0
         self._batches: deque[RecordBatch] = deque()
         self._first = 0
-        self._landing = OffsetTracker(offset)
+        self._tracker = OffsetTracker(offset)
 
     def add(self, batch: RecordBatch) -> None:
         """Queue a batch that was read."""
@@ -37,12 +37,12 @@ class InputQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits to be processed."""
+        """Whether no records wait to be processed."""
         return not self._batches
 
     @property
     def full(self) -> bool:
-        """Whether no more should be read for now."""
+        """Whether the input should not be read for now."""
         return len(self._batches) >= MOST_BATCHES
 
     @property
@@ -51,22 +51,22 @@ class InputQueue:
         return sum(len(batch.records) for batch in self._batches) - self._first
 
     def front(self, most: int) -> tuple[RecordBatch, int, int]:
-        """The first batch, and the indexes in it of at most so many messages that are next: from the first index to
-        before the second."""
+        """The first batch, and the range of its next messages, at most `most`: the first index, and the index after
+        the last one."""
         batch = self._batches[0]
         return batch, self._first, min(self._first + most, len(batch.records))
 
     def begin(self, stop: int) -> bytearray:
-        """The messages of the first batch up to before index `stop` are under way. Returns a mark for each of them, to
-        be set to 1 once the message has landed."""
-        return self._landing.begin(self._batches[0].offsets, self._first, stop)
+        """The messages of the first batch before index `stop` are in flight. Returns a mark for each of them, to be set
+        to 1 once the message has landed."""
+        return self._tracker.begin(self._batches[0].offsets, self._first, stop)
 
     def land(self, stop: int) -> None:
-        """All messages of the first batch before index `stop` have landed; nothing may be under way."""
-        self._landing.land_all(self._batches[0].offsets, stop)
+        """All messages of the first batch before index `stop` have landed. No message may be in flight."""
+        self._tracker.land_all(self._batches[0].offsets, stop)
 
     def remove(self, stop: int) -> None:
-        """The messages of the first batch before index `stop` wait no longer."""
+        """Remove the messages of the first batch before index `stop` from the queue."""
         self.processed += stop - self._first
         self._first = stop
         if stop == len(self._batches[0].records):
@@ -76,16 +76,16 @@ class InputQueue:
     @property
     def landed(self) -> int:
         """The offset before which every message has landed."""
-        return self._landing.position()
+        return self._tracker.position()
 
     def has_landed(self, end: int) -> bool:
         """Whether all messages before an offset were read and have landed."""
-        # What was read says how far it is: the last offsets may hold no messages that could land.
-        return self.next_offset >= end and self.empty and self._landing.idle
+        # The last offsets before `end` may hold no messages, so `landed` may never reach it.
+        return self.next_offset >= end and self.empty and self._tracker.idle
 
 
 class InputQueues:
-    """The queues of all inputs of a task. While some are bootstrapped, the others are not read."""
+    """The queues of all inputs of a task. While bootstrap streams are processed, the other inputs are not read."""
 
     def __init__(self, queues: Iterable[InputQueue]) -> None:
         self._queues = {queue.stream: queue for queue in queues}
@@ -97,11 +97,11 @@ class InputQueues:
 
     @property
     def positions(self) -> dict[StreamPartition, int]:
-        """Where to read each input from."""
+        """The offset from which each input is to be read on."""
         return {(queue.stream, queue.partition): queue.next_offset for queue in self}
 
     def wants(self, stream: str, end: int | None = None) -> bool:
-        """Whether more of a stream should be read now, of which this run reads up to `end`."""
+        """Whether a stream should be read now. The run reads it up to `end`, if that is given."""
         queue = self._queues[stream]
         if end is not None and queue.next_offset >= end:
             return False
@@ -113,14 +113,14 @@ class InputQueues:
         self._queues[batch.stream].add(batch)
 
     def end_bootstraps(self) -> None:
-        """Let the other inputs be read once all has landed that is to be processed before them."""
+        """Let the other inputs be read once all messages of the bootstrap streams have landed."""
         if self._bootstrapped:
             pending = self._bootstrapped.items()
             self._bootstrapped = {name: end for name, end in pending if not self.has_landed(name, end)}
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits to be processed."""
+        """Whether no records wait to be processed."""
         return all(queue.empty for queue in self)
 
     @property

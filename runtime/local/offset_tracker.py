@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 class _Batch:
-    """Messages of one batch that are under way: a mark for each, 1 once it has landed."""
+    """Messages in flight of one batch: a mark for each, 1 once it has landed."""
 
     __slots__ = ("marks", "offsets", "start")
 
@@ -19,20 +19,20 @@ class _Batch:
 
 
 class OffsetTracker:
-    """What has landed of one partition. Batches begin in the order of their offsets."""
+    """The messages in flight of one partition. Batches begin in the order of their offsets."""
 
     def __init__(self, position: int) -> None:
         self._position = position
         self._batches: deque[_Batch] = deque()
 
     def begin(self, offsets: Sequence[int], start: int, stop: int) -> bytearray:
-        """Messages offsets[start:stop] are under way. Gives a mark for each, to be set to 1 once it has landed."""
+        """Messages offsets[start:stop] are in flight. Returns a mark for each, to be set to 1 once it has landed."""
         batch = _Batch(offsets, start, stop)
         self._batches.append(batch)
         return batch.marks
 
     def land_all(self, offsets: Sequence[int], stop: int) -> None:
-        """All messages before offsets[stop] have landed; nothing may be under way."""
+        """All messages before offsets[stop] have landed. No message may be in flight."""
         self._position = offsets[stop - 1] + 1
 
     def position(self) -> int:
@@ -49,6 +49,6 @@ class OffsetTracker:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no message is in flight."""
         self.position()
         return not self._batches

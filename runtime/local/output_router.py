@@ -1,4 +1,4 @@
-"""Where a task's outputs go: which stream, which partition."""
+"""Routes the outputs of a task to partitions of streams, and to sinks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +11,9 @@ from .commit.contract import StagedOutputs
 
 
 class Router:
-    """The outputs of one task, on their way into its `StagedOutputs` and its sinks. Counts what it passes, by stream.
+    """Puts the outputs of one task into its `StagedOutputs` and its sinks, and counts them by stream or sink.
 
-    `unflushed` says that something has passed since the last `flush`."""
+    `unflushed` says whether there were outputs since the last `flush`."""
 
     def __init__(self, plan: Plan, stage: str, task: int) -> None:
         self._routes = OutputRoutes(plan, stage)
@@ -22,11 +22,11 @@ class Router:
 
     @property
     def written(self) -> dict[str, int]:
-        """How many messages were passed on, by stream or by sink."""
+        """How many messages were written, by stream or by sink."""
         return self._routes.written
 
     def route(self, operator: str, outputs: list[Any], staged_outputs: StagedOutputs) -> None:
-        """Pass on what an operator made."""
+        """Route the outputs of an operator."""
         self.unflushed = True
         route = self._routes[operator]
         self._routes.count(route, len(outputs))
@@ -41,7 +41,7 @@ class Router:
                 staged_outputs.append(route.name, partition, records)
 
     def flush(self) -> None:
-        """Return once all that sinks were given is safe."""
+        """Flush the sinks: return once they have stored all their values."""
         for sink in self._routes.sinks:
             sink.flush()
         self.unflushed = False

@@ -1,6 +1,6 @@
 """A task of the local engine: one partition of every input of a stage, with its state, outputs and checkpoints."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,11 +13,9 @@ from ...planner.settings import Settings
 from ...planner.state_schema import carried
 from ..kernel.calls.async_calls import Gate, Sleep
 from ..kernel.code.program import Program
-from ..kernel.operators.tables import TableOperator
 from ..kernel.stage import StageTask
 from ..kernel.state_cache import Size
 from ..kernel.time.border_watermarks import ControlMessage
-from ..kernel.time.bounds import END
 from ..kernel.time.position import Position
 from ..systems.contract import StreamPartition
 from ..systems.provisioning import tables_by_stream
@@ -27,8 +25,9 @@ from .commit.contract import Commits, Committed, TaskCommit
 from .input_queue import InputQueue, InputQueues
 from .output_router import Router
 from .slices import SLICE
-from .task_metrics import InputMetrics, TaskMetrics
+from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup
+from .task_view import TaskView
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +45,12 @@ class RunContext:
     identities: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Dues:
-    """When a task next needs the clock, in ms since epoch, END for never: to fire what is set for a time of the clock,
-    and to take an input for idle. The latter matters as long as an operator `waits` for event time."""
-
-    timer: int
-    idle: int
-    waits: bool
-
-
 class LocalTask:
-    """One task. The container reads into its `queues` and decides when it works: `step` processes what is queued,
-    `ready` and `committed` frame a commit.
+    """One task. The container reads into its `queues` and decides when the task works: `step` processes queued
+    messages; `prepare_commit` and `committed` are the begin and the end of a commit.
 
-    `new` says that nothing of it was ever committed, `drains` that a commit waits for asynchronous work: where its
-    results may change state, or outputs show once.
+    `new` says whether the task was never committed. `drains` says whether a commit waits for asynchronous calls: their
+    results may change state, or the guarantee is `exactly_once`.
     """
 
     def __init__(
@@ -76,6 +65,7 @@ class LocalTask:
         self._run = run
         self._last = checkpoint
         self._work = self._stage_task(checkpoint)
+        self.view = TaskView(setup, program, self._work, queues)
         once = run.settings.guarantee == "exactly_once"
         self.drains = program.asynchronous and (bool(self._work.stateful) or once)
         self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
@@ -93,7 +83,7 @@ class LocalTask:
         self._borders = BorderProgress(run.plan, stage, self._work.progress, control)
         self._commits = 0
         self._resumed = False
-        # What fires then may be handed on at once, so all must be in place.
+        # This may fire windows, whose outputs are routed at once: it must come last.
         self._work.inputs.end_again()
 
     def _stage_task(self, checkpoint: Checkpoint) -> StageTask:
@@ -117,23 +107,21 @@ class LocalTask:
         plan = self._run.plan
         return sum(plan.stage(plan.operator(id).stage).tasks for id in plan.stream(stream).written_by)
 
-    # Working.
-
-    def tell_clock(self, now: int, unread: Collection[str] | None) -> None:
-        """It is now this time, in ms since epoch; `unread` are the inputs that hold messages which were not read yet,
-        None where that is not known."""
+    def set_clock(self, now: int, unread: Collection[str] | None) -> None:
+        """Set the clock to `now`, in ms since epoch. `unread` are the inputs that have messages which were not read
+        yet; None if that is unknown."""
         queued = (queue.stream for queue in self.queues if not queue.empty)
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
     def step(self, most: int = SLICE) -> bool:
-        """Process some of what is queued, at most so many messages of each input; whether there was anything to do."""
+        """Process queued messages, at most so many of each input. Returns whether there was any work."""
         if not self._resumed:
             if self._work.rebuild(most):
                 self._work.state.evict(self._cache)
                 return True
             self._resumed = True
             self._work.resume()
-            self._pass_on()
+            self._route_outputs()
         self.queues.end_bootstraps()
         if not self.program.asynchronous and self.queues.empty:
             return False
@@ -143,7 +131,7 @@ class LocalTask:
             if not queue.empty:
                 moved |= self._process(queue, most)
         self._work.state.evict(self._cache)
-        self._pass_on()
+        self._route_outputs()
         return moved
 
     def _process(self, queue: InputQueue, most: int) -> bool:
@@ -160,32 +148,32 @@ class LocalTask:
         return True
 
     def drain(self) -> None:
-        """Pass on what has come of work under way. Raises what asynchronous work has failed with."""
+        """Route the outputs of calls that have ended. Raises the errors of asynchronous calls."""
         self._work.check()
-        self._pass_on()
+        self._route_outputs()
 
-    def _pass_on(self) -> None:
-        """Put what the stage has made into the transaction."""
+    def _route_outputs(self) -> None:
+        """Route the outputs of the stage."""
         for id, outputs in self._work.drain_outputs():
             self._route(id, outputs)
 
     def _route(self, id: str, outputs: list[Any]) -> None:
         self._router.route(id, outputs, self._staged)
 
-    def reach_end(self, ends: Mapping[StreamPartition, int]) -> bool:
-        """End the inputs that were read, and have landed, as far as the run is to go; whether there were any."""
+    def end_inputs(self, ends: Mapping[StreamPartition, int]) -> bool:
+        """End each input whose messages up to the run's end offset have landed. Returns whether an input ended."""
         moved = False
         for stream in self.open_inputs if not self._work.joined.stale else ():
             end = ends.get((stream, self.setup.number))
             if end is not None and self.queues.has_landed(stream, end):
                 self._work.inputs.end(stream)
-                self._pass_on()
+                self._route_outputs()
                 moved = True
         return moved
 
     @property
     def done(self) -> bool:
-        """Whether all inputs have ended and nothing is under way."""
+        """Whether all inputs have ended and no message is in flight."""
         return not self._work.progress.busy and not self.open_inputs and not self._work.joined.stale
 
     @property
@@ -195,31 +183,28 @@ class LocalTask:
 
     @property
     def busy(self) -> bool:
-        """Whether messages or firings are under way."""
+        """Whether messages or firings are in flight."""
         return self._work.progress.busy
 
     def close(self) -> None:
-        """Give up what is under way."""
-        with suppress(RuntimeError):  # the loop is closed: a call that would not end was stopped with it
+        """Cancel the asynchronous calls in flight."""
+        with suppress(RuntimeError):  # the loop is closed: calls that ignored their cancellation ended with it
             self._work.calls.cancel()
 
-    # Committing.
-
     @property
-    def news(self) -> bool:
-        """Whether a commit would say more than the last."""
+    def has_changes(self) -> bool:
+        """Whether offsets, outputs or state have changed since the last commit."""
         moved = any(queue.landed != self._last.offsets.get(queue.stream, 0) for queue in self.queues)
         return moved or self._borders.has_unreported_end or self._router.unflushed or self._work.state.changed > 0
 
     @property
-    def full(self) -> bool:
-        """Whether so much waits for a commit that it should come early."""
+    def commit_is_large(self) -> bool:
+        """Whether so many outputs or changes of state wait for a commit that it is due early."""
         settings = self._run.settings
         return self._staged.size >= settings.max_staged_bytes or self._work.state.changed >= settings.cached_entries
 
-    def ready(self) -> TaskCommit | None:
-        """The next commit, once sinks have flushed what they were given; None if nothing has changed since the last
-        one.
+    def prepare_commit(self) -> TaskCommit | None:
+        """Flush the sinks, and return the next commit; None if nothing has changed since the last one.
 
         The offsets are read first, so that the commit has the outputs of every message before them. Raises the errors
         of asynchronous calls since the last check: no message after a failed one is committed.
@@ -227,7 +212,7 @@ class LocalTask:
         self.drain()
         reported = self._borders.report(self._staged)
         last, now = self._last, self._next_checkpoint()
-        # The clock alone is no news: what it has let fire has changed state.
+        # A later clock alone needs no commit: a timer that fired has changed state as well.
         position = last.position
         timeless = structs.replace(
             now.position, clock=position.clock, reached=position.reached, clock_fired=position.clock_fired
@@ -257,19 +242,19 @@ class LocalTask:
 
     def _position(self) -> Position:
         position = self._work.position()
-        # The stage goes on to change its own when the clock moves.
+        # The stage changes its own mapping when the clock advances.
         return structs.replace(position, clock_fired=dict(position.clock_fired))
 
     def committed(self, result: Committed) -> None:
-        """What was ready has been committed."""
+        """Take over the result of the commit that was prepared."""
         self._staged = result.staged_outputs
         self._last = result.checkpoint
         self._commits += 1
         if self.setup.stateful:
             self._work.state.mark_committed(*self._cache)
 
-    def passed(self) -> dict[StreamPartition, int]:
-        """How far intermediate streams have been read for good: not even after a power cut is more of them needed."""
+    def trimmable_offsets(self) -> dict[StreamPartition, int]:
+        """The offsets of intermediate streams before which no record is read again, not even after a power cut."""
         kinds = {name: self._run.plan.stream(name).kind for name in self.setup.inputs}
         known = {name: self._last.offsets.get(name) for name, kind in kinds.items() if kind == "intermediate"}
         offsets = {(name, self.setup.number): offset for name, offset in known.items() if offset is not None}
@@ -277,54 +262,7 @@ class LocalTask:
             self.setup.store.sync()
         return offsets
 
-    # What others may know of it.
-
     def metrics(self) -> TaskMetrics:
-        """What is measured of the task now."""
-        work = self._work
-        watermarks = work.inputs.watermarks()
-        return TaskMetrics(
-            name=self.name,
-            stage=self.setup.stage,
-            inputs=tuple(self._input_metrics(queue, watermarks) for queue in self.queues),
-            watermark=work.inputs.watermark(),
-            highs=dict(work.inputs.highs),
-            in_flight=len(work.tracker),
-            calls={id: pool.in_flight for id, pool in work.pools.items()},
-            given=work.input_counts,
-            late=dict(work.counts.late),
-            failed=dict(work.failures.counts),
-            keyless=dict(work.counts.keyless),
-            written=dict(self._router.written),
-            commits=self._commits,
-            staged_bytes=self._staged.size,
-        )
-
-    def _input_metrics(self, queue: InputQueue, watermarks: Mapping[str, int]) -> InputMetrics:
-        return InputMetrics(
-            stream=queue.stream,
-            partition=queue.partition,
-            read=queue.read,
-            processed=queue.processed - self._work.inputs.controls.get(queue.stream, 0),
-            waiting=queue.waiting,
-            next_offset=queue.next_offset,
-            committed_offset=self._last.offsets.get(queue.stream),
-            watermark=watermarks[queue.stream],
-        )
-
-    def watermark_of(self, operator: str) -> int | None:
-        """The watermark of what an operator is given, in ms since epoch, as messages have told it; None where the
-        operator is in another stage."""
-        return self._work.progress.reported_watermark_of(operator) if operator in self.program.graph.operators else None
-
-    def rows_of(self, table: str) -> Iterable[tuple[bytes, Any]]:
-        """The rows of a table that the task holds, by key bytes; none where the table is in another stage."""
-        operator = self._work.stateful.get(table)
-        return operator.rows() if isinstance(operator, TableOperator) else ()
-
-    def dues(self) -> Dues:
-        """When the task next needs the clock."""
-        timeline = self._work.watermarks
-        return Dues(
-            timeline.clock_users.next_due(), self._work.idle_sources.next_due(), waits=timeline.next_fire[0] < END
-        )
+        """The metrics of the task now."""
+        commits = CommitMetrics(self._commits, self._last.offsets, self._staged.size)
+        return self.view.metrics(commits, self._router.written)

@@ -1,4 +1,4 @@
-"""What is measured of one task."""
+"""The metrics of one task."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from ..systems.contract import StreamPartition
 
 @dataclass(frozen=True, slots=True)
 class InputMetrics:
-    """What is measured of one input: records that were read, messages that were processed and that wait, the first
-    offset that was not read, the one of the last commit, and the watermark. Control messages are read, and are no
-    messages."""
+    """The metrics of one input: the counts of records that were `read` and of messages that were `processed` or are
+    `waiting`, the first offset that was not read, the offset of the last commit, and the watermark. `processed` leaves
+    out control messages."""
 
     stream: str
     partition: int
@@ -26,12 +26,22 @@ class InputMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitMetrics:
+    """The metrics of a task's commits: how many there were, the offsets of the last one by stream, and the bytes of
+    outputs that are staged for the next one."""
+
+    number: int
+    offsets: Mapping[str, int]
+    staged_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
-    """What is measured of a task at one moment.
+    """The metrics of a task at one moment.
 
     `watermark` is the least of its inputs, `highs` are the largest timestamps of its sources; in ms since epoch.
-    `in_flight` counts messages under way, `calls` the asynchronous calls under way, by operator. The other counts are
-    of messages since the start of the task: those that each operator was `given`, those that came `late`, `failed`, or
+    `in_flight` counts messages in flight, `calls` the asynchronous calls in flight, by operator. The other counts are
+    of messages since the start of the task: those that each operator was `given`, those that were `late`, `failed`, or
     had no key for a table, by operator; and those that were `written`, by stream or by sink.
     """
 
@@ -52,15 +62,15 @@ class TaskMetrics:
 
     @property
     def processed(self) -> dict[str, int]:
-        """How many messages were processed, by stream, of those streams that had any."""
+        """The counts of processed messages, by stream; streams without any are left out."""
         return {one.stream: one.processed for one in self.inputs if one.processed}
 
 
-def task_facts(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:
-    """The facts of a task; `lags` has those of its inputs that are known."""
+def task_samples(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:
+    """The samples of a task's metrics; `lags` has the known lags of its inputs."""
     where = (task.stage, task.name)
     for one in task.inputs:
-        yield from _input_facts(one, where, lags)
+        yield from _input_samples(one, where, lags)
     yield Sample("messages_in_flight", task.in_flight, where)
     for id, calls in task.calls.items():
         yield Sample("calls_in_flight", calls, (*where, id))
@@ -71,7 +81,7 @@ def task_facts(plan: Plan, task: TaskMetrics, lags: Mapping[StreamPartition, int
     yield Sample("staged_bytes", task.staged_bytes, where)
 
 
-def _input_facts(one: InputMetrics, where: tuple[str, str], lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:
+def _input_samples(one: InputMetrics, where: tuple[str, str], lags: Mapping[StreamPartition, int]) -> Iterator[Sample]:
     place = (*where, one.stream, str(one.partition))
     yield Sample("messages_read", one.read, place)
     yield Sample("messages_processed", one.processed, place)

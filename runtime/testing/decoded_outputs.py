@@ -62,7 +62,7 @@ def rows_of(plan: Plan, table: str, tasks: Iterable[LocalTask]) -> dict[Any, Any
         listed = ", ".join(map(repr, known)) or "none"
         raise UsageError(explain(f"the pipeline has no table {table!r}", f"the id of one of its tables: {listed}"))
     decode = key_serde(flows(plan.pipeline)[table].key).decode
-    return {decode(key): row for task in tasks for key, row in task.rows_of(table)}
+    return {decode(key): row for task in tasks for key, row in task.view.rows_of(table)}
 
 
 def _key_decoder(kind: Any) -> Decode:

@@ -24,8 +24,8 @@ from ..kernel.time.bounds import END, START
 from ..local.commit.two_phase_commit import TwoPhaseCommit
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
-from ..local.observe.end_offsets import Ends
-from ..local.observe.progress import Telling
+from ..local.observe.end_offsets import EndOffsets
+from ..local.observe.progress import ProgressReporter
 from ..local.stores.alignment import CommittedLog
 from ..local.task import LocalTask, RunContext
 from ..preflight.state_compatibility import reset_command
@@ -237,7 +237,7 @@ class PipelineDriver:
         known = [planned.id for planned in self.plan.operators]
         wrong, expected = f"the pipeline has no operator {operator!r}", f"one of {', '.join(map(repr, known))}"
         require(operator in known, UsageError, wrong, expected)
-        watermarks = [mark for task in self._tasks if (mark := task.watermark_of(operator)) is not None]
+        watermarks = [mark for task in self._tasks if (mark := task.view.watermark_of(operator)) is not None]
         return None if START in watermarks else min(watermarks)
 
     @property
@@ -283,10 +283,19 @@ class PipelineDriver:
         tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)
         open_sinks(self.plan, stack)
         clock, stop = self._loop.time, lambda: False
-        telling = Telling(self.plan, Ends(self._admin), None, clock=clock)
+        reporter = ProgressReporter(self.plan, EndOffsets(self._admin), None, clock=clock)
         consumer = self._system.consumer()
         self._container = Container(
-            self.plan, tasks, consumer, commits, self._settings, None, stop, telling, clock=clock, wall=lambda: self.now
+            self.plan,
+            tasks,
+            consumer,
+            commits,
+            self._settings,
+            None,
+            stop,
+            reporter,
+            clock=clock,
+            wall=lambda: self.now,
         )
         self._container.start()
         self._run(self._settle())
@@ -304,12 +313,12 @@ class PipelineDriver:
         self.close()
 
     def _next_due(self) -> float:
-        """The time of the loop at which a task next needs the clock. What is due by now has fired, or waits for another
-        event."""
-        dues = [task.dues() for task in self._tasks]
-        times = [due.timer for due in dues]
-        if any(due.waits for due in dues):  # else idle partitions change nothing
-            times += [due.idle for due in dues]
+        """The time of the loop at which a task next needs the clock. Times up to now have been handled, or wait for
+        something else."""
+        schedules = [task.view.clock_schedule() for task in self._tasks]
+        times = [schedule.timer for schedule in schedules]
+        if any(schedule.waits for schedule in schedules):  # else it makes no difference which partitions are idle
+            times += [schedule.idle for schedule in schedules]
         due = min((time for time in times if self.now < time < END), default=None)
         return math.inf if due is None else (due - self._start) / 1000
 

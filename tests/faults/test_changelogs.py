@@ -19,10 +19,10 @@ from fluvial.planner import Settings
 from fluvial.planner.task_assignment import stages_of, tasks_of
 from fluvial.runtime.launch import checked_plan
 from fluvial.runtime.local.container import Container
-from fluvial.runtime.local.coordination.membership import Membership, Place
+from fluvial.runtime.local.coordination.membership import Membership, PlaceGuard
 from fluvial.runtime.local.engine import make_tasks, open_commits
-from fluvial.runtime.local.observe.end_offsets import Ends
-from fluvial.runtime.local.observe.progress import Telling
+from fluvial.runtime.local.observe.end_offsets import EndOffsets
+from fluvial.runtime.local.observe.progress import ProgressReporter
 from fluvial.runtime.local.task import LocalTask, RunContext
 from fluvial.runtime.systems.kafka import KafkaRecordProducer
 from kafka.broker import Broker
@@ -49,14 +49,14 @@ class Life:
         member = Membership(0, 1, 1, "run", frozenset(tasks_of(stages_of(plan))), None, "p-1-0")
         sender = system.record_producer()
         stack.callback(sender.close)
-        commits = open_commits(plan, system, admin, settings, Place(member), stack, opened=sender)
+        commits = open_commits(plan, system, admin, settings, PlaceGuard(member), stack, outputs=sender)
         self.tasks: list[LocalTask] = make_tasks(
             RunContext("run", plan, settings, commits, never), system, admin, stack
         )
         consumer = system.consumer()
         stack.callback(consumer.close)
-        telling = Telling(plan, Ends(admin), None)
-        self._container = Container(plan, self.tasks, consumer, commits, settings, None, lambda: False, telling)
+        reporter = ProgressReporter(plan, EndOffsets(admin), None)
+        self._container = Container(plan, self.tasks, consumer, commits, settings, None, lambda: False, reporter)
         self._container.start()
         self.commit = self._container.commit_ready
 

@@ -16,8 +16,8 @@ from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report, run
 from fluvial.runtime.kernel.time.border_watermarks import read_control
-from fluvial.runtime.local.coordination.assignments import Known
-from fluvial.runtime.local.coordination.coordinator_stream import Coordinator, Watch
+from fluvial.runtime.local.coordination.assignments import CoordinatorState
+from fluvial.runtime.local.coordination.coordinator_stream import Coordinator, MembershipMonitor
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem, MemorySystem
 from fluvial.runtime.systems.log.consumer import LogConsumer
@@ -94,8 +94,8 @@ def test_a_container_stalls_by_itself_where_its_own_source_gives_nothing(
     pipeline.stream("in", value=str).send_to("out")
     write(log, {"in": [[(None, b"a", 0, ())]] * 2})
     monkeypatch.setattr(LogConsumer, "_batches", lambda *_: iter(()))
-    monkeypatch.setattr(Coordinator, "read", lambda _: (Known(), 0))
-    monkeypatch.setattr(Watch, "check", lambda _, wait=False: None)  # noqa: ARG005 - a name of an argument
+    monkeypatch.setattr(Coordinator, "read", lambda _: (CoordinatorState(), 0))
+    monkeypatch.setattr(MembershipMonitor, "check", lambda _, wait=False: None)  # noqa: ARG005 - a name of an argument
     impatient = Settings(stall_timeout=timedelta(milliseconds=20))
     with pytest.raises(NoProgressError, match="task in/1 waits for the end of in"):
         run(pipeline, system=log, until="end", settings=impatient, container_id=1, containers=2)

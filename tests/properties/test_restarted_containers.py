@@ -22,7 +22,7 @@ from fluvial.runtime import Progress
 from fluvial.runtime.launch import start
 from fluvial.runtime.local.coordination.assignments import Presence
 from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
-from fluvial.runtime.local.coordination.membership import Place, Seat
+from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard
 from fluvial.runtime.systems import LogSystem
 from generators.how_many import examples
 
@@ -93,7 +93,9 @@ class Orchestrator:
                 raise Death
 
         try:
-            start(pipeline, "local", self._system, self._settings, "end", at_turn, None, Seat(number, CONTAINERS))
+            start(
+                pipeline, "local", self._system, self._settings, "end", at_turn, None, ContainerId(number, CONTAINERS)
+            )
         except (Death, SystemProblem):  # the latter where the process before it is just about to be gone
             return "died"
         except NoProgressError:
@@ -110,7 +112,7 @@ class Orchestrator:
         return kill is not None
 
     def points(self) -> ExitStack:
-        """Watch the points at which containers die."""
+        """MembershipMonitor the points at which containers die."""
 
         def says_done(point: Point) -> Any:
             return lambda place, state: state == "done" and self._dies(place.membership.container, point)
@@ -122,8 +124,8 @@ class Orchestrator:
             return dies
 
         stack = ExitStack()
-        stack.enter_context(dying_in(Place, "tell", says_done("before it says done")))
-        stack.enter_context(dying_in(Place, "tell", says_done("after it says done"), after=True))
+        stack.enter_context(dying_in(PlaceGuard, "announce", says_done("before it says done")))
+        stack.enter_context(dying_in(PlaceGuard, "announce", says_done("after it says done"), after=True))
         stack.enter_context(dying_in(Coordinator, "write", starts("before its start")))
         stack.enter_context(dying_in(Coordinator, "write", starts("after its start"), after=True))
         stack.enter_context(at_each_turn())

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fluvial.dsl.message import Record
 from fluvial.planner.task_assignment import assign
-from fluvial.runtime.local.coordination.assignments import Assignment, Known, Presence, State
+from fluvial.runtime.local.coordination.assignments import Assignment, CoordinatorState, Presence, State
 from fluvial.runtime.systems.log import LogProducer, LogReader, LogSystem
 from generators.how_many import examples
 
@@ -199,8 +199,8 @@ class TrimmingContainers(RuleBasedStateMachine):
     def trim(self, container: int) -> None:
         passed = {("between", number): self.stores[number].passed for number in self.tasks_of(container)}
         everywhere = {("between", number): 0 for number in range(TASKS)}
-        known = Known(self.assignment, dict(self.presences))
-        self.alive[container].producer.trim({**everywhere, **passed}, partial(known.publishing_beside, container))
+        known = CoordinatorState(self.assignment, dict(self.presences))
+        self.alive[container].producer.trim({**everywhere, **passed}, partial(known.other_publishers, container))
 
     def read(self, number: int, start: int) -> None:
         end = len(self.expected[number])

@@ -37,18 +37,18 @@ def ignore_restore(restored: int, left: int) -> None:
     """Ignore the progress of a restore."""
 
 
-class SentOutputs:
-    """Sends the outputs of a task at once. Waits while another thread uses the sender."""
+class ProducedOutputs:
+    """Sends the outputs of a task at once. Waits while another thread uses the producer."""
 
     size = 0
 
-    def __init__(self, sender: RecordProducer, lock: Lock) -> None:
-        self._sender = sender
+    def __init__(self, producer: RecordProducer, lock: Lock) -> None:
+        self._producer = producer
         self._lock = lock
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         with self._lock:
-            self._sender.send(stream, partition, records)
+            self._producer.send(stream, partition, records)
 
 
 class ChangelogCommit:
@@ -68,28 +68,28 @@ class ChangelogCommit:
         self,
         pipeline: str,
         system: SendingSystem,
-        sender: RecordProducer,
+        producer: RecordProducer,
         *,
         outputs: RecordProducer | None = None,
         on_restore: OnRestore = ignore_restore,
         clock: Callable[[], float] = time.time,
         group_offsets: bool = True,
     ) -> None:
-        """`sender` has the container's transactional id. Without `outputs` the guarantee is `exactly_once`."""
+        """`producer` has the container's transactional id. Without `outputs` the guarantee is `exactly_once`."""
         self.together = outputs is None
-        self._outputs = sender if outputs is None else outputs
+        self._outputs = producer if outputs is None else outputs
         self._pipeline = pipeline
         self._stream = checkpoints_of(pipeline)
         self._system = system
         self._admin = system.admin()
-        self._sender = sender
+        self._producer = producer
         self._lock = Lock()
         self._on_restore = on_restore
         self._passed: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
         self._group_offsets = group_offsets
         if self.together:
-            sender.begin()
+            producer.begin()
 
     # Resuming.
 
@@ -171,43 +171,43 @@ class ChangelogCommit:
         ranges = [span for span in beyond if span.start < span.end]
         if not ranges:
             return {}
-        self._sender.begin()
+        self._producer.begin()
         with closing(self._system.consumer(committed=True)) as consumer:
             for (stream, partition), records in undo_records(consumer, ranges, self._now()):
-                self._sender.send(stream, partition, records)
-        self._sender.flush()
-        ends = self._sender.ends([span.place for span in ranges])
+                self._producer.send(stream, partition, records)
+        self._producer.flush()
+        ends = self._producer.ends([span.place for span in ranges])
         repaired = {setup.name: replace(_with_ends(resumed[setup.name], setup, ends), atomic=True) for setup in setups}
         self._send_checkpoints({name: now for name, now in repaired.items() if not now.blank})
-        self._sender.commit()
+        self._producer.commit()
         return repaired
 
     # Committing.
 
-    def staged_outputs(self) -> SentOutputs:
-        return SentOutputs(self._outputs, self._lock)
+    def staged_outputs(self) -> ProducedOutputs:
+        return ProducedOutputs(self._outputs, self._lock)
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
         changes = {one.setup.name: list(one.changes) for one in commits if one.setup.stateful}
         if not self.together:
             yield self._flush_outputs
-            self._sender.begin()
+            self._producer.begin()
         places = [place for one in commits for place in self._log(one.setup, changes.get(one.setup.name, ()))]
-        yield self._sender.flush
-        ends = (yield lambda: self._sender.ends(places)) if places else {}
+        yield self._producer.flush
+        ends = (yield lambda: self._producer.ends(places)) if places else {}
         done = {one.setup.name: replace(_with_ends(one.checkpoint, one.setup, ends), atomic=True) for one in commits}
         data = self._send_checkpoints(done)
-        yield self._sender.commit
+        yield self._producer.commit
         setups = [one.setup for one in commits]
         self._keep([setup for setup in setups if setup.stateful], data, changes)
         if self.together:
-            self._sender.begin()
+            self._producer.begin()
         if self._group_offsets:
             self._note(setups, done)
         return [Committed(done[one.setup.name], one.staged_outputs) for one in commits]
 
     def _flush_outputs(self) -> None:
-        # It may run in a thread while a firing sends: only one thread at a time may use a sender.
+        # It may run in a thread while a firing sends: only one thread at a time may use a producer.
         with self._lock:
             self._outputs.flush()
 
@@ -227,7 +227,7 @@ class ChangelogCommit:
         places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
         sent = set()
         for operator, records in change_records(changes, setup.store, self._now()):
-            self._sender.send(*places[operator], records)
+            self._producer.send(*places[operator], records)
             sent.add(places[operator])
         return sorted(sent)
 
@@ -244,14 +244,14 @@ class ChangelogCommit:
     def _send_checkpoints(self, tasks: Mapping[str, Checkpoint]) -> dict[str, bytes]:
         """Send the checkpoints of tasks, by name; returns their bytes."""
         data = {name: encode(now) for name, now in tasks.items()}
-        self._sender.send(self._stream, 0, [(name.encode(), value, self._now(), ()) for name, value in data.items()])
+        self._producer.send(self._stream, 0, [(name.encode(), value, self._now(), ()) for name, value in data.items()])
         return data
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
-        self._sender.trim(starts)
+        self._producer.trim(starts)
 
 
 def _with_ends(checkpoint: Checkpoint, setup: TaskSetup, ends: Mapping[StreamPartition, int]) -> Checkpoint:
@@ -280,5 +280,7 @@ def _behind(
         )
         wrong += f"task {setup.name} needs it up to {end}"
         remedy = "bring the stream back, or let the operator begin anew: fluvial reset --state " + operator
-        raise SystemProblem(explain(wrong, "the changelog that was written with the checkpoint", remedy))
+        raise SystemProblem(
+            explain(wrong, "the changelog that was written with the checkpoint", remedy, f"changelog {log.stream}")
+        )
     return ChangelogRange(setup.store, operator, (log.stream, setup.number), start, max(start, end))

@@ -1,4 +1,4 @@
-"""Which container processes which tasks, while containers come and go.
+"""The coordination of containers: which container runs which tasks, while containers start and end.
 
-Comes in: the tasks of a plan, and what the containers of a run tell each other in the coordinator stream. Goes out: the
-tasks of this container. Read `membership` first."""
+Comes in: the tasks of a plan, and the records of the coordinator stream. Goes out: the tasks of this container, and
+its own records. Read `membership` first."""

@@ -1,4 +1,4 @@
-"""What a pipeline's coordinator stream says: which container runs which task, which run is under way, who is there."""
+"""The records of a coordinator stream: which container runs which task, which run is under way, who is alive."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ from ....planner.task_assignment import Stages, assign, tasks_of
 VERSION = 1
 
 State = Literal["starting", "running", "done"]
-"""Of a container: it has taken its place; its tasks run; they have come to the end of the run."""
+"""Of a container: it has joined the run; its tasks run; its tasks have reached the end of the run."""
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
     """Which container runs which task, and the run that is under way.
 
-    A `generation` is as long as containers and tasks stay the same; it may see many runs. `before` are the generations
-    that may still have writers, with their numbers of containers. `ends` is where a run until the end stops reading its
-    sources, by partition.
+    A `generation` lasts as long as containers and tasks stay the same; it may contain many runs. `before` has the
+    earlier generations that may still write, with their numbers of containers. `ends` are the offsets at which a run
+    to the end stops reading its sources, by stream and partition.
     """
 
     version: int = VERSION
@@ -36,7 +36,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class Presence(Struct, frozen=True, kw_only=True):
-    """A container that is there, or was: `incarnation` is another for each process that takes the place."""
+    """A container that is alive, or was. Each process that runs as this container has another `incarnation`."""
 
     version: int = VERSION
     container: int
@@ -47,16 +47,16 @@ class Presence(Struct, frozen=True, kw_only=True):
     process: str = ""
 
 
-class Inquiry(Struct, frozen=True, kw_only=True):
-    """The question of a `process` whether any container is alive: each that is writes its presence again."""
+class LivenessQuery(Struct, frozen=True, kw_only=True):
+    """A `process` asks whether any container is alive. Each container that is alive writes its presence again."""
 
     version: int = VERSION
     process: str
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a run is to be."""
+class RequestedRun:
+    """A run that a process wants to begin or to join."""
 
     stages: Stages
     containers: int
@@ -64,8 +64,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the stream says at one moment."""
+class CoordinatorState:
+    """The last assignment in a coordinator stream, and the last presence of each container."""
 
     assignment: Assignment | None = None
     presences: Mapping[int, Presence] = field(default_factory=dict)
@@ -83,16 +83,16 @@ class Known:
         return all(self.is_done(container) for container in range(containers))
 
     @property
-    def settled(self) -> bool:
-        """Whether a container of this generation has come to run: it has shut out the generations before."""
+    def generation_running(self) -> bool:
+        """Whether a container of this generation has reported "running". Earlier generations are fenced by then."""
         states = [presence.state for presence in self.presences.values() if presence.generation == self._generation]
         return any(state != "starting" for state in states)
 
-    def publishing_beside(self, container: int) -> set[str] | None:
-        """The incarnations of the other containers that may have something to publish.
+    def other_publishers(self, container: int) -> set[str] | None:
+        """The incarnations of the other containers that may have prepared transactions to publish.
 
-        What an earlier incarnation had prepared is published when its tasks are resumed, by whichever container has
-        them now. None until all the others have done so in this generation.
+        Transactions of an earlier incarnation are published when its tasks are resumed, by the container that has the
+        tasks now. Returns None until all other containers have resumed their tasks in this generation.
         """
         assignment = self.assignment
         numbers = set() if assignment is None else set(range(assignment.containers)) - {container}
@@ -111,66 +111,76 @@ class Known:
         return 0 if self.assignment is None else self.assignment.generation
 
 
-def begin(known: Known, wanted: Wanted, run: str, ends: Mapping[str, list[int]] | None) -> Assignment:
-    """A new run: in the present generation if that has the same containers and tasks, else in the next."""
+def begin(
+    state: CoordinatorState, requested: RequestedRun, run: str, ends: Mapping[str, list[int]] | None
+) -> Assignment:
+    """The assignment of a new run: of the present generation if containers and tasks stay the same, else of the
+    next."""
     ends_by_stream = None if ends is None else dict(ends)
-    last = known.assignment
+    last = state.assignment
     if last is None:
-        tasks = assign(wanted.stages, wanted.containers)
+        tasks = assign(requested.stages, requested.containers)
         return Assignment(
-            generation=1, containers=wanted.containers, tasks=tasks, run=run, until=wanted.until, ends=ends_by_stream
+            generation=1,
+            containers=requested.containers,
+            tasks=tasks,
+            run=run,
+            until=requested.until,
+            ends=ends_by_stream,
         )
-    if _same(last, wanted):
-        return replace(last, run=run, until=wanted.until, ends=ends_by_stream)
+    if _same(last, requested):
+        return replace(last, run=run, until=requested.until, ends=ends_by_stream)
     return Assignment(
         generation=last.generation + 1,
-        containers=wanted.containers,
-        tasks=assign(wanted.stages, wanted.containers, last.tasks),
-        before={**({} if known.settled else last.before), last.generation: last.containers},
+        containers=requested.containers,
+        tasks=assign(requested.stages, requested.containers, last.tasks),
+        before={**({} if state.generation_running else last.before), last.generation: last.containers},
         run=run,
-        until=wanted.until,
+        until=requested.until,
         ends=ends_by_stream,
     )
 
 
-def joins(known: Known, wanted: Wanted, container: int, ends: Mapping[str, list[int]] | None) -> bool:
-    """Whether a container that no supervisor has started belongs to the last run, and begins no other: ADR 0018.
+def joins(
+    state: CoordinatorState, requested: RequestedRun, container: int, ends: Mapping[str, list[int]] | None
+) -> bool:
+    """Whether a container that no supervisor has started joins the last run instead of beginning a new one (ADR 0018).
 
-    It does as long as that run is wanted and not done. Once it is done, a container that belongs to it was restarted
-    after the end of its work, unless the sources have other `ends` than that run had.
+    It joins if that run is as requested and not done. It also joins a run that is done if the sources still have the
+    `ends` of that run: then the container was restarted after the end of its work.
     """
-    last = known.assignment
-    if last is None or not _same(last, wanted) or last.until != wanted.until:
+    last = state.assignment
+    if last is None or not _same(last, requested) or last.until != requested.until:
         return False
-    return not known.is_done(container) or not known.all_done or last.ends == ends
+    return not state.is_done(container) or not state.all_done or last.ends == ends
 
 
-def _same(last: Assignment, wanted: Wanted) -> bool:
-    return last.containers == wanted.containers and set(last.tasks) == set(tasks_of(wanted.stages))
+def _same(last: Assignment, requested: RequestedRun) -> bool:
+    return last.containers == requested.containers and set(last.tasks) == set(tasks_of(requested.stages))
 
 
-Written = Assignment | Presence | Inquiry
-"""What a coordinator stream holds."""
+CoordinatorRecord = Assignment | Presence | LivenessQuery
+"""The kinds of records in a coordinator stream."""
 
-_ASSIGNMENT, _PRESENCE, _INQUIRY = b"assignment", b"container-", b"inquiry"
-_DECODERS: Mapping[bytes, Callable[[bytes], Written]] = {
+_ASSIGNMENT, _PRESENCE, _LIVENESS_QUERY = b"assignment", b"container-", b"inquiry"
+_DECODERS: Mapping[bytes, Callable[[bytes], CoordinatorRecord]] = {
     _ASSIGNMENT: json.Decoder(Assignment).decode,
     _PRESENCE: json.Decoder(Presence).decode,
-    _INQUIRY: json.Decoder(Inquiry).decode,
+    _LIVENESS_QUERY: json.Decoder(LivenessQuery).decode,
 }
 
 
-def record_of(written: Written) -> tuple[bytes, bytes]:
-    """Key and value in the stream, where the last record of a key counts."""
-    if isinstance(written, Presence):
-        return b"%s%d" % (_PRESENCE, written.container), json.encode(written)
-    return _ASSIGNMENT if isinstance(written, Assignment) else _INQUIRY, json.encode(written)
+def record_of(record: CoordinatorRecord) -> tuple[bytes, bytes]:
+    """A record as key and value. The stream is compacted: the last record of a key counts."""
+    if isinstance(record, Presence):
+        return b"%s%d" % (_PRESENCE, record.container), json.encode(record)
+    return _ASSIGNMENT if isinstance(record, Assignment) else _LIVENESS_QUERY, json.encode(record)
 
 
-def read_record(key: bytes | None, value: bytes | None) -> Written | None:
-    """What a record says; None for one of a kind that a later version may have added.
+def read_record(key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
+    """Decode a record; None if its kind is unknown, since a later version may have added it.
 
-    Raises SystemProblem for another version of what is known here.
+    Raises SystemProblem for a record that cannot be decoded, or has another version.
     """
     decode = next((decode for start, decode in _DECODERS.items() if key is not None and key.startswith(start)), None)
     if decode is None or value is None:
@@ -179,7 +189,7 @@ def read_record(key: bytes | None, value: bytes | None) -> Written | None:
         record = decode(value)
     except (DecodeError, UnicodeDecodeError) as error:
         wrong = f"the record {key!r} cannot be read: {error}"
-        remedy = "remove what another program has written, or start over with fluvial reset --all"
+        remedy = "remove what another program has record, or start over with fluvial reset --all"
         expected = "a record that a container of the pipeline wrote"
         raise SystemProblem(explain(wrong, expected, remedy, "the coordinator stream")) from None
     if record.version != VERSION:

@@ -1,4 +1,4 @@
-"""The coordinator stream of a pipeline: read whole at a start, written by one at a time, watched during a run."""
+"""The coordinator stream of a pipeline: each container reads all of it at its start, and follows it during the run."""
 
 import random
 import time
@@ -10,20 +10,28 @@ from ....dsl.message import Record
 from ....dsl.validation import explain
 from ....planner.stream_names import coordinator
 from ...systems.contract import SendingSystem, StreamPartition, System
-from .assignments import Assignment, Inquiry, Known, Presence, Written, read_record, record_of
+from .assignments import (
+    Assignment,
+    CoordinatorRecord,
+    CoordinatorState,
+    LivenessQuery,
+    Presence,
+    read_record,
+    record_of,
+)
 
-Decide = Callable[[Known], Assignment]
+Decide = Callable[[CoordinatorState], Assignment]
 
 PATIENCE_SECONDS = 30.0
-"""How long a process waits for its turn to decide."""
+"""How long a process waits until it may write an assignment."""
 GRACE_SECONDS = 5.0
-"""How long containers that are being stopped may take to be gone."""
+"""How long a new generation waits for containers of the last one to end."""
 _PAUSE_SECONDS = 0.05
 
 
 @contextmanager
 def claimed(system: System, pipeline: str, name: str, patience: float) -> Iterator[None]:
-    """Hold a claim, and wait up to `patience` seconds for it; raises SystemProblem where another keeps it."""
+    """Hold a claim while the context is open. Waits up to `patience` seconds for it, then raises SystemProblem."""
     until = time.monotonic() + patience
     with ExitStack() as stack:
         while True:
@@ -38,32 +46,32 @@ def claimed(system: System, pipeline: str, name: str, patience: float) -> Iterat
 
 
 class Coordinator:
-    """The stream, made if need be. `close` it; for one thread at a time."""
+    """Reads and writes the coordinator stream of a pipeline, and creates it if it does not exist. Not thread-safe."""
 
     def __init__(self, system: System, pipeline: str) -> None:
         self._system = system
         self._pipeline = pipeline
-        self._place: StreamPartition = (coordinator(pipeline), 0)
+        self._stream_partition: StreamPartition = (coordinator(pipeline), 0)
         self._admin = system.admin()
-        self._admin.create(self._place[0], 1, "checkpoints")
+        self._admin.create(self._stream_partition[0], 1, "checkpoints")
 
-    def read(self) -> tuple[Known, int]:
-        """What the stream says now, and the offset up to which it was read."""
+    def read(self) -> tuple[CoordinatorState, int]:
+        """Read the whole stream. Returns its state, and the offset up to which it was read."""
         while True:
-            start = self._admin.starts(self._place[0])[0]
+            start = self._admin.starts(self._stream_partition[0])[0]
             try:
                 return self._read(start)
             except SystemProblem:
-                # Whoever decided meanwhile has removed what was before.
-                if self._admin.starts(self._place[0])[0] == start:
+                # Another container has written an assignment in between, and trimmed the records before it.
+                if self._admin.starts(self._stream_partition[0])[0] == start:
                     raise
 
-    def _read(self, start: int) -> tuple[Known, int]:
+    def _read(self, start: int) -> tuple[CoordinatorState, int]:
         assignment: Assignment | None = None
         presences: dict[int, Presence] = {}
-        end = self._admin.ends(self._place[0])[0]
+        end = self._admin.ends(self._stream_partition[0])[0]
         with closing(self._system.consumer()) as consumer:
-            consumer.assign({self._place: start})
+            consumer.assign({self._stream_partition: start})
             while start < end:
                 for batch in consumer.poll(_PAUSE_SECONDS):
                     start = batch.next_offset
@@ -72,19 +80,19 @@ class Coordinator:
                             assignment = record
                         elif isinstance(record, Presence):
                             presences[record.container] = record
-        return Known(assignment, presences), start
+        return CoordinatorState(assignment, presences), start
 
-    def write(self, record: Presence | Inquiry) -> None:
-        """Say that a container is there, or ask whether any is."""
+    def write(self, record: Presence | LivenessQuery) -> None:
+        """Append the presence of a container, or a query whether any container is alive."""
         self._append([record])
 
     def ask(self, process: str, seconds: float) -> Presence | None:
-        """Ask whether any container is alive, and wait so long for the first answer."""
+        """Ask whether any container is alive. Returns the first answer, None if none comes within `seconds`."""
         _, read_to = self.read()
-        self._append([Inquiry(process=process)])
+        self._append([LivenessQuery(process=process)])
         until = time.monotonic() + seconds
         with closing(self._system.consumer()) as consumer:
-            consumer.assign({self._place: read_to})
+            consumer.assign({self._stream_partition: read_to})
             while time.monotonic() < until:
                 for batch in consumer.poll(_PAUSE_SECONDS):
                     answer = next(
@@ -95,74 +103,82 @@ class Coordinator:
         return None
 
     @contextmanager
-    def settled(self, decide: Decide) -> "Iterator[tuple[Assignment, Known, int]]":
-        """The assignment that is decided on, with what was known before, and up to which offset.
+    def decided(self, decide: Decide) -> "Iterator[tuple[Assignment, CoordinatorState, int]]":
+        """Write the assignment that `decide` returns, unless it is the last one already. Yields the assignment, the
+        state of the stream before it, and the offset up to which that state was read.
 
-        Where containers are claimed, nobody else decides as long as the context lasts. Where they are fenced, whoever
-        decides takes the right to write from those before; who loses it, decides anew.
+        On systems with claims the context holds the claim to decide. On systems with fencing the latest producer
+        fences the earlier ones; a container that was fenced reads the stream again and decides again.
 
-        Raises SystemProblem where containers of the assignment before are still there and cannot be shut out.
+        Raises SystemProblem if containers of the last assignment are still alive and cannot be fenced.
         """
         if isinstance(self._system, SendingSystem):
-            yield self._settle_by_fencing(self._system, decide)
+            yield self._decide_by_fencing(self._system, decide)
             return
         with claimed(self._system, self._pipeline, "coordinator", PATIENCE_SECONDS):
-            known, read_to = self.read()
-            assignment = decide(known)
-            if assignment != known.assignment:
-                self._await_the_end(known, assignment)
+            state, read_to = self.read()
+            assignment = decide(state)
+            if assignment != state.assignment:
+                self._await_ended_containers(state, assignment)
                 self._append([assignment], alone=True)
-            yield assignment, known, read_to
+            yield assignment, state, read_to
 
-    def _settle_by_fencing(self, system: SendingSystem, decide: Decide) -> tuple[Assignment, Known, int]:
+    def _decide_by_fencing(self, system: SendingSystem, decide: Decide) -> tuple[Assignment, CoordinatorState, int]:
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
-            known, read_to = self.read()
-            if decide(known) == known.assignment:
-                return decide(known), known, read_to
+            state, read_to = self.read()
+            if decide(state) == state.assignment:
+                return decide(state), state, read_to
             try:
-                with closing(system.record_producer(self._place[0])) as sender:
-                    known, read_to = self.read()  # what others before had under way is now there, or dropped
-                    assignment = decide(known)
-                    if assignment != known.assignment:
-                        sender.begin()
-                        sender.send(*self._place, [_record(assignment)])
-                        sender.commit()
-                    return assignment, known, read_to
+                with closing(system.record_producer(self._stream_partition[0])) as producer:
+                    state, read_to = (
+                        self.read()
+                    )  # the open transactions of earlier producers are committed or aborted now
+                    assignment = decide(state)
+                    if assignment != state.assignment:
+                        producer.begin()
+                        producer.send(*self._stream_partition, [_record(assignment)])
+                        producer.commit()
+                    return assignment, state, read_to
             except TakenOver:
                 if time.monotonic() > until:
                     raise
             time.sleep(random.uniform(0, 4 * _PAUSE_SECONDS))
 
-    def _await_the_end(self, known: Known, assignment: Assignment) -> None:
-        """Wait for containers that are being stopped; refuse to go on beside others."""
-        before = 1 if known.assignment is None else known.assignment.containers
+    def _await_ended_containers(self, state: CoordinatorState, assignment: Assignment) -> None:
+        """Wait until the containers of the last assignment have ended. Raises SystemProblem if one is still alive."""
+        before = 1 if state.assignment is None else state.assignment.containers
         for container in range(max(before, assignment.containers)):
             with claimed(self._system, self._pipeline, str(container), GRACE_SECONDS):
                 pass
 
-    def _append(self, written: Sequence[Written], *, alone: bool = False) -> None:
+    def _append(self, written: Sequence[CoordinatorRecord], *, alone: bool = False) -> None:
         records = [_record(one) for one in written]
         if isinstance(self._system, SendingSystem):
-            with closing(self._system.record_producer(once=False)) as sender:
-                sender.send(*self._place, records)
-                sender.flush()
+            with closing(self._system.record_producer(once=False)) as producer:
+                producer.send(*self._stream_partition, records)
+                producer.flush()
             return
-        end = self._admin.ends(self._place[0])[0]
+        end = self._admin.ends(self._stream_partition[0])[0]
         with closing(self._system.producer()) as producer:
-            writing = producer.begin()
-            writing.append(*self._place, records)
-            writing.commit()
-            if alone:  # no other process writes, and what this one wrote takes the place of all before
-                producer.trim({self._place: end})
+            transaction = producer.begin()
+            transaction.append(*self._stream_partition, records)
+            transaction.commit()
+            if alone:  # no other process writes, and this record replaces all earlier ones
+                producer.trim({self._stream_partition: end})
 
-    def watch(self, read_to: int, assignment: Assignment, presence: Presence, known: Known) -> "Watch":
-        """Notice from now on if another process takes the place of this one; `known` is what was known before."""
-        return Watch(self._system, self._pipeline, (self._place, read_to), assignment, presence, known.presences)
+    def monitor(
+        self, read_to: int, assignment: Assignment, presence: Presence, state: CoordinatorState
+    ) -> "MembershipMonitor":
+        """Follow the stream from an offset on. `state` is the state of the stream up to there."""
+        return MembershipMonitor(
+            self._system, self._pipeline, (self._stream_partition, read_to), assignment, presence, state.presences
+        )
 
 
-class Watch:
-    """Looks whether this container still has its place. `check` costs little while nothing is written."""
+class MembershipMonitor:
+    """Follows the coordinator stream and notices when another process replaces this container. `check` is cheap while
+    no records are written."""
 
     def __init__(
         self,
@@ -173,30 +189,30 @@ class Watch:
         presence: Presence,
         before: Mapping[int, Presence],
     ) -> None:
-        self._where = system.url
+        self._system_url = system.url
         self._pipeline = pipeline
         self._assignment = assignment
         self._presence = presence
-        self._seated = False
-        self.asked = False
-        """Whether somebody wants to know if this container is alive."""
+        self._announced = False
+        self.liveness_queried = False
+        """Whether a process asks if this container is alive."""
         self._others = {other.incarnation for other in before.values()}
         self._presences = dict(before)
         self._admin = system.admin()
-        self._place, self._read_to = position
+        self._stream_partition, self._read_to = position
         self._consumer = system.consumer()
-        self._consumer.assign({self._place: self._read_to})
+        self._consumer.assign({self._stream_partition: self._read_to})
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """The containers that have not started in this run, as far as was read."""
+        """The containers that have not started in this run, as of the last `check`."""
         run, containers = self._assignment.run, range(self._assignment.containers)
         started = {number for number, presence in self._presences.items() if presence.run == run}
         return tuple(number for number in containers if number not in {*started, self._presence.container})
 
     @property
     def unfinished(self) -> tuple[Presence, ...]:
-        """The other containers that have started in this run and are not done, as far as was read."""
+        """The other containers that have started in this run and are not done, as of the last `check`."""
         return tuple(
             presence
             for number, presence in sorted(self._presences.items())
@@ -204,53 +220,56 @@ class Watch:
         )
 
     def check(self, *, wait: bool = False) -> None:
-        """Raise TakenOver once another process has the place of this container; `wait` for all that there is to read,
-        instead of looking at what has come."""
-        end = self._admin.ends(self._place[0])[0] if wait else 0
-        self._look(0.0)
+        """Raise TakenOver once another process has replaced this container. With `wait` the stream is read to its end;
+        without, only the records that have arrived already."""
+        end = self._admin.ends(self._stream_partition[0])[0] if wait else 0
+        self._poll(0.0)
         while self._read_to < end:
-            self._look(_PAUSE_SECONDS)
+            self._poll(_PAUSE_SECONDS)
 
-    def _look(self, timeout: float) -> None:
+    def _poll(self, timeout: float) -> None:
         for batch in self._consumer.poll(timeout):
             self._read_to = batch.next_offset
             for record in map(_decoded, batch.records):
                 if isinstance(record, Assignment):
-                    self._see_assignment(record)
-                elif isinstance(record, Inquiry):
-                    self.asked = True
+                    self._on_assignment(record)
+                elif isinstance(record, LivenessQuery):
+                    self.liveness_queried = True
                 elif record is not None:
                     self._presences[record.container] = record
                     if record.container == self._presence.container:
-                        self._see_presence(record)
+                        self._on_presence(record)
 
-    def _see_assignment(self, assignment: Assignment) -> None:
+    def _on_assignment(self, assignment: Assignment) -> None:
         if assignment.generation != self._assignment.generation:
             containers = "1 container" if assignment.containers == 1 else f"{assignment.containers} containers"
             raise self._lost(f"generation {assignment.generation}, with {containers}, has begun")
         if assignment.run != self._assignment.run:
             raise self._lost("another run has begun")
 
-    def _see_presence(self, presence: Presence) -> None:
+    def _on_presence(self, presence: Presence) -> None:
         if presence.incarnation == self._presence.incarnation:
-            self._seated = True
-        elif presence.incarnation not in self._others:  # else it says again what nobody told it had arrived
+            self._announced = True
+        elif (
+            presence.incarnation not in self._others
+        ):  # a state process repeats a record whose write was not acknowledged
             self._others.add(presence.incarnation)
-            if self._seated and presence.state == "starting":
+            if self._announced and presence.state == "starting":
                 raise self._lost(f"{presence.process} has taken it")
 
     def _lost(self, why: str) -> TakenOver:
-        container = f"container {self._presence.container} of pipeline {self._pipeline!r} on {self._where}"
+        container = f"container {self._presence.container} of pipeline {self._pipeline!r} on {self._system_url}"
         remedy = "nothing if that was started on purpose, else stop one of the two"
-        return TakenOver(explain(f"{container} has lost its place: {why}", "one process for each container", remedy))
+        wrong = f"{container} has lost its place: {why}"
+        return TakenOver(explain(wrong, "one process for each container", remedy, "the coordinator stream"))
 
     def close(self) -> None:
         self._consumer.close()
 
 
-def _record(written: Written) -> Record:
+def _record(written: CoordinatorRecord) -> Record:
     return (*record_of(written), time.time_ns() // 1_000_000, ())
 
 
-def _decoded(record: Record) -> Written | None:
+def _decoded(record: Record) -> CoordinatorRecord | None:
     return read_record(record[0], record[1])

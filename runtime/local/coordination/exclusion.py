@@ -1,4 +1,4 @@
-"""Keeping the containers of a pipeline away while what it keeps is changed by hand."""
+"""Keeps the containers of a pipeline from running while a reset changes its checkpoints and state."""
 
 import os
 import socket
@@ -12,60 +12,60 @@ from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ....planner.stream_names import coordinator
 from ...systems.contract import SendingSystem, System
-from .assignments import Assignment, Known, Presence
+from .assignments import Assignment, CoordinatorState, Presence
 from .coordinator_stream import Coordinator
 from .membership import transactional_ids
 
 ANSWER_SECONDS = 5.0
-"""How long containers have to say that they are alive. They look about once a second."""
+"""How long containers have to answer a liveness query. They read the coordinator stream about once a second."""
 
 
 @contextmanager
 def no_containers(pipeline: str, system: System) -> Iterator[None]:
-    """Let no container of a pipeline run as long as the context lasts.
+    """Let no container of a pipeline run while the context is open.
 
-    Where containers hold claims, theirs are taken. Elsewhere they are asked, and one that does not answer, since it
-    stands still, has lost its place when it goes on.
+    On systems with claims the context holds the claims of all containers. On other systems it asks whether a container
+    is alive. A container that does not answer, since its process is paused, is fenced before it continues.
 
-    Raises SystemProblem where a container is alive.
+    Raises SystemProblem if a container is alive.
     """
     if system.admin().partitions(coordinator(pipeline)) is None:
         with system.claim(pipeline):
             yield
         return
-    seats = Coordinator(system, pipeline)
+    coordinator_stream = Coordinator(system, pipeline)
     if isinstance(system, SendingSystem):
-        _shut_out(pipeline, system, seats)
+        _fence_containers(pipeline, system, coordinator_stream)
         yield
         return
-    known, _ = seats.read()
-    containers = 1 if known.assignment is None else known.assignment.containers
+    state, _ = coordinator_stream.read()
+    containers = 1 if state.assignment is None else state.assignment.containers
     with ExitStack() as stack:
         for name in ("coordinator", *map(str, range(containers))):
             stack.enter_context(system.claim(pipeline, name))
         yield
 
 
-def _shut_out(pipeline: str, system: SendingSystem, seats: Coordinator) -> None:
-    """Make sure that no container is alive, and that none which stands still goes on."""
-    alive = seats.ask(f"process {os.getpid()} on {socket.gethostname()}", ANSWER_SECONDS)
-    if alive is not None:
-        raise _alive(pipeline, system, alive)
-    known, _ = seats.read()
-    if known.assignment is None:
+def _fence_containers(pipeline: str, system: SendingSystem, coordinator_stream: Coordinator) -> None:
+    """Raise SystemProblem if a container is alive, and fence those that are paused."""
+    presence = coordinator_stream.ask(f"process {os.getpid()} on {socket.gethostname()}", ANSWER_SECONDS)
+    if presence is not None:
+        raise _alive(pipeline, system, presence)
+    state, _ = coordinator_stream.read()
+    if state.assignment is None:
         return
-    with seats.settled(_nobody) as (assignment, _, _):
+    with coordinator_stream.decided(_run_without_containers) as (assignment, _, _):
         for id in transactional_ids(pipeline, assignment.generation, assignment.containers):
             system.record_producer(id).close()
 
 
-def _nobody(known: Known) -> Assignment:
-    """A run that no container belongs to."""
-    assert known.assignment is not None
-    return replace(known.assignment, run=uuid.uuid4().hex, until="reset", ends=None)
+def _run_without_containers(state: CoordinatorState) -> Assignment:
+    """An assignment with a new run that no container joins."""
+    assert state.assignment is not None
+    return replace(state.assignment, run=uuid.uuid4().hex, until="reset", ends=None)
 
 
-def _alive(pipeline: str, system: System, alive: Presence) -> SystemProblem:
-    wrong = f"container {alive.container} of pipeline {pipeline!r} on {system.url} is alive: {alive.process}"
+def _alive(pipeline: str, system: System, presence: Presence) -> SystemProblem:
+    wrong = f"container {presence.container} of pipeline {pipeline!r} on {system.url} is alive: {presence.process}"
     remedy = "stop the pipeline, and try again"
     return SystemProblem(explain(wrong, "a pipeline of which no container runs", remedy, at="the coordinator stream"))

@@ -1,4 +1,4 @@
-"""The place of a process in a pipeline: which container it is, which tasks it runs, and how it keeps the place."""
+"""The membership of a process in a run: which container it is, which tasks it runs, and whether it was replaced."""
 
 import logging
 import os
@@ -18,35 +18,35 @@ from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, tasks_of
 from ...systems.contract import SendingSystem, StreamPartition, System
 from ...systems.provisioning import frozen_ends
-from .assignments import Assignment, Known, Presence, State, Wanted, begin, joins
-from .coordinator_stream import Coordinator, Watch
+from .assignments import Assignment, CoordinatorState, Presence, RequestedRun, State, begin, joins
+from .coordinator_stream import Coordinator, MembershipMonitor
 
-Ends = dict[StreamPartition, int]
+PartitionEnds = dict[StreamPartition, int]
 
 CHECK_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 STILL_SECONDS = 3.0
-"""A container that has not looked for this long may have missed that another has its place."""
+"""A container that was paused for this long may have been replaced without noticing it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """Which container of how many a process is to be. `run` is the one that a supervisor has begun; without it what
-    the coordinator stream says decides, and a single container begins a run of its own."""
+class ContainerId:
+    """Which container of how many a process is, counted from 0. `run` is the id of the run that a supervisor has begun.
+    Without it a single container begins a run, and one of several joins the last run or begins one (`joins`)."""
 
-    container: int = 0
+    number: int = 0
     containers: int = 1
     run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a container is told at its start. `ends` is where it stops reading sources, if it does.
+    """What a container is to do in a run. `ends` are the offsets at which it stops reading its sources, None for never.
 
-    `transactional_id` is its own; `fenced` are those of containers whose place it and its like have taken: they must
-    be shut out before checkpoints are read. `done` says that an earlier process has done the container's part of the
-    run, so that nothing is left to do.
+    `transactional_id` is that of this container. `fenced` are the transactional ids of the containers that this
+    generation replaces: they must be fenced before checkpoints are read. `done` says that an earlier process has done
+    the container's part of the run.
     """
 
     container: int
@@ -54,88 +54,89 @@ class Membership:
     generation: int
     run: str
     tasks: frozenset[str]
-    ends: Ends | None
+    ends: PartitionEnds | None
     transactional_id: str
     fenced: tuple[str, ...] = ()
     done: bool = False
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do, since there are more containers than tasks."""
+        """Whether the container has no tasks, since there are more containers than tasks."""
         return not self.tasks
 
 
-class Place:
-    """A membership that is kept by telling and looking; alone there is nobody to tell."""
+class PlaceGuard:
+    """Keeps a membership: announces the container in the coordinator stream, and checks that no other process has
+    replaced it. A container that is alone on its system needs no coordinator."""
 
     def __init__(
         self,
         membership: Membership,
         coordinator: Coordinator | None = None,
         presence: Presence | None = None,
-        watch: Watch | None = None,
+        monitor: MembershipMonitor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.membership = membership
         self._coordinator = coordinator
         self._presence = presence
-        self._watch = watch
+        self._monitor = monitor
         self._clock = clock
         self._checked = clock()
 
     def check(self) -> None:
-        """Raise TakenOver once another process has this place; looks once a second, however often it is called.
+        """Raise TakenOver once another process has replaced this container. Checks at most once in CHECK_SECONDS.
 
-        After a time in which this process stood still, stopped or starved, it makes sure.
+        After a pause of STILL_SECONDS or more it first reads the coordinator stream to its end.
         """
-        if self._watch is None:
+        if self._monitor is None:
             return
         passed = self._clock() - self._checked
         if passed >= CHECK_SECONDS:
-            self._watch.check(wait=passed >= STILL_SECONDS)
+            self._monitor.check(wait=passed >= STILL_SECONDS)
             self._checked = self._clock()
-            self._answer(self._watch)
+            self._answer(self._monitor)
 
-    def _answer(self, watch: Watch) -> None:
-        """Say that the container is alive, if somebody wants to know."""
-        if watch.asked and self._coordinator is not None and self._presence is not None:
-            watch.asked = False
+    def _answer(self, monitor: MembershipMonitor) -> None:
+        """Write the presence of this container again if a process asks for it."""
+        if monitor.liveness_queried and self._coordinator is not None and self._presence is not None:
+            monitor.liveness_queried = False
             self._coordinator.write(self._presence)
 
     @property
     def absent(self) -> tuple[int, ...]:
         """The containers that have not started in this run, as far as `check` has seen."""
-        return () if self._watch is None else self._watch.absent
+        return () if self._monitor is None else self._monitor.absent
 
     @property
     def unfinished(self) -> tuple[Presence, ...]:
         """The other containers that have started in this run and are not done, as far as `check` has seen."""
-        return () if self._watch is None else self._watch.unfinished
+        return () if self._monitor is None else self._monitor.unfinished
 
     @property
     def incarnation(self) -> str:
-        """A name that no other process with this place ever has; empty for one that needs none."""
+        """An id of this process among all that run as this container; empty without a coordinator."""
         return "" if self._presence is None else self._presence.incarnation
 
-    def publishing_beside(self) -> Collection[str] | None:
-        """The incarnations of other containers that may have something to publish, None if that is not known now."""
+    def other_publishers(self) -> Collection[str] | None:
+        """The incarnations of other containers that may have transactions to publish; None if that is unknown."""
         if self._coordinator is None or self.membership.containers == 1:
             return ()
-        known, _ = self._coordinator.read()
-        return known.publishing_beside(self.membership.container)
+        state, _ = self._coordinator.read()
+        return state.other_publishers(self.membership.container)
 
-    def tell(self, state: State) -> None:
-        """Say what the container has come to: "running" once those before it are shut out and its tasks are there,
-        "done" once they have come to the end of the run."""
+    def announce(self, state: State) -> None:
+        """Write the state of this container to the coordinator stream: "running" once earlier generations are fenced
+        and its tasks are open, "done" once its tasks have reached the end of the run."""
         if self._coordinator is not None and self._presence is not None:
-            if self._watch is not None:
-                self._watch.check(wait=True)
+            if self._monitor is not None:
+                self._monitor.check(wait=True)
             self._presence = replace(self._presence, state=state)
             self._coordinator.write(self._presence)
 
 
 def transactional_ids(pipeline: str, generation: int, containers: int) -> list[str]:
-    """The ids that the containers of a generation write with.
+    """The transactional ids of the containers of a generation.
 
     >>> transactional_ids("visits", 3, 2)
     ['visits-3-0', 'visits-3-1']
@@ -144,87 +145,89 @@ def transactional_ids(pipeline: str, generation: int, containers: int) -> list[s
 
 
 def begin_run(plan: Plan, system: System, containers: int, until: str) -> str:
-    """Begin a run for containers that will be started, and say what to call it."""
+    """Begin a run for containers that will be started; returns the id of the run."""
     run = uuid.uuid4().hex
-    wanted = Wanted(stages_of(plan), containers, until)
-    ends = _by_stream(_ends(plan, system, until))
-    with Coordinator(system, plan.name).settled(lambda known: begin(known, wanted, run, ends)):
+    requested = RequestedRun(stages_of(plan), containers, until)
+    ends = _by_stream(_frozen_ends(plan, system, until))
+    with Coordinator(system, plan.name).decided(lambda state: begin(state, requested, run, ends)):
         return run
 
 
 @contextmanager
-def join(plan: Plan, system: System, seat: Seat, until: str) -> Iterator[Place]:
-    """Take a place, and keep it to others as long as the context lasts.
+def join(plan: Plan, system: System, container: ContainerId, until: str) -> Iterator[PlaceGuard]:
+    """Join the run as a container, and hold that membership while the context is open.
 
-    A single container on a system that only it can see, or whose streams never had two, needs no coordinator.
+    A single container needs no coordinator on a system with claims where the pipeline never had several containers.
 
-    Raises SystemProblem where another process has the place, and `TakenOver` if the run to join is over.
+    Raises SystemProblem if another process runs as this container, and `TakenOver` if the run to join is over.
     """
-    if not isinstance(system, SendingSystem) and seat.containers == 1:
+    if not isinstance(system, SendingSystem) and container.containers == 1:
         with system.claim(plan.name):
             if system.admin().partitions(coordinator(plan.name)) is None:
-                yield Place(_alone(plan, system, until))
+                yield PlaceGuard(_alone(plan, system, until))
                 return
-    with _seated(Coordinator(system, plan.name), plan, system, seat, until) as place:
-        yield place
+    with _coordinated(Coordinator(system, plan.name), plan, system, container, until) as guard:
+        yield guard
 
 
 def _alone(plan: Plan, system: System, until: str) -> Membership:
     tasks = frozenset(tasks_of(stages_of(plan)))
-    return Membership(0, 1, 0, uuid.uuid4().hex, tasks, _ends(plan, system, until), f"{plan.name}-0-0")
+    return Membership(0, 1, 0, uuid.uuid4().hex, tasks, _frozen_ends(plan, system, until), f"{plan.name}-0-0")
 
 
 @contextmanager
-def _seated(seats: Coordinator, plan: Plan, system: System, seat: Seat, until: str) -> Iterator[Place]:
-    run, wanted = uuid.uuid4().hex, Wanted(stages_of(plan), seat.containers, until)
-    ends = _by_stream(_ends(plan, system, until))
+def _coordinated(
+    coordinator_stream: Coordinator, plan: Plan, system: System, container: ContainerId, until: str
+) -> Iterator[PlaceGuard]:
+    run, requested = uuid.uuid4().hex, RequestedRun(stages_of(plan), container.containers, until)
+    ends = _by_stream(_frozen_ends(plan, system, until))
 
-    def decide(known: Known) -> Assignment:
-        last = known.assignment
-        if seat.run:
-            if last is None or last.run != seat.run:
-                raise TakenOver(_over(plan, seat, system))
+    def decide(state: CoordinatorState) -> Assignment:
+        last = state.assignment
+        if container.run:
+            if last is None or last.run != container.run:
+                raise TakenOver(_over(plan, container, system))
             return last
-        if seat.containers > 1 and last is not None and joins(known, wanted, seat.container, ends):
-            # Without checkpoints the pipeline was reset, and has everything before it.
-            reset = known.is_done(seat.container) and not _has_checkpoints(plan, system, last, seat.container)
-            return begin(known, wanted, run, ends) if reset else last
-        return begin(known, wanted, run, ends)
+        if container.containers > 1 and last is not None and joins(state, requested, container.number, ends):
+            # Without checkpoints the pipeline was reset, and processes its inputs from the start.
+            reset = state.is_done(container.number) and not _has_checkpoints(plan, system, last, container.number)
+            return begin(state, requested, run, ends) if reset else last
+        return begin(state, requested, run, ends)
 
     with ExitStack() as stack:
-        with seats.settled(decide) as (assignment, known, read_to):
-            if assignment == known.assignment and known.is_done(seat.container):
-                _warn_of_more(plan, known, seat, ends)
-                yield Place(_membership(plan, assignment, known, seat))
+        with coordinator_stream.decided(decide) as (assignment, state, read_to):
+            if assignment == state.assignment and state.is_done(container.number):
+                _warn_of_more(plan, state, container, ends)
+                yield PlaceGuard(_membership(plan, assignment, state, container))
                 return
-            stack.enter_context(system.claim(plan.name, str(seat.container)))
+            stack.enter_context(system.claim(plan.name, str(container.number)))
         presence = Presence(
-            container=seat.container,
+            container=container.number,
             generation=assignment.generation,
             run=assignment.run,
             incarnation=uuid.uuid4().hex,
             state="starting",
             process=f"process {os.getpid()} on {socket.gethostname()}",
         )
-        seats.write(presence)
-        watch = stack.enter_context(closing(seats.watch(read_to, assignment, presence, known)))
-        yield Place(_membership(plan, assignment, known, seat), seats, presence, watch)
+        coordinator_stream.write(presence)
+        monitor = stack.enter_context(closing(coordinator_stream.monitor(read_to, assignment, presence, state)))
+        yield PlaceGuard(_membership(plan, assignment, state, container), coordinator_stream, presence, monitor)
 
 
-def _membership(plan: Plan, assignment: Assignment, known: Known, seat: Seat) -> Membership:
-    last = known.assignment
+def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, container: ContainerId) -> Membership:
+    last = state.assignment
     same = last is not None and last.generation == assignment.generation
-    before = {} if same and known.settled else assignment.before
+    before = {} if same and state.generation_running else assignment.before
     return Membership(
-        container=seat.container,
+        container=container.number,
         containers=assignment.containers,
         generation=assignment.generation,
         run=assignment.run,
-        tasks=frozenset(task for task, container in assignment.tasks.items() if container == seat.container),
-        ends=_by_place(assignment.ends),
-        transactional_id=transactional_ids(plan.name, assignment.generation, assignment.containers)[seat.container],
+        tasks=frozenset(task for task, owner in assignment.tasks.items() if owner == container.number),
+        ends=_by_partition(assignment.ends),
+        transactional_id=transactional_ids(plan.name, assignment.generation, assignment.containers)[container.number],
         fenced=tuple(id for old, number in before.items() for id in transactional_ids(plan.name, old, number)),
-        done=last == assignment and known.is_done(seat.container),
+        done=last == assignment and state.is_done(container.number),
     )
 
 
@@ -234,33 +237,37 @@ def _has_checkpoints(plan: Plan, system: System, assignment: Assignment, contain
     return tasks <= system.admin().checkpoints(plan.name).keys()
 
 
-def _warn_of_more(plan: Plan, known: Known, seat: Seat, ends: dict[str, list[int]] | None) -> None:
-    """Log that a container is done with a run which others have still to finish, though there is more to read."""
-    last = known.assignment
-    if last is None or known.all_done or last.ends == ends:
+def _warn_of_more(
+    plan: Plan, state: CoordinatorState, container: ContainerId, ends: dict[str, list[int]] | None
+) -> None:
+    """Warn that this container is done with a run that others have not finished, although its inputs have grown."""
+    last = state.assignment
+    if last is None or state.all_done or last.ends == ends:
         return
-    others = [number for number in range(last.containers) if not known.is_done(number)]
+    others = [number for number in range(last.containers) if not state.is_done(number)]
     _log.warning(
         "container %d of pipeline %r has done its part of the run to the end, and its inputs have grown since\n"
         "  to do: let container %s finish the run, and then start all %d containers again",
-        seat.container,
+        container.number,
         plan.name,
         ", ".join(map(str, others)),
         last.containers,
     )
 
 
-def _over(plan: Plan, seat: Seat, system: System) -> str:
-    wrong = f"container {seat.container} of pipeline {plan.name!r} on {system.url} has no place: another run has begun"
+def _over(plan: Plan, container: ContainerId, system: System) -> str:
+    wrong = (
+        f"container {container.number} of pipeline {plan.name!r} on {system.url} has no place: another run has begun"
+    )
     remedy = "nothing if the other was started on purpose, else stop one of the two"
-    return explain(wrong, "the run that started this container", remedy)
+    return explain(wrong, "the run that started this container", remedy, "the coordinator stream")
 
 
-def _ends(plan: Plan, system: System, until: str) -> Ends | None:
+def _frozen_ends(plan: Plan, system: System, until: str) -> PartitionEnds | None:
     return frozen_ends(plan, system.admin()) if until == "end" else None
 
 
-def _by_stream(ends: Ends | None) -> dict[str, list[int]] | None:
+def _by_stream(ends: PartitionEnds | None) -> dict[str, list[int]] | None:
     if ends is None:
         return None
     by_stream: dict[str, list[int]] = {}
@@ -269,7 +276,7 @@ def _by_stream(ends: Ends | None) -> dict[str, list[int]] | None:
     return by_stream
 
 
-def _by_place(ends: dict[str, list[int]] | None) -> Ends | None:
+def _by_partition(ends: dict[str, list[int]] | None) -> PartitionEnds | None:
     if ends is None:
         return None
     return {(stream, partition): end for stream, offsets in ends.items() for partition, end in enumerate(offsets)}

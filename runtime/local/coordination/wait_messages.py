@@ -1,12 +1,12 @@
-"""What a container says while it waits for other containers of its run."""
+"""Log messages of a container that waits for other containers of its run."""
 
 import logging
 from collections.abc import Callable
 
-from .membership import Place
+from .membership import PlaceGuard
 
 WAIT_SECONDS = 10.0
-"""Time after which a container says for the first time that it waits; each time after that it waits twice as long."""
+"""Seconds until the first message that a container waits; the time between two messages doubles."""
 
 _log = logging.getLogger(__name__)
 
@@ -18,41 +18,41 @@ class WaitReporter:
     have not started, None for a run without an end, which never does.
     """
 
-    def __init__(self, place: Place | None, limit: float | None, clock: Callable[[], float]) -> None:
-        self._place = place
+    def __init__(self, guard: PlaceGuard | None, limit: float | None, clock: Callable[[], float]) -> None:
+        self._guard = guard
         self._limit = limit
         self._started = clock()
         self._next = WAIT_SECONDS
 
     def absent(self) -> str:
         """The containers that have not started in this run, as text; empty if all have."""
-        place = self._place
-        numbers = () if place is None else place.absent
-        if place is None or not numbers:
+        guard = self._guard
+        numbers = () if guard is None else guard.absent
+        if guard is None or not numbers:
             return ""
         names = ", ".join(map(str, numbers))
         word, verb = ("container", "has") if len(numbers) == 1 else ("containers", "have")
-        return f"{word} {names} of {place.membership.containers}, which {verb} not started in this run"
+        return f"{word} {names} of {guard.membership.containers}, which {verb} not started in this run"
 
     def report(self, now: float, moved_at: float) -> None:
-        """Say whom the container waits for, if it is time to; nothing has moved here since `moved_at`."""
+        """Log what the container waits for, if a message is due. It has made no progress since `moved_at`."""
         absent = self.absent()
         since = self._started if absent else moved_at
         if absent or (self._limit is not None and self._unfinished()):
             waited = now - since
             if waited >= self._next:
                 self._next = 2 * waited
-                self._say(absent or self._unfinished(), waited, gives_up=bool(absent))
+                self._log_wait(absent or self._unfinished(), waited, gives_up=bool(absent))
         else:
             self._next = WAIT_SECONDS
 
     def _unfinished(self) -> str:
-        others = () if self._place is None else self._place.unfinished
+        others = () if self._guard is None else self._guard.unfinished
         return ", ".join(f"container {other.container} ({other.process})" for other in others)
 
-    def _say(self, whom: str, waited: float, *, gives_up: bool) -> None:
-        assert self._place is not None
-        member = self._place.membership
+    def _log_wait(self, containers: str, waited: float, *, gives_up: bool) -> None:
+        assert self._guard is not None
+        member = self._guard.membership
         patience = "for as long as that takes"
         if gives_up and self._limit is not None:
             patience = f"until nothing has moved for {self._limit:g} s"
@@ -60,7 +60,7 @@ class WaitReporter:
             "container %d waits for %s: %.0f s so far, %s\n"
             "  to do: start each container that does not run, with the same number of containers",
             member.container,
-            whom,
+            containers,
             waited,
             patience,
         )

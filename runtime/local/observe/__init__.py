@@ -1,4 +1,4 @@
-"""What the local engine tells of a run: progress, metrics, and state that is asked for from outside.
+"""What a run of the local engine reports: its progress and metrics, and rows of its tables for queries.
 
-Comes in: the figures and stores of tasks. Goes out: `Progress`, measures and rows. It changes nothing. Read `progress`
+Comes in: the metrics and stores of tasks. Goes out: `Progress`, samples and rows. It changes nothing. Read `progress`
 first."""

@@ -1,4 +1,4 @@
-"""Where the streams end that a container reads: asked for without keeping its loop waiting."""
+"""The end offsets of the streams that a container reads, fetched without blocking its loop."""
 
 from collections.abc import Iterable
 from threading import Thread
@@ -7,43 +7,43 @@ from ....dsl.errors import SystemProblem
 from ...systems.contract import Admin
 
 
-class Ends:
-    """Asks an admin for the ends of streams; `apart` in a thread, as is good where the answer may take long, with an
-    admin that nobody else uses."""
+class EndOffsets:
+    """Fetches end offsets through an admin. With `threaded` it fetches in a thread, and needs an admin of its own: for
+    systems whose answer may take long."""
 
-    def __init__(self, admin: Admin, *, apart: bool = False) -> None:
+    def __init__(self, admin: Admin, *, threaded: bool = False) -> None:
         self._admin = admin
-        self._apart = apart
+        self._threaded = threaded
         self._thread: Thread | None = None
         self._latest: dict[str, list[int]] | None = None
 
-    def ask(self, streams: Iterable[str]) -> None:
-        """Ask anew, unless the answer to the last question is still to come."""
+    def request(self, streams: Iterable[str]) -> None:
+        """Request the end offsets of streams, unless the last request has no answer yet."""
         if not self.answered:
             return
-        if not self._apart:
-            self._ask([*streams])
+        if not self._threaded:
+            self._fetch([*streams])
             return
-        self._thread = Thread(target=self._ask, args=([*streams],), name="fluvial-ends", daemon=True)
+        self._thread = Thread(target=self._fetch, args=([*streams],), name="fluvial-ends", daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the answer, but no longer than that."""
+        """Wait for the answer, at most so many seconds."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     @property
     def answered(self) -> bool:
-        """Whether the last question was answered."""
+        """Whether the last request was answered."""
         return self._thread is None or not self._thread.is_alive()
 
     @property
     def latest(self) -> dict[str, list[int]] | None:
-        """The ends by stream, as the last answer told them; None before it has come, and where the system could not
-        tell: one that is away is for those who read from it to meet."""
+        """The end offsets of the last answer, by stream and partition. None before the first answer, and if the system
+        is out of reach: the consumer raises that error."""
         return self._latest if self.answered else None
 
-    def _ask(self, streams: list[str]) -> None:
+    def _fetch(self, streams: list[str]) -> None:
         try:
             self._latest = {stream: self._admin.ends(stream) for stream in streams}
         except SystemProblem:

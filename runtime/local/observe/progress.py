@@ -1,4 +1,4 @@
-"""What a container tells of itself while it runs: about once a second, to whoever wants to know."""
+"""The progress of a container, reported about once a second to a function of the caller's."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,47 +11,47 @@ from ...metrics.timing import Timing
 from ...report import OnProgress, Progress, Sample, sums
 from ...systems.contract import StreamPartition
 from ..task import LocalTask
-from ..task_metrics import TaskMetrics, task_facts
-from .end_offsets import Ends
+from ..task_metrics import TaskMetrics, task_samples
+from .end_offsets import EndOffsets
 
 PROGRESS_SECONDS = 1.0
 PATIENCE_SECONDS = 0.5
-"""Wait for the ends of streams that long, then tell without them."""
+"""How long a report waits for the end offsets of streams; after that it is given without lags."""
 
 
-class Telling:
-    """Tells the progress of one container. `commit` and `rested` are kept by it: what commits take, and for how many
-    seconds there was nothing to do."""
+class ProgressReporter:
+    """Reports the progress of one container. The container updates `commit` (the durations of commits) and
+    `idle_seconds` (the time without work)."""
 
     def __init__(
         self,
         plan: Plan,
-        ends: Ends,
+        ends: EndOffsets,
         progress: OnProgress | None,
         *,
         container: str = "0",
         clock: Callable[[], float] = time.monotonic,
         times: SuspiciousTimes | None = None,
-        noticed: Mapping[str, str] | None = None,
+        warnings: Mapping[str, str] | None = None,
     ) -> None:
-        """`noticed` holds what others have to warn of, by what it is about, and may grow."""
+        """`warnings` are those of others, by subject; the mapping may grow during the run."""
         self._plan = plan
         self._ends = ends
         self._progress = progress
         self._container = container
         self._clock = clock
-        self._times = times
-        self._noticed = {} if noticed is None else noticed
+        self._suspicious_times = times
+        self._other_warnings = {} if warnings is None else warnings
         self._started = clock()
         self._next = self._patience = self._started
-        self._asking = False
+        self._waiting = False
         self._phase: str | None = None
         self._restoring_since: float | None = None
         self._restored: tuple[Sample, ...] = ()
-        self._keyless = KeylessWarning(plan.pipeline)
+        self._keyless_warning = KeylessWarning(plan.pipeline)
         self.restored = (0, 0.0)
         self.commit = Timing()
-        self.rested = 0.0
+        self.idle_seconds = 0.0
 
     @property
     def seconds(self) -> float:
@@ -59,7 +59,7 @@ class Telling:
         return self._clock() - self._started
 
     def restoring(self, restored: int, left: int) -> None:
-        """So many records of state have been restored, and so many offsets are left."""
+        """Report a restore: how many records have been restored, and how many offsets are `left` to read."""
         if self._restoring_since is None:
             self._restoring_since = self._clock()
         self.restored = restored, self._clock() - self._restoring_since
@@ -69,41 +69,41 @@ class Telling:
             Sample("restore_seconds", self.restored[1]),
         )
         if self._is_due("restoring"):
-            self._say("restoring", None)
+            self._report("restoring", None)
 
     def running(self, tasks: Sequence[LocalTask]) -> None:
-        """Tell how far the tasks are, if it is time to."""
+        """Report the progress of the tasks, if a report is due."""
         begins = self._phase != "running"
         if self._is_due("running"):
             measured = [task.metrics() for task in tasks]
-            if self._times is not None:
-                self._times.look(*_times_of(measured))
-            self._keyless.look(task.keyless for task in measured)
-            self._ends.ask(_streams(measured))
-            self._asking = True
-        if self._asking and (self._ends.answered or begins or self._clock() >= self._patience):
-            self._asking = False
-            self._say("running", [task.metrics() for task in tasks])
+            if self._suspicious_times is not None:
+                self._suspicious_times.check(*_times_of(measured))
+            self._keyless_warning.check(task.keyless for task in measured)
+            self._ends.request(_streams(measured))
+            self._waiting = True
+        if self._waiting and (self._ends.answered or begins or self._clock() >= self._patience):
+            self._waiting = False
+            self._report("running", [task.metrics() for task in tasks])
 
     def done(self, tasks: Sequence[LocalTask]) -> None:
-        """Tell how it ended."""
+        """Report the end of the run."""
         measured = [task.metrics() for task in tasks]
-        if self._times is not None:
-            self._times.finish(*_times_of(measured))
-        self._keyless.look(task.keyless for task in measured)
+        if self._suspicious_times is not None:
+            self._suspicious_times.finish(*_times_of(measured))
+        self._keyless_warning.check(task.keyless for task in measured)
         if self._progress is not None:
             self._ends.wait(PATIENCE_SECONDS)
-            self._ends.ask(_streams(measured))
+            self._ends.request(_streams(measured))
             self._ends.wait(PATIENCE_SECONDS)
-            self._say("done", measured)
+            self._report("done", measured)
 
     @property
     def warnings(self) -> dict[str, str]:
-        """What looked wrong so far: see `Report`."""
-        return {**({} if self._times is None else self._times.warnings), **self._noticed}
+        """The warnings so far, as in `Report`."""
+        return {**({} if self._suspicious_times is None else self._suspicious_times.warnings), **self._other_warnings}
 
     def behind(self, positions: Mapping[StreamPartition, int]) -> list[str] | None:
-        """The streams that hold messages behind the positions to which they were read; None where that is not known."""
+        """The streams that have messages after these positions; None if the end offsets are unknown."""
         lags = self._lags(positions)
         return None if lags is None else [stream for (stream, _), lag in lags.items() if lag > 0]
 
@@ -114,13 +114,13 @@ class Telling:
         self._next, self._patience, self._phase = now + PROGRESS_SECONDS, now + PATIENCE_SECONDS, phase
         return True
 
-    def _say(self, phase: str, measured: Sequence[TaskMetrics] | None) -> None:
+    def _report(self, phase: str, measured: Sequence[TaskMetrics] | None) -> None:
         if self._progress is None:
             return
         seconds, tasks = self.seconds, measured or ()
         positions = {(one.stream, one.partition): one.next_offset for task in tasks for one in task.inputs}
         lags = None if measured is None else self._lags(positions)
-        facts = [fact for task in tasks for fact in task_facts(self._plan, task, lags or {})]
+        samples = [sample for task in tasks for sample in task_samples(self._plan, task, lags or {})]
         self._progress(
             Progress(
                 phase=phase,
@@ -134,18 +134,18 @@ class Telling:
                 engine="local",
                 container=self._container,
                 keyless=sums(task.keyless for task in tasks),
-                facts=(*facts, *self._restored, *self._own_facts(seconds)),
+                facts=(*samples, *self._restored, *self._own_samples(seconds)),
                 warnings=self.warnings,
             )
         )
 
-    def _own_facts(self, seconds: float) -> Iterator[Sample]:
+    def _own_samples(self, seconds: float) -> Iterator[Sample]:
         yield Sample("commit_seconds", self.commit.histogram)
         yield Sample("uptime_seconds", seconds)
-        yield Sample("event_loop_busy_seconds", seconds - self.rested)
+        yield Sample("event_loop_busy_seconds", seconds - self.idle_seconds)
 
     def _lags(self, positions: Mapping[StreamPartition, int]) -> dict[StreamPartition, int] | None:
-        """What is still to be read from these positions on, None where that is not known."""
+        """How many offsets are to be read after these positions; None if the end offsets are unknown."""
         ends = self._ends.latest
         if ends is None:
             return None
@@ -158,7 +158,7 @@ def _streams(tasks: Sequence[TaskMetrics]) -> list[str]:
 
 
 def _times_of(tasks: Sequence[TaskMetrics]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """What `SuspiciousTimes` judges: the largest timestamps, messages given to operators, and late ones."""
+    """The figures that `SuspiciousTimes` checks: largest timestamps, messages given to operators, and late ones."""
     highs: dict[str, int] = {}
     for task in tasks:
         for stream, high in task.highs.items():

@@ -1,4 +1,4 @@
-"""Looking into tables from outside: what the stores on this machine hold of them, be they open in a run or not."""
+"""State queries: read rows of a table from the stores on this machine, whether or not a run has them open."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from ....dsl import operators as ops
 from ....dsl.errors import FluvialError, SystemProblem, UsageError
 from ....dsl.serde import Serde, encode_key, key_serde, type_name, value_serde
 from ....dsl.validation import explain
@@ -28,45 +27,46 @@ from ..stores.task_stores import store_folders, task_folders
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A row as it is printed: key and value as what JSON can hold."""
+class TableRow:
+    """A row of a table, its key and value as values that JSON can represent."""
 
     key: Any
     value: Any
 
 
-def get(plan: Plan, system: System, settings: Settings, table: str, key: str) -> Shown:
-    """The row of a key, which may be null. Raises UsageError for what is no table or no key of it, SystemProblem where
-    no state is, and FluvialError where there is no such row."""
+def get(plan: Plan, system: System, settings: Settings, table: str, key: str) -> TableRow:
+    """Read the row of a key, which may be null.
+
+    Raises UsageError if `table` is no table or `key` is no key of it, SystemProblem if this machine has no store of the
+    table, and FluvialError if the table has no such row."""
     flow = _flow(plan, table)
-    wanted = _key(flow, key)
-    data = _key_bytes(flow, wanted)
+    decoded_key = _key(flow, key)
+    data = _key_bytes(flow, decoded_key)
     with ExitStack() as stack:
         views = _views(plan, system, settings, table, stack)
         rows = [row for view in views if (row := view.get(prefix_of(table), data)) is not None]
     if not rows:
         raise FluvialError(f"table {table!r} has no row of key {key!r} in its stores here, as of the last commit")
-    return Shown(_builtin(wanted), _builtin(_decoded(flow, rows[0])))
+    return TableRow(_builtin(decoded_key), _builtin(_decoded(flow, rows[0])))
 
 
-def scan(plan: Plan, system: System, settings: Settings, table: str, limit: int | None) -> Iterator[Shown]:
-    """The rows of a table in the order of their keys' bytes; raises as `get` does."""
+def scan(plan: Plan, system: System, settings: Settings, table: str, limit: int | None) -> Iterator[TableRow]:
+    """Read the rows of a table, ordered by the bytes of their keys. Raises the errors of `get`."""
     flow = _flow(plan, table)
     decode_key = key_serde(flow.key).decode
     with ExitStack() as stack:
         parts = [view.scan(prefix_of(table)) for view in _views(plan, system, settings, table, stack)]
         for key, row in islice(merge(*parts, key=itemgetter(0)), limit):
-            yield Shown(_builtin(decode_key(key)), _builtin(_decoded(flow, row)))
+            yield TableRow(_builtin(decode_key(key)), _builtin(_decoded(flow, row)))
 
 
 def text_of(value: Any) -> str:
-    """A value on one line: text as it is, all else as JSON."""
+    """A value as one line of text: a string as it is, other values as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _flow(plan: Plan, table: str) -> Flow:
-    kinds = ops.TableOf | ops.JoinTables
-    tables = [op.id for op in plan.pipeline.operators if isinstance(op, kinds)]
+    tables = [operator.id for operator in plan.pipeline.operators if operator.is_table]
     if table not in tables:
         stored = next((store for store in plan.stores if store.operator == table), None)
         wrong = f"{table!r} is no table of pipeline {plan.name!r}"
@@ -102,8 +102,8 @@ def _builtin(value: Any) -> Any:
 
 
 def _views(plan: Plan, system: System, settings: Settings, table: str, stack: ExitStack) -> list[StoreView]:
-    """The stores that hold the table, one of each task that has kept it last: a run of another version of the pipeline
-    may have had it in another stage."""
+    """Open the stores that hold the table, one for each task number. An earlier version of the pipeline may have had
+    the table in another stage: the store that was written last is opened."""
     stage = next(store.stage for store in plan.stores if store.operator == table)
     if isinstance(system, SendingSystem):
         folders = latest_folders(plan, system, settings, table) or store_folders(plan, system, settings, stage)

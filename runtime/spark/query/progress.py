@@ -61,7 +61,7 @@ class QueryMonitor:
                 self._progress(self._progress_at(now, "running"))
         if now >= self._next_times:
             self._next_times = now + TIMES_SECONDS
-            self._times.look(*self._times_of(self._totals()))
+            self._times.check(*self._times_of(self._totals()))
 
     def finish(self) -> None:
         """Report the progress at the end."""
@@ -99,7 +99,7 @@ class QueryMonitor:
         )
 
     def _warn(self, counts: dict[str, dict[str, int]]) -> None:
-        self._keyless.look([{table: number for table, number in counts.get("keyless", {}).items() if number}])
+        self._keyless.check([{table: number for table, number in counts.get("keyless", {}).items() if number}])
 
     def _watermarks(self, totals: Counts) -> Iterator[int]:
         """The watermarks of all source partitions, except those that fill tables."""

@@ -74,7 +74,7 @@ def test_a_table_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     warning = KeylessWarning(named())
     looks: list[list[dict[str, int]]] = [[{}], [{"names": 1}, {"names": 2}], [{"names": 7}]]
     for counts in looks:
-        warning.look(counts)
+        warning.check(counts)
     assert [line.message.partition(",")[0] for line in caplog.records] == [
         "table 'names' was given messages without a key"
     ]

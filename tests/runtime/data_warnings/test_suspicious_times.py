@@ -64,7 +64,7 @@ def judged(pipeline: Pipeline) -> tuple[SuspiciousTimes, Clock]:
 )
 def test_times_that_lie_far_from_now_are_told(high: int, told: str | None) -> None:
     times, _ = judged(windows())
-    times.look({"in": high}, {}, {})
+    times.check({"in": high}, {}, {})
     assert [*times.warnings] == ([] if told is None else ["times of in"])
     if told is not None:
         assert told in times.warnings["times of in"]
@@ -75,7 +75,7 @@ def test_times_that_nobody_goes_by_are_not_looked_at() -> None:
     pipeline = Pipeline("copies")
     pipeline.stream("in", value=int).send_to("out")
     times, _ = judged(pipeline)
-    times.look({"in": 1}, {}, {})
+    times.check({"in": 1}, {}, {})
     assert times.warnings == {}
 
 
@@ -83,22 +83,22 @@ def test_times_by_which_duplicates_are_told_are_looked_at() -> None:
     pipeline = Pipeline("times")
     pipeline.stream("in", key=str, value=int).deduplicate(SECOND, id="once").send_to("out")
     times, _ = judged(pipeline)
-    times.look({"in": NOW // 1000}, {}, {})
+    times.check({"in": NOW // 1000}, {}, {})
     assert [*times.warnings] == ["times of in"]
 
 
 def test_more_than_a_tenth_late_within_a_minute_is_told() -> None:
     times, clock = judged(windows())
-    times.look({}, {"w": 100}, {"w": 50})
+    times.check({}, {"w": 100}, {"w": 50})
     assert times.warnings == {}  # the minute is not over
     clock.seconds = 60
-    times.look({}, {"w": 1000}, {"w": 100})
+    times.check({}, {"w": 1000}, {"w": 100})
     assert times.warnings == {}
     clock.seconds = 119
-    times.look({}, {"w": 1100}, {"w": 200})
+    times.check({}, {"w": 1100}, {"w": 200})
     assert times.warnings == {}
     clock.seconds = 120
-    times.look({}, {"w": 1100}, {"w": 111})
+    times.check({}, {"w": 1100}, {"w": 111})
     assert "window w: 11 of 100 messages were late within a minute" in times.warnings["late at w"]
 
 

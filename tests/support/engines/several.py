@@ -13,7 +13,7 @@ from fluvial.planner import Settings
 from fluvial.runtime import Progress
 from fluvial.runtime.launch import checked_plan, start
 from fluvial.runtime.local import container
-from fluvial.runtime.local.coordination.membership import Seat, begin_run
+from fluvial.runtime.local.coordination.membership import ContainerId, begin_run
 from fluvial.runtime.local.observe import progress as telling
 from fluvial.runtime.systems import System
 
@@ -25,7 +25,7 @@ class Death(Exception):
 @contextmanager
 def at_each_turn() -> Iterator[None]:
     """Containers tell their progress at each turn of their loop."""
-    with patch.object(container, "LOOK_SECONDS", 0.0), patch.object(telling, "PROGRESS_SECONDS", 0.0):
+    with patch.object(container, "CHECK_SECONDS", 0.0), patch.object(telling, "PROGRESS_SECONDS", 0.0):
         yield
 
 
@@ -58,7 +58,7 @@ def run_together(
     def keep(number: int) -> None:
         turns = [turn for one, turn in deaths if one == number]
         while not failed.is_set():
-            seat = Seat(number, containers, run)
+            seat = ContainerId(number, containers, run)
             try:
                 start(pipeline, "local", system, settings, "end", dying_at(turns.pop() if turns else None), None, seat)
                 return

@@ -8,7 +8,7 @@ from engines.targets import write
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
 from fluvial.runtime.kernel.state_cache import Change
-from fluvial.runtime.local.background_work import at_once
+from fluvial.runtime.local.background_work import run_steps
 from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
 from fluvial.runtime.local.commit.changelog_commit import STALE_MS, ChangelogCommit
@@ -148,7 +148,7 @@ def test_a_commit_returns_the_checkpoint_with_the_ends_of_the_changelogs(
     write(system, {"in": [[(None, b"", 0, ())] * 7]})
     store, commits = MemoryStore(), commits_of(system, exactly_once=exactly_once)
     wanted = commit_of(store, commits)
-    (result,) = at_once(commits.commit([wanted]))
+    (result,) = run_steps(commits.commit([wanted]))
     assert result.checkpoint == Checkpoint(offsets={"in": 7}, number=1, changelogs={"count": 6}, atomic=True)
     assert result.staged_outputs is wanted.staged_outputs
     assert checkpoints.decode(system.admin().checkpoints("p")["in/0"], "in/0") == result.checkpoint
@@ -160,6 +160,6 @@ def test_of_a_task_without_changelogs_the_checkpoint_alone_is_kept(system: Sendi
     store, commits = MemoryStore(), commits_of(system)
     ends = system.admin().ends(LOG)
     setup, checkpoint = TaskSetup("in/0", "in", 0, store, {}), Checkpoint(offsets={"in": 7})
-    (result,) = at_once(commits.commit([TaskCommit(setup, checkpoint, [], commits.staged_outputs())]))
+    (result,) = run_steps(commits.commit([TaskCommit(setup, checkpoint, [], commits.staged_outputs())]))
     assert result.checkpoint == replace(checkpoint, atomic=True)
     assert (system.admin().ends(LOG), store.get(META, CHECKPOINT)) == (ends, None)

@@ -4,7 +4,7 @@ from engines.targets import contents
 from fluvial.dsl import Pipeline
 from fluvial.dsl.message import Record
 from fluvial.planner import plan
-from fluvial.runtime.local.background_work import at_once
+from fluvial.runtime.local.background_work import run_steps
 from fluvial.runtime.local.checkpoints import checkpoint as checkpoints
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint
 from fluvial.runtime.local.commit.contract import TaskCommit
@@ -38,7 +38,7 @@ def test_a_commit_publishes_outputs_and_checkpoint_and_writes_the_state() -> Non
     system.admin().create("out", 1)
     commits = commits_to(system)
     wanted = commit_of(commits, 0, store, "n")
-    (result,) = at_once(commits.commit([wanted]))
+    (result,) = run_steps(commits.commit([wanted]))
     assert result.checkpoint == wanted.checkpoint
     assert result.staged_outputs is not wanted.staged_outputs
     assert contents(system, "out") == [RECORD]
@@ -52,7 +52,7 @@ def test_of_a_task_that_keeps_no_state_nothing_is_written_to_a_store() -> None:
     system, store = MemorySystem(), MemoryStore()
     system.admin().create("out", 1)
     commits = commits_to(system)
-    at_once(commits.commit([commit_of(commits, 0, store)]))
+    run_steps(commits.commit([commit_of(commits, 0, store)]))
     assert [*store.scan(b"")] == []
 
 
@@ -60,6 +60,6 @@ def test_results_come_in_the_order_of_the_commits() -> None:
     system = MemorySystem()
     system.admin().create("out", 1)
     commits = commits_to(system)
-    results = at_once(commits.commit([commit_of(commits, number, MemoryStore(), "n") for number in (2, 0, 1)]))
+    results = run_steps(commits.commit([commit_of(commits, number, MemoryStore(), "n") for number in (2, 0, 1)]))
     assert [result.checkpoint.offsets["in"] for result in results] == [2, 0, 1]
     assert len(contents(system, "out")) == 3

@@ -15,7 +15,7 @@ from fluvial.planner import Plan, plan
 from fluvial.runtime.local.coordination import coordinator_stream as coordinator
 from fluvial.runtime.local.coordination import exclusion, membership
 from fluvial.runtime.local.coordination.exclusion import no_containers
-from fluvial.runtime.local.coordination.membership import Place, Seat, join
+from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, join
 from fluvial.runtime.systems import LogSystem, System
 
 
@@ -32,7 +32,7 @@ def planned(system: System) -> Plan:
 
 
 @contextmanager
-def at_work(place: Place) -> Iterator[None]:
+def at_work(place: PlaceGuard) -> Iterator[None]:
     """Meanwhile a container looks again and again whether it still has its place."""
     over = Event()
 
@@ -49,7 +49,7 @@ def at_work(place: Place) -> Iterator[None]:
             looking.result()
 
 
-def look_often(place: Place) -> None:
+def look_often(place: PlaceGuard) -> None:
     """A look may see a part of what was written."""
     for _ in range(9):
         place.check()
@@ -58,8 +58,8 @@ def look_often(place: Place) -> None:
 @pytest.mark.parametrize("containers", [1, 2])
 def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> None:
     system = SendingSystem()
-    with join(planned(system), system, Seat(containers - 1, containers), "stopped") as place:
-        place.tell("running")
+    with join(planned(system), system, ContainerId(containers - 1, containers), "stopped") as place:
+        place.announce("running")
         with at_work(place), pytest.raises(SystemProblem) as raised, no_containers("p", system):
             raise AssertionError
         assert f"container {containers - 1} of pipeline 'p' on memory: is alive: process" in str(raised.value)
@@ -69,7 +69,7 @@ def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> Non
 def test_a_container_that_stands_still_has_lost_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
     system = SendingSystem()
-    with join(planned(system), system, Seat(), "stopped") as place:
+    with join(planned(system), system, ContainerId(), "stopped") as place:
         sender = system.record_producer(place.membership.transactional_id)
         with no_containers("p", system):
             pass
@@ -77,18 +77,18 @@ def test_a_container_that_stands_still_has_lost_its_place(monkeypatch: pytest.Mo
             look_often(place)
         with pytest.raises(SystemProblem, match="another sender has this id"):
             sender.begin()
-    with join(planned(system), system, Seat(), "stopped") as place:
+    with join(planned(system), system, ContainerId(), "stopped") as place:
         place.check()
 
 
 def test_containers_that_come_after_it_begin_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
     system = SendingSystem()
-    with join(planned(system), system, Seat(0, 2), "end") as place:
+    with join(planned(system), system, ContainerId(0, 2), "end") as place:
         before = place.membership
     with no_containers("p", system):
         pass
-    with join(planned(system), system, Seat(0, 2), "end") as place:
+    with join(planned(system), system, ContainerId(0, 2), "end") as place:
         assert place.membership.run != before.run
         assert place.membership.ends == {("in", 0): 0, ("in", 1): 0}
 
@@ -100,10 +100,10 @@ def test_claims_tell_of_containers_on_a_log(tmp_path: Path, monkeypatch: pytest.
         pass
     made = planned(system)
     with (
-        join(made, system, Seat(1, 2), "stopped"),
+        join(made, system, ContainerId(1, 2), "stopped"),
         pytest.raises(SystemProblem, match="container 1"),
         no_containers("p", system),
     ):
         raise AssertionError
-    with no_containers("p", system), pytest.raises(SystemProblem), join(made, system, Seat(1, 2), "stopped"):
+    with no_containers("p", system), pytest.raises(SystemProblem), join(made, system, ContainerId(1, 2), "stopped"):
         raise AssertionError

@@ -20,8 +20,8 @@ from fluvial.runtime.local import container
 from fluvial.runtime.local.coordination import coordinator_stream as coordinator
 from fluvial.runtime.local.coordination import membership
 from fluvial.runtime.local.coordination import wait_messages as waiting
-from fluvial.runtime.local.coordination.assignments import Known
-from fluvial.runtime.local.coordination.membership import Place, Seat, begin_run, join, transactional_ids
+from fluvial.runtime.local.coordination.assignments import CoordinatorState
+from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_ids
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log.admin import LogAdmin
@@ -51,16 +51,18 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def take(log: LogSystem, stack: ExitStack, number: int, containers: int, run: str = "", until: str = "end") -> Place:
+def take(
+    log: LogSystem, stack: ExitStack, number: int, containers: int, run: str = "", until: str = "end"
+) -> PlaceGuard:
     plan = checked_plan(pipeline(), log, Settings())
-    return stack.enter_context(join(plan, log, Seat(number, containers, run), until))
+    return stack.enter_context(join(plan, log, ContainerId(number, containers, run), until))
 
 
 def run_in(
     log: LogSystem, number: int, containers: int, progress: OnProgress | None = None, stall: float = 60.0
 ) -> Report:
     at_once = Settings(commit_interval=timedelta(0), stall_timeout=timedelta(seconds=stall))
-    return start(pipeline(), "local", log, at_once, "end", progress, None, Seat(number, containers))
+    return start(pipeline(), "local", log, at_once, "end", progress, None, ContainerId(number, containers))
 
 
 def test_containers_of_one_run_share_its_tasks_and_its_ends(log: LogSystem, stack: ExitStack) -> None:
@@ -114,16 +116,16 @@ def test_a_container_that_is_restarted_once_there_is_more_to_read_begins_another
     again.check()
     assert not again.absent
     assert [presence.container for presence in again.unfinished] == [1]
-    other.tell("done")
+    other.announce("done")
     again.check()
     assert not again.unfinished
 
 
 def test_a_run_is_finished_before_another_begins(log: LogSystem, caplog: pytest.LogCaptureFixture) -> None:
-    def ends_as_the_second(place: Place, state: str) -> bool:
+    def ends_as_the_second(place: PlaceGuard, state: str) -> bool:
         return place.membership.container == 1 and state == "done"
 
-    with dying_in(Place, "tell", ends_as_the_second), ThreadPoolExecutor(2) as pool:
+    with dying_in(PlaceGuard, "announce", ends_as_the_second), ThreadPoolExecutor(2) as pool:
         first, second = (pool.submit(run_in, log, number, 2) for number in range(2))
         first.result()
         assert isinstance(second.exception(), Death)
@@ -149,7 +151,7 @@ def test_a_container_that_comes_alone_says_whom_it_waits_for_and_gives_up(
     run_both(log)
     more(log)
     monkeypatch.setattr(waiting, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(container, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(container, "CHECK_SECONDS", 0.0)
     error = error_of(lambda: run_in(log, 0, 2, stall=1.0), NoProgressError)
     whom = "waits for container 1 of 2, which has not started in this run"
     assert_explains(error, whom, None, "progress", "start the containers that are missing")
@@ -183,7 +185,7 @@ def test_generations_that_nobody_has_shut_out_are_handed_on(log: LogSystem, stac
     with ExitStack() as life:
         place = take(log, life, 0, 1)
         assert place.membership.fenced == tuple(transactional_ids("p", 1, 3) + transactional_ids("p", 2, 2))
-        place.tell("running")
+        place.announce("running")
     assert take(log, stack, 0, 1).membership.fenced == ()
 
 
@@ -191,7 +193,7 @@ def test_it_is_shut_out_who_was_there_before_a_generation_ran(log: LogSystem, st
     with ExitStack() as life:
         take(log, life, 0, 3)
     with ExitStack() as life:
-        take(log, life, 0, 2).tell("running")
+        take(log, life, 0, 2).announce("running")
     assert take(log, stack, 0, 1).membership.fenced == ("p-2-0", "p-2-1")
 
 
@@ -265,9 +267,9 @@ def test_a_container_minds_neither_its_neighbour_nor_one_that_it_has_followed(lo
     old = take(system, stack, 1, 2)
     new, neighbour = take(system, stack, 1, 2), take(system, stack, 0, 2)
     for place in (new, neighbour):
-        place.tell("running")
+        place.announce("running")
         place.check()
-    error_of(lambda: old.tell("done"), TakenOver)
+    error_of(lambda: old.announce("done"), TakenOver)
     assert take(system, stack, 0, 2).membership.run == new.membership.run
 
 
@@ -278,7 +280,7 @@ def test_what_is_removed_while_it_is_about_to_be_read_is_not_missed(
     begin_run(plan, log, 2, "end")
     read = coordinator.Coordinator._read
 
-    def overtaken(self: coordinator.Coordinator, start: int) -> tuple[Known, int]:
+    def overtaken(self: coordinator.Coordinator, start: int) -> tuple[CoordinatorState, int]:
         monkeypatch.setattr(coordinator.Coordinator, "_read", read)
         begin_run(plan, log, 3, "end")
         return read(self, start)

@@ -3,7 +3,7 @@
 from threading import Event
 
 from engines.targets import write
-from fluvial.runtime.local.observe.end_offsets import Ends
+from fluvial.runtime.local.observe.end_offsets import EndOffsets
 from fluvial.runtime.systems import MemorySystem
 from fluvial.runtime.systems.contract import Admin
 from fluvial.runtime.systems.memory import MemoryAdmin
@@ -33,18 +33,18 @@ def two_words() -> MemorySystem:
 
 
 def test_an_answer_is_there_at_once() -> None:
-    ends = Ends(two_words().admin())
+    ends = EndOffsets(two_words().admin())
     before = ends.latest
-    ends.ask(["words"])
+    ends.request(["words"])
     assert [before, ends.latest] == [None, TOLD]
 
 
 def test_nobody_waits_for_one_that_takes_long() -> None:
     admin = Slow(two_words())
-    ends = Ends(admin, apart=True)
+    ends = EndOffsets(admin, threaded=True)
     seen: list[tuple[bool, object]] = []
     for _ in range(3):
-        ends.ask(["words"])
+        ends.request(["words"])
         ends.wait(0)
         seen.append((ends.answered, ends.latest))
     admin.may.set()
@@ -56,8 +56,8 @@ def test_nobody_waits_for_one_that_takes_long() -> None:
 
 def test_a_system_that_is_away_does_not_tell() -> None:
     admin: Admin = two_words().admin()
-    ends = Ends(admin, apart=True)
+    ends = EndOffsets(admin, threaded=True)
     for streams, found in ((["words"], TOLD), (["words", "nothing"], None), (["words"], TOLD)):
-        ends.ask(streams)
+        ends.request(streams)
         ends.wait(PATIENT)
         assert ends.latest == found

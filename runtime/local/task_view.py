@@ -1,0 +1,85 @@
+"""A read-only view of a task, for progress, metrics and `PipelineDriver`: watermarks, rows of tables, and counts."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..kernel.code.program import Program
+from ..kernel.operators.tables import TableOperator
+from ..kernel.stage import StageTask
+from ..kernel.time.bounds import END
+from .input_queue import InputQueue, InputQueues
+from .task_metrics import CommitMetrics, InputMetrics, TaskMetrics
+from .task_setup import TaskSetup
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSchedule:
+    """The times at which a task next needs the clock, in ms since epoch: `timer` to fire a timer, `idle` to mark an
+    input idle; END for never. `idle` matters only while an operator `waits` for event time."""
+
+    timer: int
+    idle: int
+    waits: bool
+
+
+class TaskView:
+    """Reads what a task holds, and changes nothing."""
+
+    def __init__(self, setup: TaskSetup, program: Program, work: StageTask, queues: InputQueues) -> None:
+        self._setup = setup
+        self._program = program
+        self._work = work
+        self._queues = queues
+
+    def watermark_of(self, operator: str) -> int | None:
+        """The watermark in front of an operator, in ms since epoch, as messages have reported it; None if the operator
+        is in another stage."""
+        own = operator in self._program.graph.operators
+        return self._work.progress.reported_watermark_of(operator) if own else None
+
+    def rows_of(self, table: str) -> Iterable[tuple[bytes, Any]]:
+        """The rows of a table in this task, by key bytes; none if the table is in another stage."""
+        operator = self._work.stateful.get(table)
+        return operator.rows() if isinstance(operator, TableOperator) else ()
+
+    def clock_schedule(self) -> ClockSchedule:
+        """When the task next needs the clock."""
+        watermarks = self._work.watermarks
+        idle = self._work.idle_sources.next_due()
+        return ClockSchedule(watermarks.clock_users.next_due(), idle, waits=watermarks.next_fire[0] < END)
+
+    def metrics(self, commits: CommitMetrics, written: Mapping[str, int]) -> TaskMetrics:
+        """The metrics of the task now. `written` has the counts of its outputs, by stream or sink."""
+        work = self._work
+        watermarks = work.inputs.watermarks()
+        return TaskMetrics(
+            name=self._setup.name,
+            stage=self._setup.stage,
+            inputs=tuple(self._input_metrics(queue, watermarks, commits.offsets) for queue in self._queues),
+            watermark=work.inputs.watermark(),
+            highs=dict(work.inputs.highs),
+            in_flight=len(work.tracker),
+            calls={id: pool.in_flight for id, pool in work.pools.items()},
+            given=work.input_counts,
+            late=dict(work.counts.late),
+            failed=dict(work.failures.counts),
+            keyless=dict(work.counts.keyless),
+            written=dict(written),
+            commits=commits.number,
+            staged_bytes=commits.staged_bytes,
+        )
+
+    def _input_metrics(
+        self, queue: InputQueue, watermarks: Mapping[str, int], committed: Mapping[str, int]
+    ) -> InputMetrics:
+        return InputMetrics(
+            stream=queue.stream,
+            partition=queue.partition,
+            read=queue.read,
+            processed=queue.processed - self._work.inputs.controls.get(queue.stream, 0),
+            waiting=queue.waiting,
+            next_offset=queue.next_offset,
+            committed_offset=committed.get(queue.stream),
+            watermark=watermarks[queue.stream],
+        )
