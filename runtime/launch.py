@@ -115,7 +115,7 @@ def start(
         raise UsageError(explain(f"until={until!r}", '"stopped" or "end"', remedy))
     if spark is None or isinstance(spark, str):  # a session of the user's shows that all requirements are met
         require(engine)
-    run_plan = _engine(engine)
+    run_plan: Callable[..., Report] = _engine(engine).run
     streams = open_system(system)
     check_containers(engine, streams, container.containers)
     planned = checked_plan(pipeline, streams, settings, partitions)
@@ -172,18 +172,30 @@ def check_containers(engine: str, system: System, containers: int) -> None:
         raise UnsupportedError(explain(wrong, "a system that all of them see", "use log:DIR or kafka://HOST:PORT"))
 
 
-def _engine(name: str) -> Callable[..., Report]:
+def refuse_impossible(
+    pipeline: Pipeline, engine: str, system: System, settings: Settings, fed: Mapping[str, int | None]
+) -> None:
+    """Raise an error where a run would before it starts anything, so that a caller may first write to its inputs.
+    `fed` are the streams that the caller is about to write, each with the partitions it will have if it is new."""
+    existing = system.admin().streams()
+    existing = {stream: number or 1 for stream, number in fed.items()} | existing
+    planned = plan(pipeline, partitions=existing, settings=settings)
+    _check_sources(planned, existing, system)
+    _engine(engine).refuse_impossible(planned, system, settings)
+
+
+def _engine(name: str) -> Any:
+    """The module of an engine, which has `run` and `refuse_impossible`."""
     if name not in _ENGINES:
         raise UsageError(explain(f"engine={name!r}", '"local" or "spark"', 'write engine="local" or engine="spark"'))
     module, remedy = _ENGINES[name]
     try:
-        run_plan: Callable[..., Report] = import_module(module, __name__).run
+        return import_module(module, __name__)
     except ModuleNotFoundError as error:
         if not remedy:
             raise
         wrong = f"engine={name!r} needs {error.name}, which is not installed"
         raise MissingExtraError(explain(wrong, "the extra that brings it", remedy)) from error
-    return run_plan
 
 
 def _check_sources(plan: Plan, existing: Mapping[str, int], system: System) -> None:

@@ -97,7 +97,7 @@ def _prepare(
     stack: ExitStack,
 ) -> Container | None:
     """Open a container with all that it needs; `stack` closes it. Returns None if its part of the run is done."""
-    _refuse_impossible(plan, system, settings)
+    refuse_impossible(plan, system, settings)
     admin = system.admin()
     make_streams(plan, admin)
     inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped")
@@ -133,7 +133,7 @@ def _prepare(
     return container
 
 
-def _refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
+def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     """Raise the error of a plan that cannot resume from its checkpoints, its stores or its streams."""
     checkpoints, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
     refuse_changed(plan, kept_states(plan, checkpoints), reset)

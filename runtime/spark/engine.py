@@ -42,7 +42,7 @@ def run(
     """Run a plan on Spark. Raises UnsupportedError for what Spark cannot run, before anything starts."""
     started = time.monotonic()
     connection = connect(plan, system)
-    _refuse(plan, system)
+    _refuse_unsupported(plan, system)
     root = folder_of(plan, system, settings)
     monitor: QueryMonitor | None = None
     # A run that is stopped within a batch is continued by the next run, from the end of the batch before.
@@ -103,6 +103,13 @@ def folder_of(plan: Plan, system: System, settings: Settings) -> Path:
     return folder
 
 
+def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
+    """Raise an error for what Spark cannot run, or cannot go on with. Nothing is written, and Spark is not started."""
+    connect(plan, system)
+    _refuse_unsupported(plan, system)
+    check_checkpoints(plan, system, settings)
+
+
 def check_checkpoints(plan: Plan, system: System, settings: Settings) -> None:
     """Raise PlanError if a query of the plan cannot continue its checkpoint."""
     root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
@@ -111,7 +118,7 @@ def check_checkpoints(plan: Plan, system: System, settings: Settings) -> None:
         check_checkpoint(plan, wanted_record(plan, stages, query_levels, settings), root, reset)
 
 
-def _refuse(plan: Plan, system: System) -> None:
+def _refuse_unsupported(plan: Plan, system: System) -> None:
     """Raise UnsupportedError for what Spark cannot run."""
     for limitation in limitations(plan, "spark", system.url):
         wrong = f"the Spark engine cannot run {limitation.subject!r} on {system.url}: {limitation.reason}"

@@ -127,6 +127,41 @@ def test_only_what_the_run_wrote_goes_to_the_output(fluvial: Fluvial, folder: Pa
     assert documents(fluvial("run", "letters.py", *words).out) == [{"letter": "d", "words": 1}]
 
 
+def test_nothing_is_loaded_before_a_run_that_is_refused(fluvial: Fluvial, folder: Path) -> None:
+    """Else the same command, after a reset, would feed the file twice."""
+    words = ["letters.py", "--input", "words=words.jsonl", "--append", "--system", "log:kept"]
+    assert fluvial("run", *words).code == 0
+    code = (folder / "letters.py").read_text()
+    (folder / "letters.py").write_text(code.replace("tumbling(timedelta(seconds=1))", "tumbling(timedelta(seconds=2))"))
+    before = fluvial("consume", "words", "--values", "--system", "log:kept").out
+    assert fluvial("run", *words).code == 3
+    assert fluvial("consume", "words", "--values", "--system", "log:kept").out == before
+
+
+@pytest.mark.spark
+def test_nothing_is_loaded_before_spark_refuses(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "loop.py").write_text(
+        "from fluvial.dsl import Pipeline\n"
+        "pipeline = Pipeline('loop')\n"
+        "words = pipeline.stream('words', value=object)\n"
+        "words.partition_by(str, id='by', key_type=str, value=object).merge(words).send_to('out')\n"
+    )
+    ended = fluvial("run", "loop.py", "--engine", "spark", "--input", "words=words.jsonl", "--system", "log:kept")
+    assert (ended.code, ended.err.partition(" brings messages")[0]) == (3, "pipeline 'loop'")
+    assert fluvial("consume", "words", "--values", "--system", "log:kept").code != 0
+
+
+def test_nothing_is_loaded_where_another_stream_is_missing(fluvial: Fluvial, folder: Path) -> None:
+    (folder / "two.py").write_text(
+        "from fluvial.dsl import Pipeline\n"
+        "pipeline = Pipeline('two')\n"
+        "pipeline.stream('words', value=object).merge(pipeline.stream('others', value=object)).send_to('out')\n"
+    )
+    ended = fluvial("run", "two.py", "--input", "words=words.jsonl", "--system", "log:kept")
+    assert (ended.code, ended.err.partition(" does not exist")[0]) == (3, "the stream 'others'")
+    assert fluvial("consume", "words", "--values", "--system", "log:kept").code != 0
+
+
 def test_a_stream_with_records_is_not_added_to_by_chance(fluvial: Fluvial) -> None:
     fluvial("produce", "words", "words.jsonl")
     ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", "--system", "log:.fluvial")

@@ -18,7 +18,7 @@ from ....planner.settings import Settings
 from ....planner.type_inference import flows, written_flow
 from ...containers.start import MOST_RESTARTS, run_containers
 from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_kind, open_output
-from ...launch import EngineName, Until, check_containers, run
+from ...launch import EngineName, Until, check_containers, refuse_impossible, run
 from ...metrics.http import Address, Metrics, serving
 from ...preflight.requirements import require
 from ...process.signals import unwinding
@@ -73,6 +73,9 @@ def run_pipeline(
     several = (options.containers or 1) > 1 and options.container_id is None
     with serving(None if several else options.metrics, say) as metrics, _system(options) as system:
         check_containers(options.engine, system, options.containers or 1)
+        # A file that was loaded stays in its stream: a second try after an error would add it once more.
+        fed = dict.fromkeys(options.inputs, options.partitions)
+        refuse_impossible(pipeline, options.engine, system, options.settings, fed)
         loaded = _load_inputs(pipeline, system, options)
         before = _ends(system, options.outputs)
         until = options.until or ("end" if options.inputs else "stopped")
@@ -217,12 +220,12 @@ def _load_inputs(pipeline: Pipeline, system: System, options: RunOptions) -> lis
             wrong = f"--input for {stream!r}, which holds records in {system.url}"
             remedy = "write --append to add to them, or leave out --input to read what is there"
             raise UsageError(explain(wrong, "an empty stream or a new one", remedy, "the command line"))
-    loaded = []
-    for stream, path in options.inputs.items():
-        reading = reading_of(pipeline, stream, options.reading, options.key_fields)
-        encoding = encoding_of(pipeline, stream, reading)
-        loaded.append(load(system, stream, path, reading, options.partitions, encoding))
-    return loaded
+    readings = {stream: reading_of(pipeline, stream, options.reading, options.key_fields) for stream in options.inputs}
+    encodings = {stream: encoding_of(pipeline, stream, reading) for stream, reading in readings.items()}
+    return [
+        load(system, stream, path, readings[stream], options.partitions, encodings[stream])
+        for stream, path in options.inputs.items()
+    ]
 
 
 def _ends(system: System, streams: Sequence[str] | Mapping[str, str]) -> dict[str, list[int]]:
