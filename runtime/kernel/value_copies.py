@@ -80,9 +80,23 @@ def _tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _dict(value: dict[Any, Any]) -> dict[Any, Any]:
-    if _unchanging(value.values()):
+    if _unchanging(value) and _unchanging(value.values()):
         return value.copy()
-    return {key: own_copy(item) for key, item in value.items()}
+    return {own_copy(key): own_copy(item) for key, item in value.items()}
+
+
+# What can be changed may be a key or a member all the same, if it hashes by what it is and not by what it holds.
+
+
+def _set(value: set[Any]) -> set[Any]:
+    return value.copy() if _unchanging(value) else {own_copy(item) for item in value}
+
+
+def _frozenset(value: frozenset[Any]) -> frozenset[Any]:
+    if _unchanging(value):
+        return value
+    pairs = [(item, own_copy(item)) for item in value]
+    return value if all(one is other for one, other in pairs) else frozenset(copied for _, copied in pairs)
 
 
 _COPIES: dict[type, Callable[[Any], Any]] = {
@@ -90,8 +104,8 @@ _COPIES: dict[type, Callable[[Any], Any]] = {
     list: _list,
     tuple: _tuple,
     dict: _dict,
-    set: set.copy,
-    frozenset: _same,
+    set: _set,
+    frozenset: _frozenset,
     bytearray: bytearray.copy,
 }
 _MOST_KINDS = 1000

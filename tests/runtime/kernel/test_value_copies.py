@@ -49,6 +49,12 @@ class Record(msgspec.Struct, frozen=True):
     text: str
 
 
+class Same(msgspec.Struct, eq=False):
+    """Hashes by identity, and can be changed."""
+
+    number: int
+
+
 class Colour(Enum):
     RED = 1
 
@@ -66,6 +72,7 @@ UNCHANGING = [
     Colour.RED,
     datetime.now(UTC),
     (Frozen(1),),
+    frozenset((1, Record("a"))),
 ]
 CHANGING = [
     [1],
@@ -103,6 +110,16 @@ def test_nothing_that_can_be_changed_is_shared_with_a_copy() -> None:
     copy["a"][1][1].clear()
     copy["a"].append(3)
     assert value == {"a": [Frozen(1, [1]), (Open(1), [2])]}
+
+
+@pytest.mark.parametrize("hold", [lambda one: {one}, lambda one: frozenset((one,)), lambda one: {one: 1}])
+def test_members_and_keys_that_can_be_changed_are_copied(hold: Callable[[Same], Any]) -> None:
+    one = Same(1)
+    value = hold(one)
+    (copied,) = copy = own_copy(value)
+    assert type(copy) is type(value)
+    copied.number = 2
+    assert one.number == 1
 
 
 WINDOWS: dict[str, Any] = {
@@ -234,6 +251,27 @@ def test_a_pane_whose_value_state_gives_up_is_not_copied(window: Any, options: A
             driver.send("in", number, key="a", timestamp=number)
         driver.end()
         assert driver.read("out")
+
+
+def test_a_pane_owns_the_members_of_a_set() -> None:
+    def add(items: set[Same], number: int) -> set[Same]:
+        items.add(Same(number))
+        return items
+
+    def show(pane: Pane[str, set[Same]]) -> list[int]:
+        numbers = sorted(item.number for item in pane.value)
+        for item in pane.value:
+            item.number = 0
+        return numbers
+
+    pipeline = Pipeline("p")
+    stream = pipeline.stream("in", key=str, value=int)
+    window = stream.window(tumbling(ms(10)), aggregate(set[Same], add), id="w", trigger=repeat(after_count(2)))
+    window.map(show).send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        for number in (1, 2, 3, 4):
+            driver.send("in", number, key="a", timestamp=number)
+        assert [message.value for message in driver.read("out")] == [[1, 2], [1, 2, 3, 4]]
 
 
 def test_branches_share_a_value() -> None:
