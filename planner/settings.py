@@ -33,7 +33,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_staged_bytes         a task commits early once it has staged this many bytes of output
     cached_entries           entries a task keeps decoded in memory; it commits early once it changed as many
     cached_bytes             bytes of these entries, as they are encoded, 128 each at least; decoded they need several
-                             times as much
+                             times as much. A task commits early once it changed about as many
     rocksdb_buffer_bytes     bytes of a write buffer of RocksDB, 64 KiB or more; each task with state has up to two
     rocksdb_cache_bytes      bytes of blocks that RocksDB keeps in memory, for all tasks of a container together
     group_offsets            on Kafka, note the offsets of each commit as those of a consumer group that is named as the

@@ -10,6 +10,7 @@ from .calls.async_calls import CallPool, Gate, Sleep, TaskCalls
 from .calls.in_flight import InFlightTracker
 from .code.program import Program
 from .compiler.bindings import bind
+from .counted_reads import CountedReads
 from .effects import MessageEffects
 from .environment import StageCounts, StageEnvironment
 from .failures import Failures
@@ -17,7 +18,7 @@ from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
 from .operators.joined_tables import JoinedTables
 from .output_buffer import HandOver, OutputBuffer
-from .state_cache import CountedReads, StateBackend
+from .state_cache import StateBackend
 from .stateful_operator import StatefulOperator
 from .task_state import TaskState
 from .time.bounds import START

@@ -8,6 +8,7 @@ state. Changes stay in memory until `changes` hands them over, so that an engine
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from heapq import heappop, heappush
 from struct import Struct as Layout
 from typing import Any, NamedTuple, Protocol
@@ -82,7 +83,9 @@ class WriteBackCache:
     first. `complete` says that all values are in memory, so that no miss needs a read.
     """
 
-    __slots__ = ("_backend", "_codec", "_gone", "_heavy", "_weight", "absent", "clean", "complete", "fresh", "prefix")
+    __slots__ = (
+        "_backend", "_codec", "_gone", "_heavy", "_weight", "absent", "clean", "complete", "fresh", "measured", "prefix"
+    )  # fmt: skip
 
     def __init__(
         self, prefix: bytes, backend: StateBackend, codec: Codec, absent: Callable[[], Any], complete: bool
@@ -94,6 +97,7 @@ class WriteBackCache:
         self._backend = backend
         self._codec = codec
         self.absent = absent
+        self.measured = 0  # how many of the fresh values `ChangedBytes` has counted
         self._gone: set[bytes] = set()
         self._heavy: dict[bytes, int] = {}  # the sizes of encoded values above LIGHT
         self._weight = 0  # their sum
@@ -179,6 +183,13 @@ class WriteBackCache:
         """About how many changes `changes` would yield."""
         return len(self.fresh) + len(self._gone)
 
+    def size_of(self, key: bytes) -> int:
+        """The bytes of a changed value and its key as they would be written now: of the key alone where the value
+        cannot be encoded, which the commit reports."""
+        with suppress(Exception):
+            return len(key) + len(self._codec.encode(self.fresh[key]))
+        return len(key)
+
     def forgotten(self) -> list[Change]:
         """The changes that delete all values of this cache from the backend."""
         if self.complete:
@@ -201,6 +212,7 @@ class WriteBackCache:
         """The changes are committed: the fresh values are clean."""
         self.clean.update(self.fresh)
         self.fresh.clear()
+        self.measured = 0
         self._gone.clear()
 
     @property
@@ -236,38 +248,6 @@ def evict(caches: Iterable[WriteBackCache], most: Size) -> None:
     if share < (1.0, 1.0):
         for cache in caches:
             cache.evict(share)
-
-
-class CountedReads:
-    """A backend that counts how much was read since the last `begin`."""
-
-    __slots__ = ("_backend", "_bytes", "_entries")
-
-    def __init__(self, backend: StateBackend) -> None:
-        self._backend = backend
-        self._entries = self._bytes = 0
-
-    def get(self, prefix: bytes, key: bytes) -> bytes | None:
-        data = self._backend.get(prefix, key)
-        if data is not None:
-            self._entries += 1
-            self._bytes += len(data)
-        return data
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return self._backend.scan(prefix)
-
-    def prefixes(self, start: bytes) -> Iterator[bytes]:
-        return self._backend.prefixes(start)
-
-    @property
-    def size(self) -> Size:
-        """The size of the values that were read."""
-        return Size(self._entries, self._bytes + self._entries * LIGHT)
-
-    def begin(self) -> None:
-        """Count from zero."""
-        self._entries = self._bytes = 0
 
 
 class KeyedState:

@@ -7,7 +7,9 @@ from itertools import chain
 from ...dsl.errors import FluvialError, PipelineError
 from ...dsl.operators import Operator
 from ...dsl.validation import explain
-from .state_cache import Change, CountedReads, Size, evict
+from .changed_bytes import ChangedBytes
+from .counted_reads import CountedReads
+from .state_cache import Change, Size, WriteBackCache, evict
 from .stateful_operator import StatefulOperator
 
 EIGHTH = 8
@@ -23,11 +25,27 @@ class TaskState:
         self._operators = operators
         self._stateful = stateful
         self._backend = backend
+        self._changed_bytes = ChangedBytes()
 
     @property
     def changed(self) -> int:
         """About how many values have changed since the last `mark_committed`."""
         return sum(operator.changed for operator in self._stateful.values())
+
+    @property
+    def changed_bytes(self) -> int:
+        """About how many bytes these values have, as of the last `measure`."""
+        return self._changed_bytes.bytes
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes have come into memory since the last commit and the last eviction: the values that have
+        changed, and those that were read."""
+        return self._changed_bytes.bytes + self._backend.size.bytes
+
+    def measure(self, messages: int) -> None:
+        """Estimate the bytes anew, after so many messages more."""
+        self._changed_bytes.measure(self._caches(), messages)
 
     def changes(self) -> Iterator[Change]:
         """The changes since the last `mark_committed`. Raises PipelineError for a value that cannot be encoded."""
@@ -50,6 +68,7 @@ class TaskState:
         """The changes are committed. Hold at most so many entries in memory, of so many bytes: see `Size`."""
         for operator in self._stateful.values():
             operator.mark_committed()
+        self._changed_bytes.begin()
         self._evict(Size(entries, size))
 
     def evict(self, most: Size) -> None:
@@ -61,4 +80,7 @@ class TaskState:
 
     def _evict(self, most: Size) -> None:
         self._backend.begin()
-        evict(chain.from_iterable(operator.caches() for operator in self._stateful.values()), most)
+        evict(self._caches(), most)
+
+    def _caches(self) -> list[WriteBackCache]:
+        return list(chain.from_iterable(operator.caches() for operator in self._stateful.values()))

@@ -1,5 +1,7 @@
-"""How many messages a task processes before it yields to the event loop. While calls are in flight the number is
-adapted to a fixed duration."""
+"""How many messages a task processes before it yields to the event loop, and before it looks at the size of its state.
+While calls are in flight the first number is adapted to a fixed duration."""
+
+from ..kernel.task_state import EIGHTH
 
 SLICE = 5000
 """The most messages that a task processes before the next task runs."""
@@ -19,3 +21,17 @@ class Slice:
         if messages:
             fit = SLICE if seconds <= 0 else int(messages * SLICE_SECONDS / seconds)
             self.messages = max(1, min(fit, 2 * messages, SLICE))
+
+
+class Portion:
+    """How many messages a task with state processes between two looks at the size of its state, so that it grows by an
+    EIGHTH of what may be in memory at most."""
+
+    def __init__(self, bound: int) -> None:
+        self._room = max(1, bound // EIGHTH)
+        self.messages = _FIRST
+
+    def took(self, messages: int, growth: int) -> None:
+        """With so many messages the state has grown by so many bytes. The next portion is at most twice as many."""
+        fit = SLICE if growth <= 0 else messages * self._room // growth
+        self.messages = max(1, min(fit, 2 * self.messages, SLICE))

@@ -24,7 +24,7 @@ from .checkpoints.checkpoint import Checkpoint
 from .commit.contract import Commits, Committed, TaskCommit
 from .input_queue import InputQueue, InputQueues
 from .output_router import Router
-from .slices import SLICE
+from .slices import SLICE, Portion
 from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup
 from .task_view import TaskView
@@ -69,6 +69,7 @@ class LocalTask:
         once = run.settings.guarantee == "exactly_once"
         self.drains = program.asynchronous and (bool(self._work.stateful) or once)
         self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
+        self._portion = Portion(run.settings.cached_bytes) if self._work.stateful else None
         self._router = Router(run.plan, setup.stage, setup.number)
         self._staged = run.commits.staged_outputs()
         stage = run.plan.stage(setup.stage)
@@ -114,7 +115,8 @@ class LocalTask:
         self._work.set_clock(now, None if unread is None else {*unread, *queued})
 
     def step(self, most: int = SLICE) -> bool:
-        """Process queued messages, at most so many of each input. Returns whether there was any work."""
+        """Process queued messages, at most so many of each input, and fewer once a commit is due early. Returns whether
+        there was any work."""
         if not self._resumed:
             if self._work.rebuild(most):
                 self._work.state.evict(self._cache)
@@ -129,15 +131,35 @@ class LocalTask:
         moved = False
         for queue in self.queues:
             if not queue.empty:
-                moved |= self._process(queue, most)
+                moved |= self._process_portions(queue, most)
         self._work.state.evict(self._cache)
         self._route_outputs()
         return moved
 
-    def _process(self, queue: InputQueue, most: int) -> bool:
+    def _process_portions(self, queue: InputQueue, most: int) -> bool:
+        """Process at most so many messages of an input's first batch, in portions of which the state grows little."""
+        portion, state = self._portion, self._work.state
+        _, start, stop = queue.front(most)
+        if portion is None:
+            return self._process(queue, most) > 0
+        left = stop - start
+        while left:
+            began = state.bytes
+            processed = self._process(queue, min(portion.messages, left))
+            if not processed:
+                break
+            left -= processed
+            state.measure(processed)
+            portion.took(processed, state.bytes - began)
+            state.evict(self._cache)
+            if self.commit_is_large:
+                break
+        return left < stop - start
+
+    def _process(self, queue: InputQueue, most: int) -> int:
         batch, start, stop = queue.front(min(most, self._work.calls.capacity))
         if stop == start:
-            return False
+            return 0
         marks = queue.begin(stop) if self.program.asynchronous else None
         whole = start == 0 and stop == len(batch.records)
         upto = None if whole else stop
@@ -145,7 +167,7 @@ class LocalTask:
         if marks is None:
             queue.land(stop)
         queue.remove(stop)
-        return True
+        return stop - start
 
     def drain(self) -> None:
         """Route the outputs of calls that have ended. Raises the errors of asynchronous calls."""
@@ -200,8 +222,10 @@ class LocalTask:
     @property
     def commit_is_large(self) -> bool:
         """Whether so many outputs or changes of state wait for a commit that it is due early."""
-        settings = self._run.settings
-        return self._staged.size >= settings.max_staged_bytes or self._work.state.changed >= settings.cached_entries
+        state, most = self._work.state, self._cache
+        if self._staged.size >= self._run.settings.max_staged_bytes:
+            return True
+        return state.changed >= most.entries or state.changed_bytes >= most.bytes
 
     def prepare_commit(self) -> TaskCommit | None:
         """Flush the sinks, and return the next commit; None if nothing has changed since the last one.

@@ -1,0 +1,81 @@
+"""The bytes of the values that have changed since the last commit, estimated from samples: to encode each value when it
+changes would cost as much again as the commit."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from .state_cache import LIGHT, WriteBackCache
+
+_SAMPLES = 32
+"""Values whose sizes stand for those of the others."""
+_MOST_BYTES = 4 << 20
+"""A sample ends once it has encoded that much."""
+_BYTES_PER_MESSAGE = 64
+"""What a repeated sample may encode for each message that was processed since the last one."""
+
+
+class ChangedBytes:
+    """An estimate of the bytes of the changed values, as `Size` counts them.
+
+    What is new since the last `measure` is sampled each time. What was new before may have grown since: all of it is
+    sampled again every now and then, after as many messages as make that cheap.
+    """
+
+    __slots__ = ("_again_after", "_entries", "bytes")
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing has changed."""
+        self.bytes = self._entries = self._again_after = 0
+
+    def measure(self, caches: Sequence[WriteBackCache], messages: int) -> int:
+        """Measure after so many messages more were processed; returns the bytes."""
+        entries = sum(len(cache.fresh) for cache in caches)
+        if entries == 0:
+            self.begin()
+            return 0
+        self._again_after -= messages
+        if self._again_after <= 0:
+            starts = [0] * len(caches)
+            mean, encoded = _mean_size(caches, starts, entries)
+            self.bytes = mean * entries
+            self._again_after = max(entries // 2, encoded // _BYTES_PER_MESSAGE)
+        else:
+            starts = [min(cache.measured, len(cache.fresh)) for cache in caches]
+            new = entries - sum(starts)
+            if new:
+                self.bytes += _mean_size(caches, starts, new)[0] * new
+        for cache in caches:
+            cache.measured = len(cache.fresh)
+        return self.bytes
+
+
+def _mean_size(caches: Sequence[WriteBackCache], starts: Sequence[int], entries: int) -> tuple[int, int]:
+    """The mean size of the changed values of each cache from an index on, `entries` in all, and how much was encoded
+    for it."""
+    samples = size = encoded = 0
+    for cache, key in _every(caches, starts, max(1, entries // _SAMPLES)):
+        one = cache.size_of(key)
+        encoded += one
+        size += max(LIGHT, one)
+        samples += 1
+        if encoded > _MOST_BYTES:
+            break
+    return size // max(1, samples), encoded
+
+
+def _every(
+    caches: Sequence[WriteBackCache], starts: Sequence[int], step: int
+) -> Iterator[tuple[WriteBackCache, bytes]]:
+    """Each so manieth key, of the latest first."""
+    skipped = step // 2
+    for cache, start in zip(caches, starts, strict=True):
+        new = len(cache.fresh) - start
+        if skipped >= new:
+            skipped -= new
+            continue
+        for key in islice(reversed(cache.fresh), skipped, new, step):
+            yield cache, key
+        skipped = (skipped - new) % step
