@@ -182,7 +182,10 @@ class Metrics:
             self._server = None
 
     def _answer(self, url: str, accept: str) -> Answer:
-        asked = urlsplit(url)
+        try:
+            asked = urlsplit(url)
+        except ValueError as error:
+            return 400, TEXT, f"the address cannot be read: {error}\n".encode()
         answer = self._answers.get(asked.path)
         if answer is not None:
             return answer(accept)

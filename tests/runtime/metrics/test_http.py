@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import msgspec
@@ -335,3 +336,11 @@ def test_a_port_that_is_taken(metrics: Metrics) -> None:
     wrong = f"metrics cannot be served at 127.0.0.1, port {port}: .*in use"
     with pytest.raises(UsageError, match=wrong), Metrics(port=port):
         pass
+
+
+def test_an_address_that_cannot_be_read_is_refused(metrics: Metrics) -> None:
+    address = urlsplit(metrics.url)
+    with socket.create_connection((address.hostname, address.port), 10) as connection:
+        connection.sendall(b"GET http://[/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        with connection.makefile("rb") as answer:
+            assert answer.readline().split()[1] == b"400"
