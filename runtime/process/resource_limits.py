@@ -14,6 +14,7 @@ _MORE_FILES = "raise the limit of open files (ulimit -n), or spread the tasks ov
 _REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: _FREE_DISK,
     errno.EDQUOT: _FREE_DISK,
+    errno.EFBIG: "raise the limit of the size of files (ulimit -f), or use a file system that takes larger ones",
     errno.EMFILE: _MORE_FILES,
     errno.ENFILE: "raise the limit of open files of the machine (sysctl fs.file-max)",
     errno.ENOMEM: "give the process more memory, or lower Settings.cached_entries",
