@@ -17,7 +17,7 @@ from ..dsl.errors import FluvialError, PipelineError, UsageError
 from ..dsl.origin import Origin
 from ..dsl.pipeline import Pipeline
 from ..dsl.validation import explain
-from .process.user_modules import hides_modules
+from .process.user_modules import hides_modules, prefer_own_modules, refuse_taken
 
 _FORMS = "file.py, file.py:attribute or module:attribute"
 _OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("dsl", "planner", "runtime"))
@@ -128,10 +128,14 @@ def _user_code(place: str, folder: Path) -> Iterator[None]:
             # modules of Python.
             sys.path.remove(str(folder))
             sys.path.append(str(folder))
+            prefer_own_modules([str(folder)])
+    new: list[ModuleType] = []
     for name in sys.modules.keys() - before:
         file = getattr(sys.modules[name], "__file__", None)
         if file is not None and Path(file).is_relative_to(folder) and _is_users(file):
             _loaded[name] = sys.modules[name]
+            new.append(sys.modules[name])
+    refuse_taken(new, [str(folder)])
 
 
 def _is_users(file: str | None) -> bool:

@@ -1,12 +1,19 @@
 """Where the user's modules are found, and which of them have the name of a module of Python's own."""
 
+import ast
 import os
 import site
 import sys
 import sysconfig
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
+
+from ...dsl.errors import PipelineError
+from ...dsl.origin import Origin
+from ...dsl.validation import explain
 
 
 @cache
@@ -41,3 +48,94 @@ def is_hidden(name: str, module: ModuleType) -> bool:
         return False
     own, last = Path(file).stem, name.rpartition(".")[2]
     return last == f"{own}_file" or name.partition(".")[0] in sys.stdlib_module_names
+
+
+class _OwnModuleFinder:
+    """Finds a user's module that has the name of one of Python's, where the user's code imports it. What Python,
+    Fluvial and installed packages import stays Python's, unless the user's was imported before."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, None] = {}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or name not in sys.stdlib_module_names or not self._is_importing():
+            return None
+        return PathFinder.find_spec(name, list(self.folders), target)
+
+    def _is_importing(self) -> bool:
+        """Whether the code that imports a module now lies in the user's folders."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and _imports(frame):
+            frame = frame.f_back
+        if frame is None or frame.f_globals.get("__name__", "").startswith("fluvial."):
+            return False
+        if frame.f_code.co_filename.startswith("<"):  # code without a file
+            return False
+        file = os.path.abspath(frame.f_code.co_filename)
+        return file.startswith(tuple(folder + os.sep for folder in self.folders)) and not _is_installed(file)
+
+
+_finder = _OwnModuleFinder()
+
+
+def prefer_own_modules(folders: Iterable[str]) -> None:
+    """Have the user's code in these folders import the user's modules that are there, also those with names of modules
+    of Python's. A name that this process has imported already keeps its module: see `refuse_taken`."""
+    _finder.folders |= {folder: None for folder in folders if hides_modules(folder)}
+    if _finder.folders and _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def refuse_taken(modules: Iterable[ModuleType], folders: Collection[str]) -> None:
+    """Raise PipelineError where one of these modules imports a user's module, at once or in a function, whose name this
+    process uses for Python's module."""
+    hiding = [folder for folder in folders if hides_modules(folder)]
+    for module in modules if hiding else ():
+        for name, line in _imported_by(module):
+            own = _own_file(name, hiding)
+            if own is not None and own != module.__file__ and _is_pythons(name):
+                wrong = f"the module {name!r} in {own} cannot be imported: Python's module of that name is in use"
+                expected = "names that no module has which Python, Fluvial or Spark use themselves"
+                remedy = (
+                    f"rename {Path(own).name if Path(own).stem == name else Path(own).parent.name}, and what imports it"
+                )
+                raise PipelineError(explain(wrong, expected, remedy, Origin(module.__file__ or "", line)))
+
+
+def _imports(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == "importlib" or frame.f_code.co_filename.startswith("<frozen importlib")
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(installed_folders())
+
+
+def _is_pythons(name: str) -> bool:
+    """Whether this process has Python's module of a name."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    return module is not None and (file is None or _is_installed(file))
+
+
+def _own_file(name: str, folders: Iterable[str]) -> str | None:
+    """The file of the user's module of a name, if it is one of Python's names."""
+    if name not in sys.stdlib_module_names:
+        return None
+    files = (Path(folder, *place) for folder in folders for place in ((name, "__init__.py"), (f"{name}.py",)))
+    return next((str(file) for file in files if file.is_file()), None)
+
+
+def _imported_by(module: ModuleType) -> Iterator[tuple[str, int]]:
+    """The names of the top-level modules that the source of a module imports, with their lines."""
+    try:
+        tree = ast.parse(Path(module.__file__ or "").read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.partition(".")[0], node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0], node.lineno

@@ -20,7 +20,7 @@ from ...kernel.code.program import Program, RemoteTableClients
 from ...kernel.compiler.compiler import compile_stage
 from ...kernel.state_cache import Size
 from ...kernel.time.stage_input import TimeSource
-from ...process.user_modules import installed_folders, is_hidden, own_paths
+from ...process.user_modules import installed_folders, is_hidden, own_paths, prefer_own_modules, refuse_taken
 from ..atomic_file import write
 from . import pickling
 from .levels import Levels
@@ -62,6 +62,7 @@ class PlanBundle:
 def pack(bundle: PlanBundle) -> ShippedPlan:
     """Pickle a plan. Functions of modules that workers may not have are pickled with their code."""
     pipeline = bundle.plan.pipeline
+    refuse_taken(_own_modules(pipeline), own_paths())
     try:
         with by_value(pipeline):
             data = pickling.dumps(bundle)
@@ -122,6 +123,7 @@ def unpack(shipped: ShippedPlan) -> tuple[PlanBundle, dict[str, Program]]:
     if unpacked is None:
         # At the end of the path: a module of the user's must not hide one of Python's in this process.
         sys.path.extend(path for path in shipped.paths if path not in sys.path)
+        prefer_own_modules(shipped.paths)
         unpacked = _UNPACKED[shipped.digest] = (_cloudpickle.loads(_read(shipped)), {})
     return unpacked
 

@@ -92,6 +92,17 @@ import beside
 pipeline = Pipeline("hiding")
 words = pipeline.stream("in", value=str)
 words.map(chunk.loud).send_to("out", value=str)
+
+
+def quiet(word: str) -> str:
+    import sndhdr
+    from importlib import import_module
+
+    import_module("wsgiref.soft")
+    return sndhdr.quiet(word)
+
+
+words.map(quiet).send_to("out-3", value=str)
 words.map(lambda word: beside.twice(chunk.loud(word))).send_to("out-2", value=str)
 """
 ON_A_WORKER = """
@@ -99,14 +110,20 @@ import pickle, sys
 shipped = pickle.loads(sys.stdin.buffer.read())
 from fluvial.runtime.spark.lowering.packaging import unpack
 bundle, _ = unpack(shipped)
-import queue, chunk
+import queue, chunk, telnetlib
 print([operator.fn("tea") for operator in bundle.plan.pipeline.operators if operator.kind == "map"])
-print(hasattr(queue, "SimpleQueue"), hasattr(chunk, "Chunk"))
+print(hasattr(queue, "SimpleQueue"), hasattr(chunk, "Chunk"), hasattr(telnetlib, "Telnet"))
 """
 
 
 def test_modules_of_the_user_s_may_be_named_like_python_s(tmp_path: Path) -> None:
-    """A pipeline in `queue.py` with a helper `chunk.py`: workers have Python's modules of these names, too."""
+    """A pipeline in `queue.py` with helpers such as `chunk.py`: workers have Python's modules of these names, too, but
+    for those that the user's functions import first."""
+    (tmp_path / "sndhdr.py").write_text("def quiet(word: str) -> str:\n    return word[:1]\n")
+    (tmp_path / "telnetlib.py").write_text("")
+    (tmp_path / "wsgiref").mkdir()
+    (tmp_path / "wsgiref" / "__init__.py").write_text("")
+    (tmp_path / "wsgiref" / "soft.py").write_text("")
     (tmp_path / "queue.py").write_text(HIDING)
     (tmp_path / "chunk.py").write_text("def loud(word: str) -> str:\n    return word.upper()\n")
     (tmp_path / "beside.py").write_text("def twice(word: str) -> str:\n    return 2 * word\n")
@@ -125,10 +142,10 @@ session.share_python_paths()
 worker = subprocess.run([sys.executable, "-m", "worker_of_spark"], input=data, capture_output=True)
 print(worker.stdout.decode(), worker.stderr.decode())
 """
-    elsewhere = tmp_path / "elsewhere"
+    elsewhere = tmp_path.with_name(f"{tmp_path.name}-elsewhere")
     elsewhere.mkdir()
     (elsewhere / "worker_of_spark.py").write_text(ON_A_WORKER)
     environment = {**os.environ, "PYTHONPATH": str(elsewhere)}
     command = [sys.executable, "-P", "-c", send]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=environment, check=True)
-    assert done.stdout.decode().split("\n")[:2] == ["['TEA', 'TEATEA']", "True True"], done
+    assert done.stdout.decode().split("\n")[:2] == ["['TEA', 't', 'TEATEA']", "True True True"], done
