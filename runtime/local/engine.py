@@ -29,7 +29,7 @@ from ..process.resource_limits import exhaustion_explained
 from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
 from ..state import MemoryStore, TaskStore
-from ..systems.contract import Admin, PublishingSystem, RecordProducer, SendingSystem, System
+from ..systems.contract import Admin, ProducingSystem, PublishingSystem, RecordProducer, System
 from ..systems.provisioning import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import kept_states, migrate_checkpoints, read_before, refuse_recreated
@@ -106,7 +106,7 @@ def _prepare(
     member = guard.membership
     if member.done:
         return None
-    ends = EndOffsets(system.admin(), threaded=isinstance(system, SendingSystem))
+    ends = EndOffsets(system.admin(), threaded=isinstance(system, ProducingSystem))
     reporter = ProgressReporter(
         plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan), warnings=inputs.warnings
     )
@@ -145,7 +145,7 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
 
 def _output_producer(system: System, settings: Settings, stack: ExitStack) -> RecordProducer | None:
     """The producer of outputs that are in no transaction. It connects while the container joins the run."""
-    if not isinstance(system, SendingSystem) or settings.guarantee == "exactly_once":
+    if not isinstance(system, ProducingSystem) or settings.guarantee == "exactly_once":
         return None
     producer = system.record_producer()
     stack.callback(producer.close)
@@ -165,7 +165,7 @@ def open_commits(
     """Open the commits to a system; `stack` closes their producers. `outputs` produces outputs before they are
     committed."""
     member = guard.membership
-    if isinstance(system, SendingSystem):
+    if isinstance(system, ProducingSystem):
         make_changelogs(plan, admin)
         for id in member.fenced:
             system.record_producer(id).close()

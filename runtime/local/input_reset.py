@@ -12,7 +12,7 @@ from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ..preflight.input_streams import inputs_of
 from ..reset_step import ResetStep
-from ..systems.contract import SendingSystem, System
+from ..systems.contract import ProducingSystem, System
 from .checkpoints.checkpoint import Checkpoint, checkpoints_in, write_checkpoints
 from .coordination.exclusion import no_containers
 
@@ -27,7 +27,7 @@ def input_steps(
     Raises SystemProblem where a container is alive, UsageError for a stream that is no input, UnsupportedError on a
     system whose streams are never made anew.
     """
-    if not isinstance(system, SendingSystem):
+    if not isinstance(system, ProducingSystem):
         wrong = f"the place of a pipeline in a stream of {system.url} cannot be reset"
         raise UnsupportedError(
             explain(wrong, "kafka://HOST:PORT, where topics may be deleted and created again", "reset --all")

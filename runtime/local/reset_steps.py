@@ -20,7 +20,7 @@ from ...planner.stream_names import changelog
 from ..preflight.state_compatibility import reset_command
 from ..reset_step import RemovedKind, ResetStep
 from ..state import RocksStore
-from ..systems.contract import PublishingSystem, SendingSystem, System
+from ..systems.contract import ProducingSystem, PublishingSystem, System
 from .checkpoints.checkpoint import Checkpoints, checkpoints_in, write_checkpoints
 from .checkpoints.migration import without
 from .coordination.exclusion import no_containers
@@ -39,11 +39,11 @@ def reset_steps(
     Raises SystemProblem where a container is alive, UsageError for an operator of which no state is kept,
     UnsupportedError in memory.
     """
-    if not isinstance(system, SendingSystem) and state_folder(plan, system, settings) is None:
+    if not isinstance(system, ProducingSystem) and state_folder(plan, system, settings) is None:
         wrong = f"what is kept in {system.url} cannot be reset"
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
     with no_containers(plan.name, system):
-        if not isinstance(system, SendingSystem):
+        if not isinstance(system, ProducingSystem):
             stateful = [task for task, one in checkpoints_in(system, plan.name).items() if one.states]
             _publish_pending(plan, cast("PublishingSystem", system), settings, stateful)
         stored = checkpoints_in(system, plan.name)
@@ -67,7 +67,7 @@ def _state_steps(
 ) -> list[ResetStep]:
     left = {task: without(checkpoint, operators) for task, checkpoint in stored.items()}
     changed = {task: now for task, now in left.items() if now != stored[task]}
-    if isinstance(system, SendingSystem):
+    if isinstance(system, ProducingSystem):
         # A store whose changelog was made anew is no copy of it, and is emptied when a run opens it.
         removals = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
         writes = (
@@ -92,7 +92,7 @@ def _all_steps(plan: Plan, system: System, settings: Settings, stored: Checkpoin
         for folder in pipeline_folders(plan, system, settings)
     ]
     between = [stream.name for stream in plan.streams if stream.kind == "intermediate"]
-    if isinstance(system, SendingSystem):
+    if isinstance(system, ProducingSystem):
         operators = {store.operator for store in plan.stores}.union(
             *(checkpoint.changelogs for checkpoint in stored.values())
         )
@@ -114,7 +114,7 @@ def _empty(system: System, stream: str) -> None:
         producer.trim({(stream, partition): end for partition, end in enumerate(system.admin().ends(stream))})
 
 
-def _removed(system: SendingSystem, streams: Sequence[str], kind: RemovedKind) -> list[ResetStep]:
+def _removed(system: ProducingSystem, streams: Sequence[str], kind: RemovedKind) -> list[ResetStep]:
     admin = system.admin()
     return [ResetStep(kind, name, partial(admin.remove, name)) for name in streams if admin.partitions(name)]
 

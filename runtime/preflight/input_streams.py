@@ -11,7 +11,7 @@ from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ..systems.contract import SendingSystem, StreamDescription, System
+from ..systems.contract import ProducingSystem, StreamDescription, System
 from .other_engine import other_engine_warning
 from .state_compatibility import reset_command
 
@@ -37,7 +37,7 @@ def inputs_of(plan: Plan) -> list[str]:
 
 def descriptions_of(system: System, streams: Collection[str]) -> Descriptions:
     """The descriptions of those of these streams that exist; empty on a system whose streams cannot be deleted."""
-    return system.admin().describe(streams) if isinstance(system, SendingSystem) else {}
+    return system.admin().describe(streams) if isinstance(system, ProducingSystem) else {}
 
 
 def recreated(plan: Plan, stream: str, where: str, reset: str, engine: str = "local") -> SystemProblem:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Registry", "avro", "protobuf"]
 
-# Each needs an extra, and loads it when it is first asked for. No module may have one of these names: it would take
-# the name's place once it is imported.
+# Each needs an extra, and loads it at first use. No module may have one of these names: its import would replace the
+# name.
 _HOMES = {
     "Registry": (".registry", "registry"),
     "avro": (".avro_values", "avro"),
     "protobuf": (".protobuf_messages", "protobuf"),
 }
 
-if not TYPE_CHECKING:  # type checkers would take any name for known
+if not TYPE_CHECKING:  # with it type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

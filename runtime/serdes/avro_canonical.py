@@ -1,4 +1,4 @@
-"""What gives the bytes of a schema of Avro their meaning, as text."""
+"""The canonical form of an Avro schema: the parts that decide how bytes are decoded, as text."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The text of a function in the making that writes or reads values of one schema."""
+"""Builds the text of a function that writes or reads values of one schema."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 from .avro_types import TYPES, Unfit, unfit
 
 _MOST_PARTS = 500
-"""Parts of a schema: with more of them the code would be large."""
+"""Most parts of a schema for which a function is compiled: with more the code would be large."""
 
 
 @dataclass
 class Code:
-    """The text of a function in the making, and the objects that it uses by name. `open` are the records around."""
+    """The text of a function that is being built, and the objects that it uses, by name. `open` are the enclosing
+    records."""
 
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
@@ -25,7 +26,7 @@ class Code:
         self.lines.append("    " * self.depth + text)
 
     def name(self, of: Any = None) -> str:
-        """A new name; of an object, if one is given."""
+        """A new name, bound to an object if one is given."""
         self.count += 1
         if self.count > _MOST_PARTS:
             raise Unfit
@@ -35,12 +36,12 @@ class Code:
         return name
 
     def function(self, argument: str, tools: dict[str, Any], library: Any) -> Any:
-        """The function, which uses `tools` by their names. What it raises it gives to the library to judge."""
+        """Compile the function, which uses `tools` by name. If it raises, the library decides about the value."""
         env = {**self.names, **tools, "Unfit": Unfit, "library": library}
         rest = ["    except Exception:", f"        return library({argument})"]
         try:
             exec("\n".join([f"def compiled({argument}):", "    try:", *self.lines, *rest]), env)
-        except SyntaxError as error:  # blocks in blocks in blocks
+        except SyntaxError as error:  # too many nested blocks
             raise Unfit from error
         return env["compiled"]
 

@@ -1,4 +1,4 @@
-"""From documents of JSON to the values that fastavro writes with a schema."""
+"""Converts JSON documents to the values that fastavro writes with a schema."""
 
 from collections.abc import Mapping
 from datetime import date, datetime, time
@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 Named = Mapping[str, Any]
-"""The schemas that others name."""
+"""Named schemas, by name."""
 
 _KINDS: Mapping[str, type] = {
     "boolean": bool,
@@ -57,7 +57,7 @@ def _value(schema: Any, named: Named, document: Any, *, strict: bool) -> Any:
         _expect(document, dict)
         fields = {field["name"]: field["type"] for field in schema["fields"]}
         return {
-            # What the schema does not have is the writer's to refuse.
+            # The writer refuses fields that the schema does not have.
             key: _value(fields[key], named, value, strict=strict) if key in fields else value
             for key, value in document.items()
         }
@@ -76,7 +76,8 @@ def _value(schema: Any, named: Named, document: Any, *, strict: bool) -> Any:
 
 
 def _one_of(branches: list[Any], named: Named, document: Any) -> Any:
-    """The value of the first branch that the document is as it stands, else of the first that it can stand for."""
+    """The value of the first branch of a union that the document fits exactly, else of the first to which it can be
+    converted."""
     for strict in (True, False):
         for branch in branches:
             try:

@@ -1,4 +1,4 @@
-"""Numbers as Avro writes them: seven bits a byte. Tables and memories save most of the work."""
+"""Numbers in Avro's encoding, seven bits a byte. Tables and caches save most of the work."""
 
 from functools import lru_cache
 
@@ -6,7 +6,7 @@ from .avro_types import Unfit
 
 
 def varint(number: int) -> bytes:
-    """A number in seven bits a byte, the lowest first; its sign is the lowest of all."""
+    """A number in seven bits a byte, the lowest bits first; the lowest bit is the sign."""
     bits = (number << 1) ^ (number >> 63)
     if bits > 16383:
         return _LOWEST[bits & 16383] + _upper(bits >> 14)
@@ -15,7 +15,7 @@ def varint(number: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _upper(above: int) -> bytes:
-    """A number without its 14 lowest bits: times that are near to each other have the rest in common."""
+    """The bits of a number above its 14 lowest: timestamps that are close to each other share them."""
     if above >> 50:
         raise Unfit
     encoded = bytearray()
@@ -29,11 +29,11 @@ def _upper(above: int) -> bytes:
 _LOWEST = tuple(bytes((bits & 127 | 128, bits >> 7 | 128)) for bits in range(16384))
 """The 14 lowest bits of longer numbers."""
 SMALL = tuple(varint(number) for number in (*range(8192), *range(-8192, 0)))
-"""The numbers from -8192 to 8191, by themselves: those of one or two bytes."""
+"""The encoded numbers from -8192 to 8191, which have one or two bytes."""
 NUMBERS = tuple(None if byte > 127 else (byte >> 1) ^ -(byte & 1) for byte in range(256))
-"""What first bytes stand for, None where more follow."""
+"""The numbers of one byte, by the byte; None if more bytes follow."""
 SIZES = tuple(None if number is None or number < 0 else number for number in NUMBERS)
-"""The same for what is not to be negative."""
+"""The same for numbers that must not be negative."""
 _MOST_UPPER = 4096
 UPPER: dict[bytes, int] = {}
 """What the last four bytes of numbers of six stand for, less what marks the first two as not the last. So many have the
@@ -41,7 +41,7 @@ times of messages, in ms, and times that are near to each other have these in co
 
 
 def read_number(data: bytes, start: int) -> tuple[int, int]:
-    """A number and where it ends."""
+    """A number, and the index after it."""
     at, bits, shift = start, 0, 0
     while (byte := data[at]) > 127:
         bits |= (byte & 127) << shift
@@ -59,7 +59,7 @@ def read_number(data: bytes, start: int) -> tuple[int, int]:
 
 
 def read_size(data: bytes, start: int) -> tuple[int, int]:
-    """The same for one that is not to be negative."""
+    """The same for a number that must not be negative."""
     number, at = read_number(data, start)
     if number < 0:
         raise Unfit

@@ -19,7 +19,7 @@ _TOOLS = {"NUMBERS": NUMBERS, "SIZES": SIZES, "number": read_number, "size": rea
 
 
 def compiled_reader(schema: Any, type: Any, library: Read) -> Read:
-    """A function that reads what was written with the schema, or gives it to the library."""
+    """A function that reads values written with the schema; it leaves values that it cannot read to the library."""
     try:
         code = Code()
         code.line("i, end = 0, len(data)")
@@ -34,7 +34,8 @@ def compiled_reader(schema: Any, type: Any, library: Read) -> Read:
 
 
 def read(code: Code, schema: Any, type: Any) -> str:
-    """Add what reads a value and moves `i` behind it; returns its expression. So do those for each kind."""
+    """Add code that reads a value and moves `i` behind it; returns the expression of the value. So do the functions for
+    each kind of schema."""
     kind, schema = code.resolved(schema)
     if kind == "union":
         return _read_union(code, schema, type)
@@ -80,9 +81,9 @@ def _read_record(code: Code, schema: Any, type: Any) -> str:
 
 
 def _built(code: Code, type: Any, values: dict[str, str]) -> str:
-    """A record of a type, made of its parts as msgspec does."""
+    """A record of a type, made of its fields as msgspec does."""
     missing = [one for one in getattr(type, "fields", ()) if one.required and one.name not in values]
-    if missing:  # the library says so of each record
+    if missing:  # the library raises an error for each record
         raise Unfit
     if isinstance(type, types.AnyType | types.TypedDictType):
         return f"{{{', '.join(f'{name!r}: {part}' for name, part in values.items())}}}"
@@ -134,7 +135,7 @@ def _read_long(code: Code, _: Any, __: Any) -> str:
 
 
 def _length(code: Code) -> str:
-    """Read a number that is not negative."""
+    """Read a number that must not be negative."""
     size = code.name()
     code.line(f"{size} = SIZES[data[i]]; i += 1")
     code.line(f"if {size} is None:")
@@ -204,7 +205,7 @@ def _read_map(code: Code, schema: Any, type: Any) -> str:
 
 
 def _item(code: Code, schema: Any, type: Any) -> str:
-    """Read an item of an array, which needs a byte at least: else nothing would bound their number."""
+    """Read an item of an array. It must have at least one byte, or the number of items would have no bound."""
     kind, inner = code.resolved(schema)
     if kind == "null" or (kind == "fixed" and inner["size"] == 0) or kind in ("record", "error"):
         least = kind in ("record", "error") and any(_takes_bytes(code, one["type"]) for one in inner["fields"])
@@ -218,7 +219,7 @@ def _takes_bytes(code: Code, schema: Any) -> bool:
 
 
 def _items(code: Code, one: Callable[[], str]) -> None:
-    """Read blocks of items up to the empty one. Blocks that tell their size, too, are for the library."""
+    """Read blocks of items up to the empty block. Blocks with a size in bytes are left to the library."""
     code.line("while True:")
     code.depth += 1
     number = _length(code)

@@ -1,4 +1,4 @@
-"""What schemas of Avro and types of Python have to do with each other, as far as compiled functions know them."""
+"""Which Avro schemas fit which Python types, as far as compiled functions support them."""
 
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -10,7 +10,7 @@ from msgspec import inspect as types
 
 
 class Unfit(Exception):
-    """A schema, type or value is not one that compiled functions are for."""
+    """Compiled functions do not support a schema, a type or a value."""
 
 
 TYPES: dict[str, Any] = {
@@ -27,7 +27,7 @@ TYPES: dict[str, Any] = {
     "array": types.ListType,
     "map": types.DictType,
 }
-"""What each type is in Python."""
+"""The Python type of each Avro type."""
 LOGICAL: dict[str, Any] = {
     "long-timestamp-millis": types.DateTimeType,
     "long-timestamp-micros": types.DateTimeType,
@@ -47,7 +47,7 @@ CLASSES: dict[Any, Any] = {
 
 
 def described(type: Any) -> Any:
-    """What msgspec says of a type."""
+    """The description of a type by msgspec."""
     try:
         return types.AnyType() if type is None else types.type_info(type)
     except (TypeError, NotImplementedError) as error:
@@ -55,12 +55,12 @@ def described(type: Any) -> Any:
 
 
 def unfit(*_: Any) -> Any:
-    """What there is where nothing was compiled."""
+    """The function in place of one that could not be compiled."""
     raise Unfit
 
 
 def fitting(type: Any, wanted: Any) -> Any:
-    """A type, if it is what a schema's type is in Python and has no conditions of its own, or any."""
+    """A type, if it is the Python type of the schema, without conditions of its own, or if any type is accepted."""
     if isinstance(type, types.AnyType):
         return type
     if wanted is None or type.__class__ is not wanted:
@@ -74,12 +74,12 @@ def fitting(type: Any, wanted: Any) -> Any:
 
 
 def python_class(type: Any) -> Any:
-    """The class of values of a logical type; which of several a value without a declared type is, it alone says."""
+    """The class of the values of a logical type. If there are several and no type is declared, the value decides."""
     return CLASSES[type.__class__] if type.__class__ in CLASSES else unfit()
 
 
 def optional(branches: list[Any], type: Any) -> tuple[int, Any, Any]:
-    """Where the null of an optional value is, what else it may be, and of which type."""
+    """Of an optional value: the index of null, the other schema, and its type."""
     if len(branches) != 2 or "null" not in branches:
         raise Unfit
     null = branches.index("null")
@@ -92,7 +92,7 @@ def optional(branches: list[Any], type: Any) -> tuple[int, Any, Any]:
 
 
 def class_of(type: Any) -> Any:
-    """The class of records of a type, if such a record is no more than its fields."""
+    """The class of a record type, if its objects consist of nothing but their fields."""
     if (
         isinstance(type, types.StructType)
         and type.tag is None
@@ -106,7 +106,7 @@ def class_of(type: Any) -> Any:
 
 
 def open_twin(kind: Any) -> Any:
-    """A class whose objects can be changed, and can then become those of a frozen class."""
+    """A mutable class whose objects can be turned into those of a frozen class."""
     slots = vars(kind).get("__slots__")
     twin: Any = type(kind.__name__, (), {} if slots is None else {"__slots__": slots})
     try:
@@ -117,5 +117,5 @@ def open_twin(kind: Any) -> Any:
 
 
 def identifier(name: str) -> str:
-    """A name, if it can be one of an attribute in a text of Python."""
+    """A name, if it can be an attribute name in Python code."""
     return name if name.isidentifier() and not iskeyword(name) else unfit()

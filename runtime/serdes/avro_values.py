@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SchemaSource = str | Path | Mapping[str, Any] | list[Any]
-"""A schema: its JSON, the file that holds it, or what the JSON stands for."""
+"""A schema: its JSON, the file with the JSON, or the decoded JSON."""
 
 _EXPECTED = "a schema of Avro: its JSON, the Path of a file with it, a dict or a list"
 _NATIVE = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
-"""What logical types stand for in Python."""
+"""The Python classes of logical types."""
 
 
 @overload
@@ -99,7 +99,7 @@ def avro(
 
 
 class AvroFormat:
-    """How values of a type are written with a schema, and read."""
+    """Writes values of a type with a schema, and reads them."""
 
     kind: Kind = "AVRO"
     form: str | None = None
@@ -124,35 +124,35 @@ class AvroFormat:
 
     @property
     def canonical(self) -> str:
-        """The schema, as far as it gives bytes their meaning."""
+        """The parts of the schema that decide how bytes are decoded."""
         return canonical_text(self._schema)
 
     def write(self, value: Any) -> bytes:
-        """A value as a record; raises ValueError for one that the schema does not describe."""
+        """Encode a value as a record; raises ValueError for a value that the schema does not describe."""
         return self._write(value)
 
     encode = write
 
     def decode(self, data: bytes) -> Any:
-        """The value of a record that was written with this schema; raises ValueError for other bytes."""
+        """Decode a record that was written with this schema; raises ValueError for other bytes."""
         return self._decode(data)
 
     def write_by_library(self, value: Any) -> bytes:
-        """The same as `write`, for all that Avro has: several times as slow as functions made for one schema."""
+        """The same as `write`, for every schema: several times as slow as compiled functions."""
         with io.BytesIO() as file:
             try:
                 fastavro.schemaless_writer(file, self._schema, self._native(value), strict_allow_default=True)
-            except Exception as error:  # as many kinds as there are mistakes
+            except Exception as error:  # fastavro raises errors of many classes
                 raise ValueError(f"the value is none of Avro's {self.name}: {_reason(error)}") from error
             return file.getvalue()
 
     def from_json(self, document: Any) -> Any:
-        """The value that a document of JSON tells; raises ValueError for one that tells none."""
+        """The value of a JSON document; raises ValueError for a document that does not fit the schema."""
         untyped = self._arguments[1] is None
         return document_value(self._schema, self._named, document) if untyped else self._convert(document)
 
     def read_by_library(self, data: bytes) -> Any:
-        """The same as `decode`, for all that Avro has."""
+        """The same as `decode`, for every schema."""
         return self._read(self._schema, None, data)
 
     def schema(self, keep: Keep) -> Schema:
@@ -161,12 +161,12 @@ class AvroFormat:
         return Schema(self.kind, self._arguments[0])
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
-        """What reads records written with a schema."""
+        """The function that reads records written with a schema."""
         used = registry.referenced(written)
         known: dict[str, Any] = {}
         try:
             *_, parsed = [_parsed(schema.text, known) for schema in (*used, written)]
-        except Exception as error:  # as many kinds as there are mistakes
+        except Exception as error:  # fastavro raises errors of many classes
             raise ValueError(f"the schema that the message names is none of Avro's: {_reason(error)}") from error
         return self.decode if parsed == self._schema else partial(self._read, parsed, self._schema)
 
@@ -174,7 +174,7 @@ class AvroFormat:
         with io.BytesIO(data) as file:
             try:
                 value = self._typed(fastavro.schemaless_reader(file, written, wanted))
-            except Exception as error:  # as many kinds as there are mistakes
+            except Exception as error:  # fastavro raises errors of many classes
                 raise ValueError(f"the message is none of Avro's {self.name}: {_reason(error)}") from error
             if (rest := len(data) - file.tell()) > 0:
                 raise ValueError(f"the message is none of Avro's {self.name}: it goes on for {rest} bytes behind it")
@@ -199,14 +199,14 @@ def _text_of(schema: SchemaSource) -> str:
 
 
 def _parsed(text: str, known: dict[str, Any]) -> Any:
-    """A schema as fastavro wants it; `known` are types that it may use, and is given those that it defines."""
+    """A schema parsed by fastavro. `known` has the types that it may use; those that it defines are added."""
     schema = parse_schema(msgspec.json.decode(text), known)
     _make_defaults_native(schema)
     return schema
 
 
 def _make_defaults_native(schema: Any) -> None:
-    """fastavro hands out defaults as the schema's JSON has them, where a reader expects what it reads elsewhere."""
+    """Convert the defaults of a schema: fastavro returns them as they are in JSON, unlike the values that it reads."""
     if isinstance(schema, list):
         for branch in schema:
             _make_defaults_native(branch)
@@ -221,7 +221,7 @@ def _make_defaults_native(schema: Any) -> None:
 
 
 def _native(kind: Any, value: Any) -> Any:
-    if isinstance(kind, list):  # a default is one of the first type
+    if isinstance(kind, list):  # a default belongs to the first type of a union
         return _native(kind[0], value)
     name, logical = (kind["type"], kind.get("logicalType")) if isinstance(kind, dict) else (kind, None)
     if name in ("bytes", "fixed") and isinstance(value, str):
@@ -233,14 +233,14 @@ def _native(kind: Any, value: Any) -> Any:
 def _checked(text: str, named: dict[str, Any]) -> Any:
     try:
         return _parsed(text, named)
-    except Exception as error:  # as many kinds as there are mistakes
+    except Exception as error:  # fastavro raises errors of many classes
         wrong = f"avro: the schema is none: {_reason(error)}"
         remedy = 'write such as {"type": "record", "name": "Click", "fields": [{"name": "url", "type": "string"}]}'
         raise PipelineError(explain(wrong, _EXPECTED, remedy)) from None
 
 
 def _check_fields(name: str, schema: Any, type: Any) -> None:
-    """Refuse a type that needs fields which the schema does not have."""
+    """Raise UsageError for a type with required fields that the schema does not have."""
     try:
         info = msgspec.inspect.type_info(type)
     except (TypeError, NotImplementedError) as error:

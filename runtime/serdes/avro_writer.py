@@ -20,7 +20,7 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def compiled_writer(schema: Any, type: Any, library: Write) -> Write:
-    """A function that writes values of a type, None for dicts, or gives them to the library."""
+    """A function that writes values of a type (None for dicts); it leaves others to the library."""
     try:
         code = Code()
         parts = write(code, schema, described(type), "value")
@@ -32,7 +32,8 @@ def compiled_writer(schema: Any, type: Any, library: Write) -> Write:
 
 
 def write(code: Code, schema: Any, type: Any, value: str) -> list[str]:
-    """Add what writes a value; returns the expressions of its bytes, in their order. So do those for each kind."""
+    """Add code that writes a value; returns the expressions of its bytes, in order. There is such a function for each
+    kind of schema."""
     kind, schema = code.resolved(schema)
     if kind == "union":
         return _write_union(code, schema, type, value)
@@ -113,7 +114,7 @@ def _write_int(code: Code, schema: Any, type: Any, value: str) -> list[str]:
 
 
 def _number_of(code: Code, value: str) -> str:
-    """Of what has a length: its number of parts."""
+    """The number of items, of a value that has a length."""
     length = code.name()
     return f"(SMALL[{length}] if ({length} := len({value})) < 8192 else varint({length}))"
 
@@ -184,7 +185,7 @@ def _write_map(code: Code, schema: Any, type: Any, value: str) -> list[str]:
 
 
 def _block(code: Code, pieces: str, value: str) -> list[str]:
-    """Items with their number before them and a zero behind; nothing but the zero for none."""
+    """The number of items, the items, and a zero; without items only the zero."""
     return [f"({_number_of(code, value)} if {value} else b'')", f"*{pieces}", "b'\\0'"]
 
 

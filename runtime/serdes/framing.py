@@ -1,4 +1,4 @@
-"""How a message names its schema: a zero, the schema's id in 4 bytes, and what the schema describes.
+"""How a message names its schema: a zero, the id of the schema in 4 bytes, and the encoded value.
 
 Where a schema describes several messages, as a file of Protobuf does, a path to the one that is meant comes first.
 """
@@ -71,7 +71,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read(data: bytes, at: int) -> tuple[int, int]:
-    """A whole number that is not negative, zigzag encoded, and where it ends."""
+    """A whole number that is not negative, zigzag encoded, and the index after it."""
     number = 0
     for place, byte in enumerate(data[at : at + _LARGEST_VARINT]):
         number |= (byte & 0x7F) << 7 * place

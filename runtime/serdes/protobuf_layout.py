@@ -1,4 +1,4 @@
-"""What gives the bytes of a message of Protobuf their meaning, as facts by name."""
+"""The layout of a Protobuf message: the facts that decide how bytes are decoded, by name."""
 
 from collections.abc import Iterator
 

@@ -27,7 +27,7 @@ Path = tuple[int, ...]
 """Which of a file's messages, which of those nested in it, and on."""
 
 _EVERYWHERE = "google/protobuf/"
-"""Files that each Protobuf brings along, and each registry knows."""
+"""Files that are part of Protobuf, and known to each registry."""
 
 
 def protobuf(
@@ -71,7 +71,7 @@ def protobuf(
 
 
 class ProtobufFormat:
-    """How messages of a class are written, and read."""
+    """Writes and reads messages of a class."""
 
     kind: Kind = "PROTOBUF"
     form: str | None = "serialized"
@@ -85,7 +85,7 @@ class ProtobufFormat:
         return _format_of, parts_of(self._message)
 
     def encode(self, value: Any) -> bytes:
-        """A message as bytes; raises ValueError for what is none of the class."""
+        """Encode a message; raises ValueError for a value of another class."""
         if not isinstance(value, self._message):
             raise ValueError(f"a {type(value).__name__} is no message {self._descriptor.full_name}: {value!r}")
         try:
@@ -94,29 +94,29 @@ class ProtobufFormat:
             raise ValueError(f"the message {self._descriptor.full_name} cannot be encoded: {error}") from error
 
     def decode(self, data: bytes) -> Any:
-        """The message that bytes stand for; raises ValueError for those that stand for none."""
+        """Decode a message; raises ValueError for bytes that are not a message of the class."""
         try:
             return self._message.FromString(data)
         except DecodeError as error:
             raise ValueError(f"the bytes are no message {self._descriptor.full_name}: {error}") from error
 
     def from_json(self, document: Any) -> Any:
-        """The message that a document of JSON tells, by Protobuf's rules; raises ValueError for one that tells none."""
+        """The message of a JSON document, by Protobuf's rules; raises ValueError for a document that does not fit."""
         try:
             return json_format.ParseDict(document, self._message())
         except (json_format.ParseError, AttributeError, TypeError) as error:
             raise ValueError(f"the document is no message {self._descriptor.full_name}: {error}") from error
 
     def write(self, value: Any) -> bytes:
-        """A message, behind its path in the schema."""
+        """A message, after the bytes of its path in the schema."""
         return self._path + self.encode(value)
 
     def schema(self, keep: Keep) -> Schema | None:
-        """The file of the class. What it imports is kept under the names of its files."""
+        """The file of the class. The files that it imports are registered under their names."""
         return _schema_of(self._descriptor.file, keep)
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
-        """What reads messages that were written with a schema, and refuses those that are others of its messages."""
+        """The function that reads messages written with a schema; it refuses messages of another type of the schema."""
         del registry
         file, ours = _file_of(written.text), self._descriptor.full_name
 
@@ -130,21 +130,21 @@ class ProtobufFormat:
 
 
 def path_of(descriptor: Descriptor) -> Path:
-    """Where a message stands in its file."""
+    """The path of a message type in its file."""
     outer = descriptor.containing_type
     beside = descriptor.file.message_types_by_name if outer is None else outer.nested_types_by_name
     return (*(() if outer is None else path_of(outer)), [*beside].index(descriptor.name))
 
 
 def parts_of(message: type[Message]) -> tuple[tuple[bytes, ...], str]:
-    """What `message_class` makes a generated class of again: files, those first that others import, and its name."""
+    """The arguments with which `message_class` makes a generated class again: files (imports first) and name."""
     descriptor = cast(Descriptor, message.DESCRIPTOR)
     files = {file.name: file.serialized_pb for file in _with_imports(descriptor.file)}
     return tuple(files.values()), descriptor.full_name
 
 
 def message_class(files: tuple[bytes, ...], name: str) -> type[Message]:
-    """The generated class of a message, in a process that need not have the module that `protoc` made."""
+    """The generated class of a message, in a process without the module that `protoc` generated."""
     pool = descriptor_pool.Default()
     for file in files:
         pool.AddSerializedFile(file)
@@ -175,7 +175,7 @@ def _schema_of(file: FileDescriptor, keep: Keep) -> Schema | None:
 
 
 def _file_of(text: str) -> FileDescriptorProto | None:
-    """What a registry tells of a schema; None where it only gives the text, which is for people."""
+    """The descriptor of a schema in a registry; None if the registry has only its text."""
     file = FileDescriptorProto()
     try:
         file.ParseFromString(b64decode(text, validate=True))
@@ -185,7 +185,7 @@ def _file_of(text: str) -> FileDescriptorProto | None:
 
 
 def _name_at(file: FileDescriptorProto, path: Path) -> str:
-    """The full name of a message of a file; raises ValueError where the file has none there."""
+    """The full name of the message type at a path of a file; raises ValueError if there is none."""
     names = [file.package] if file.package else []
     messages = file.message_type
     for number in path:

@@ -1,4 +1,4 @@
-"""A schema registry: where it is, how it is reached, and what it is asked."""
+"""The client of a schema registry: its address, its settings and its requests."""
 
 import os
 import re
@@ -32,7 +32,7 @@ _REFUSED: Mapping[str, str] = {
 """Settings of the client that are not for users, with the reason."""
 
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
-"""HTTP statuses of a server that may answer when it is asked again."""
+"""HTTP statuses after which a request is repeated."""
 
 _NO_SUBJECT, _NO_VERSION, _NO_SCHEMA = 40401, 40402, 40403
 """The registry's own codes."""
@@ -68,7 +68,7 @@ class Registry:
         self._client: SchemaRegistryClient | None = None
         self._process = 0
         if self._conf:
-            self._connected()  # which is refused where a setting is
+            self._connected()  # raises UsageError for a wrong setting
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _of, (self.url, self._conf, self._patience)
@@ -77,7 +77,7 @@ class Registry:
         return f"Registry({self.url!r})"
 
     def schema(self, id: int, form: str | None = None) -> Schema:
-        """The schema with an id, in a form that the registry knows; ValueError where the registry has none."""
+        """The schema with an id, in a format of the registry; raises ValueError if the registry has none."""
         try:
             return _ours(self._ask(lambda asked: asked.get_schema(id, fmt=form)))
         except SchemaRegistryError as error:
@@ -86,7 +86,7 @@ class Registry:
             raise self._refused(f"give schema {id}", error) from None
 
     def referenced(self, schema: Schema) -> list[Schema]:
-        """The schemas that a schema uses, those first that others of them use."""
+        """The schemas that a schema uses, each after those that it uses itself."""
         schemas: dict[Reference, Schema] = {}
         self._collect(schema, schemas)
         return list(schemas.values())
@@ -107,7 +107,7 @@ class Registry:
             raise self._refused(f"take the schema for subject {subject!r}", error) from None
 
     def find(self, subject: str, schema: Schema, *, normalize: bool) -> RegisteredSchema | None:
-        """What a subject has of this very schema, if anything."""
+        """The version of this very schema under a subject, if it has one."""
         try:
             answer = self._ask(lambda asked: asked.lookup_schema(subject, _theirs(schema), normalize))
         except SchemaRegistryError as error:
@@ -143,7 +143,7 @@ class Registry:
         return _ours(answer.schema)
 
     def _ask(self, request: Callable[[SchemaRegistryClient], T]) -> T:
-        """What the request returns; a SchemaRegistryError is an answer, too."""
+        """The result of a request. A SchemaRegistryError is an answer as well."""
         connected, patience = self._connected_here(), self._patience.total_seconds()
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
@@ -204,7 +204,7 @@ _REMEDIES: Mapping[int, str] = {
     403: "let the user of this pipeline read and write the subject",
     404: "correct the address: it is not, or not all of it, that of a registry",
     409: "make the schema compatible with the subject's versions, or choose another subject",
-    422: "mend the schema",
+    422: "correct the schema",
 }
 
 

@@ -1,4 +1,4 @@
-"""Values whose messages name their schema in a registry."""
+"""Serdes for messages that name their schema in a registry."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from .registry import Registry
 
 IN_REGISTRY = "in a registry"
-"""The schema of values whose messages name it each."""
+"""The schema of values, each of whose messages names it."""
 
 Read = Callable[[bytes], Any]
-"""What reads values that were written with one schema."""
+"""A function that reads values that were written with one schema."""
 
 Keep = Callable[[str, Schema], int | None]
-"""What version a subject has of a schema, if it has it."""
+"""The version of a schema under a subject, if the subject has it."""
 
 
 class Format(Protocol):
-    """How values of one type are written with one schema, and read whatever schema they were written with."""
+    """Writes values of one type with one schema, and reads values that were written with any schema."""
 
     kind: Kind
 
     def write(self, value: Any) -> bytes:
-        """A value as bytes; raises ValueError for one that the schema does not describe."""
+        """Encode a value; raises ValueError for a value that the schema does not describe."""
         ...
 
     def schema(self, keep: Keep) -> Schema | None:
@@ -37,12 +37,12 @@ class Format(Protocol):
         ...
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
-        """What reads values written with a schema; raises ValueError, as it does itself, where that cannot be."""
+        """The function that reads values written with a schema. Both raise ValueError if such values cannot be read."""
         ...
 
     @property
     def form(self) -> str | None:
-        """The form in which the registry is asked for schemas."""
+        """The format in which the registry returns schemas."""
         ...
 
 
@@ -76,7 +76,7 @@ class RegistryCodec:
         return read(rest)
 
     def check(self, writes: bool) -> str:
-        """What `fluvial check` says; raises where a run could not write."""
+        """The result of `fluvial check`; raises FluvialError if a run could not write."""
         latest = self._registry.latest(self._subject)
         if not writes:
             return f"{self._where} " + (f"has version {latest.version}" if latest else "has no schema yet")
@@ -124,7 +124,7 @@ class RegistryCodec:
 def registered(
     what: str, format: Format, registry: "Registry | None", subject: str | None, register: bool, normalize: bool
 ) -> RegistryCodec | None:
-    """What writes and reads with a registry, None without one; `what` names the serde in an error."""
+    """The serde that uses a registry, None without one; `what` names it in errors."""
     for name, value in (("register", register), ("normalize", normalize)):
         require(isinstance(value, bool), PipelineError, f"{what}: {name}={value!r}", "True or False")
     if registry is None:

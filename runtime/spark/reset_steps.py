@@ -52,7 +52,7 @@ def _state_steps(
     known = sorted({operator for record in records for operator in record.states})
     for operator in operators:
         if operator not in known:
-            wrong = f"no state of {operator!r} is kept on Spark by pipeline {plan.name!r}"
+            wrong = f"no state of {operator!r} is stored on Spark by pipeline {plan.name!r}"
             raise UsageError(explain(wrong, f"one of {', '.join(known) or 'none'}", at=plan.pipeline.origin))
     _refuse_tables(plan, records, operators, reset)
     return steps

@@ -6,7 +6,7 @@ A store of the local engine is a folder in it, or in that of a container; a quer
 from pathlib import Path
 
 from ...planner.settings import Settings
-from ..systems.contract import SendingSystem, System
+from ..systems.contract import ProducingSystem, System
 from ..systems.log import LogSystem
 
 _OF_A_QUERY = ("query", "starts", "spark")
@@ -20,7 +20,7 @@ def queries_folder(system: System, settings: Settings) -> Path | None:
     home = None if settings.state_dir is None else Path(settings.state_dir)
     if isinstance(system, LogSystem):
         return home or system.directory / "spark"
-    return home or _ON_KAFKA if isinstance(system, SendingSystem) else None
+    return home or _ON_KAFKA if isinstance(system, ProducingSystem) else None
 
 
 def holds_query(folder: Path) -> bool:

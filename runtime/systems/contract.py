@@ -286,8 +286,8 @@ class StreamDescription:
     partitions: int
 
 
-class SendingAdmin(Admin, Protocol):
-    """The admin of a `SendingSystem`."""
+class ProducingAdmin(Admin, Protocol):
+    """The admin of a `ProducingSystem`."""
 
     def describe(self, streams: Collection[str]) -> dict[str, StreamDescription]:
         """Describe these streams; those that do not exist are left out."""
@@ -315,11 +315,11 @@ class SendingAdmin(Admin, Protocol):
 
 
 @runtime_checkable
-class SendingSystem(System, Protocol):
-    """A system to which records are sent as they come. State is kept in changelogs there, and checkpoints are records.
+class ProducingSystem(System, Protocol):
+    """A system to which producers write records as they come. State is in changelogs, and checkpoints are records.
     Every other system is a `PublishingSystem`."""
 
-    def admin(self) -> SendingAdmin: ...
+    def admin(self) -> ProducingAdmin: ...
 
     def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> Consumer:
         """With `committed` the consumer reads committed records only, whatever the user's settings say."""

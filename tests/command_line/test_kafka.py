@@ -76,7 +76,7 @@ def test_what_an_output_does_to_messages_is_named(fluvial: Fluvial, broker: Brok
     assert ended.code == 0
     assert "! output: counts is compacted (cleanup.policy=compact): of the messages of a key the last" in ended.out
     assert "  to do: nothing if each key is one row, of which the last counts; else kafka-configs.sh" in ended.out
-    assert "✓ output: counts takes times up to 3600000 ms ahead" in ended.out
+    assert "✓ output: counts accepts timestamps up to 3600000 ms ahead" in ended.out
     broker.remove_topics("counts")
     make(broker, "counts", message_timestamp_type="LogAppendTime")
     ended = fluvial("check", "letters.py", "--system", url)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.sending import SendingSystem, stores_of
+from engines.sending import ProducingSystem, stores_of
 from engines.spark_in_process import queries
 from engines.targets import contents, write
 from fluvial.dsl import Pipeline, collect, count, tumbling
@@ -58,7 +58,7 @@ def values(system: System) -> Sequence[bytes | None]:
     return [record[1] for record in contents(system, "out")]
 
 
-@pytest.mark.parametrize("system", [MemorySystem(), SendingSystem()], ids=["published", "sent"])
+@pytest.mark.parametrize("system", [MemorySystem(), ProducingSystem()], ids=["published", "sent"])
 def test_an_input_before_the_others_begins_nothing_anew(system: System) -> None:
     add(system, "b")
     run(copying("b"), system=system, until="end")
@@ -70,7 +70,7 @@ def test_an_input_before_the_others_begins_nothing_anew(system: System) -> None:
 
 
 def test_a_stage_with_changelogs_is_not_begun_anew() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     with stores_of(system):
         add(system, "b")
         run(counting("b"), system=system, until="end")
@@ -177,7 +177,7 @@ def counting_twice(*, both: bool) -> Pipeline:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_operator_that_comes_back_finds_its_state_in_its_changelog(lost: bool) -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     with stores_of(system):
         for both in (True, True, False, True):
             add(system, "a")
@@ -188,7 +188,7 @@ def test_an_operator_that_comes_back_finds_its_state_in_its_changelog(lost: bool
     assert [record[1] for record in contents(system, "second")] == [b"1", b"2", b"3"]
 
 
-@pytest.mark.parametrize("system", [MemorySystem(), SendingSystem()], ids=["published", "sent"])
+@pytest.mark.parametrize("system", [MemorySystem(), ProducingSystem()], ids=["published", "sent"])
 def test_an_input_that_comes_back_is_gone_on_with(system: System) -> None:
     add(system, "a")
     add(system, "b")

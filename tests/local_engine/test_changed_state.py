@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engines.sending import SendingSystem, stores_of
+from engines.sending import ProducingSystem, stores_of
 from engines.targets import write
 from explained import assert_explains, error_of
 from fluvial.dsl import Context, KeyedProcessor, ListState, Message, Pipeline, PlanError, ValueState, count, tumbling
@@ -39,7 +39,7 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
     made: dict[str, System] = {
         "memory": MemorySystem(),
         "log": LogSystem(tmp_path, fsync=False),
-        "sent": SendingSystem(),
+        "sent": ProducingSystem(),
     }
     return made[request.param]
 
@@ -97,7 +97,7 @@ def without_records(data: bytes) -> bytes:
 
 
 def test_what_has_no_record_is_adopted_once() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     run_more(system, counting(1))
     kept = system.admin().checkpoints("p")["in/0"]
     write(system, {"p-checkpoints": [[(b"in/0", without_records(kept), 0, ())]]})
@@ -108,7 +108,7 @@ def test_what_has_no_record_is_adopted_once() -> None:
 
 
 def test_a_store_that_knows_more_than_the_checkpoints_counts() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     run_more(system, counting(1))
     kept = system.admin().checkpoints("p")["in/0"]
     write(system, {"p-checkpoints": [[(b"in/0", without_records(kept), 0, ())]]})

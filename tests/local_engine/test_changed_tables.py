@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engines.sending import SendingSystem, stores_of
+from engines.sending import ProducingSystem, stores_of
 from engines.targets import contents, write
 from fluvial.dsl import Pipeline, PlanError, Table
 from fluvial.runtime import reset, run
@@ -73,7 +73,7 @@ def counting(*inputs: str) -> Pipeline:
 
 @pytest.fixture(params=["log", "sent"])
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
-    return LogSystem(tmp_path, fsync=False) if request.param == "log" else SendingSystem()
+    return LogSystem(tmp_path, fsync=False) if request.param == "log" else ProducingSystem()
 
 
 def put(system: System, stream: str, value: bytes) -> None:

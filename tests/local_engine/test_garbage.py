@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engines.one_window import ms
-from engines.sending import SendingSystem
+from engines.sending import ProducingSystem
 from engines.targets import write
 from fluvial.dsl import (
     Context,
@@ -121,7 +121,7 @@ def no_collector() -> Iterator[None]:
 
 def left_behind(name: str, messages: int) -> tuple[int, int]:
     """How many objects a run leaves to the collector, and how often it has committed."""
-    system = SendingSystem()
+    system = ProducingSystem()
     system.batch = 50
     records = [(b"%d" % (number % 7), b"%d" % number, 10 * number, ()) for number in range(messages)]
     write(system, {"in": [records], "other": [records]})

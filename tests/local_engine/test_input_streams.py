@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from engines.sending import SendingAdmin, SendingSystem, stores_of
+from engines.sending import ProducingAdmin, ProducingSystem, stores_of
 from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import Pipeline, SystemProblem, UnsupportedError, UsageError, count, tumbling
@@ -49,21 +49,21 @@ def numbering() -> Pipeline:
     return pipeline
 
 
-def add(system: SendingSystem, *texts: str) -> None:
+def add(system: ProducingSystem, *texts: str) -> None:
     write(system, {"in": [[(b"k", text.encode(), 0, ()) for text in texts]]})
 
 
-def written(system: SendingSystem) -> Sequence[bytes | None]:
+def written(system: ProducingSystem) -> Sequence[bytes | None]:
     return [record[1] for record in contents(system, "out")]
 
 
-def remake(system: SendingSystem, stream: str) -> None:
+def remake(system: ProducingSystem, stream: str) -> None:
     system.admin().remove(stream)
     system.admin().create(stream, 1)
 
 
 def test_an_input_that_was_made_anew_is_refused_before_anything_is_written() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a", "b")
     run(copying(), system=system, until="end")
     remake(system, "in")
@@ -79,7 +79,7 @@ def test_an_input_that_was_made_anew_is_refused_before_anything_is_written() -> 
 
 @pytest.mark.parametrize("stream", ["in", "p-by"])
 def test_so_is_a_stream_between_stages_and_the_input_of_one_that_keeps_state(stream: str) -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     with stores_of(system):
         add(system, "a")
         run(counting(), system=system, until="end")
@@ -89,7 +89,7 @@ def test_so_is_a_stream_between_stages_and_the_input_of_one_that_keeps_state(str
 
 
 def test_a_stream_between_stages_that_is_gone_is_not_made_again() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     with stores_of(system):
         add(system, "a")
         run(counting(), system=system, until="end")
@@ -99,7 +99,7 @@ def test_a_stream_between_stages_that_is_gone_is_not_made_again() -> None:
     assert system.admin().partitions("p-by") is None
 
 
-def forget_identities(system: SendingSystem) -> None:
+def forget_identities(system: ProducingSystem) -> None:
     """Leave the checkpoints that a version without them would have left."""
     kept = {task: decode(data, task) for task, data in system.admin().checkpoints("p").items()}
     old = {task: encode(replace(found, identities={})) for task, found in kept.items()}
@@ -107,7 +107,7 @@ def forget_identities(system: SendingSystem) -> None:
 
 
 def test_checkpoints_of_a_version_that_kept_no_ids_are_adopted_by_the_next_run() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a")
     run(copying(), system=system, until="end")
     forget_identities(system)
@@ -117,9 +117,9 @@ def test_checkpoints_of_a_version_that_kept_no_ids_are_adopted_by_the_next_run()
 
 def test_a_system_that_tells_no_ids_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        SendingAdmin, "describe", lambda _, streams: {name: StreamDescription("", 1) for name in streams}
+        ProducingAdmin, "describe", lambda _, streams: {name: StreamDescription("", 1) for name in streams}
     )
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a")
     run(copying(), system=system, until="end")
     add(system, "b")
@@ -127,7 +127,7 @@ def test_a_system_that_tells_no_ids_is_taken_at_its_word(monkeypatch: pytest.Mon
 
 
 def test_a_new_stream_is_read_from_its_start_after_a_reset_and_state_is_kept() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     with stores_of(system):
         add(system, "a", "a")
         run(numbering(), system=system, until="end")
@@ -139,7 +139,7 @@ def test_a_new_stream_is_read_from_its_start_after_a_reset_and_state_is_kept() -
 
 
 def test_a_stream_that_holds_the_same_messages_is_gone_on_with() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a", "b")
     run(copying(), system=system, until="end")
     remake(system, "in")
@@ -151,16 +151,16 @@ def test_a_stream_that_holds_the_same_messages_is_gone_on_with() -> None:
 
 def test_what_cannot_be_reset_is_refused() -> None:
     with pytest.raises(UsageError, match="pipeline 'p' does not read a stream 'out'"):
-        reset(copying(), inputs=["out"], system=SendingSystem())
+        reset(copying(), inputs=["out"], system=ProducingSystem())
     with pytest.raises(UnsupportedError, match="where topics may be deleted and created again"):
         reset(copying(), inputs=["in"], system=MemorySystem())
     with pytest.raises(UsageError, match="keep_offsets=True without inputs="):
-        reset(copying(), keep_offsets=True, system=SendingSystem())
+        reset(copying(), keep_offsets=True, system=ProducingSystem())
     with pytest.raises(UsageError, match="states= together with inputs="):
-        reset(copying(), states=["n"], inputs=["in"], system=SendingSystem())
+        reset(copying(), states=["n"], inputs=["in"], system=ProducingSystem())
 
 
-def watching(system: SendingSystem, *, ends: bool = False) -> InputStreamMonitor:
+def watching(system: ProducingSystem, *, ends: bool = False) -> InputStreamMonitor:
     return InputStreamMonitor(plan(copying(), partitions={"in": 1}), system, Settings(), ["in"], ends=ends)
 
 
@@ -175,7 +175,7 @@ def look(watch: InputStreamMonitor) -> None:
 
 
 def test_a_stream_that_is_made_anew_while_it_is_read_ends_the_run() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a")
     watch = watching(system)
     look(watch)
@@ -188,17 +188,17 @@ def test_a_stream_that_is_away_or_a_system_that_is_says_nothing(monkeypatch: pyt
     def away(*_: object) -> None:
         raise SystemProblem("out of reach")
 
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a")
     watch = watching(system)
     system.admin().remove("in")
     look(watch)
-    monkeypatch.setattr(SendingAdmin, "describe", away)
+    monkeypatch.setattr(ProducingAdmin, "describe", away)
     look(watch)
 
 
 def test_partitions_more_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a")
     watch = watching(system)
     system._memory.streams["in"].append([])
@@ -211,7 +211,7 @@ def test_partitions_more_are_warned_of_once(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_run_that_ends_by_itself_leaves_new_partitions_to_the_next() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a")
     watch = watching(system, ends=True)
     system._memory.streams["in"].append([])
@@ -220,7 +220,7 @@ def test_a_run_that_ends_by_itself_leaves_new_partitions_to_the_next() -> None:
 
 
 def test_a_partition_that_an_input_was_given_is_read_from_its_start_wherever_others_begin() -> None:
-    system, latest = SendingSystem(), Settings(offset_default="latest")
+    system, latest = ProducingSystem(), Settings(offset_default="latest")
     add(system, "a")
     run(copying(), system=system, settings=latest, until="end")
     system._memory.streams["in"].append([])
@@ -230,7 +230,7 @@ def test_a_partition_that_an_input_was_given_is_read_from_its_start_wherever_oth
 
 
 def test_a_container_that_is_started_again_has_the_partitions_of_its_run() -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     add(system, "a")
     system._memory.streams["in"].append([])
     plans = [checked_plan(copying(), system, Settings(), partitions) for partitions in (None, {"in": 1})]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.comparing import assert_same, counted
-from engines.sending import FOREVER, Killed, SendingSystem, stores_of
+from engines.sending import FOREVER, Killed, ProducingSystem, stores_of
 from engines.targets import PATIENT, outputs_of, write
 from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
@@ -24,7 +24,7 @@ OFTEN = timedelta(0)
 MANY = settings(max_examples=examples(80), deadline=None, suppress_health_check=PATIENT)
 
 
-def run_to_end(case: Case, system: SendingSystem, guarantee: Guarantee) -> None:
+def run_to_end(case: Case, system: ProducingSystem, guarantee: Guarantee) -> None:
     """Run with a commit after every turn of the loop, in stores of the system, with room for little in memory."""
     configured = Settings(guarantee=guarantee, commit_interval=OFTEN, cached_entries=2)
     with stores_of(system):
@@ -39,9 +39,9 @@ class Kill(NamedTuple):
     loses: bool
 
 
-def run_with_kills(case: Case, guarantee: Guarantee, kills: list[Kill]) -> SendingSystem:
+def run_with_kills(case: Case, guarantee: Guarantee, kills: list[Kill]) -> ProducingSystem:
     """Begin again after each kill, with or without the stores; the last run reaches the end."""
-    system = SendingSystem()
+    system = ProducingSystem()
     write(system, case.inputs)
     for calls, batch, loses in kills:
         system.fate.left, system.batch = calls, batch

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.sending import FOREVER, Fate, Killed, SendingSystem, stores_of
+from engines.sending import FOREVER, Fate, Killed, ProducingSystem, stores_of
 from engines.targets import PATIENT
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem, System
@@ -57,7 +57,7 @@ def test_operators_come_go_and_change_places(kind: str, tmp_path: Path) -> None:
     @FEW
     @given(st.lists(st.tuples(layouts(ANYWHERE, optional=True), KILL | st.none()), min_size=2, max_size=6))
     def check(steps: list[tuple[Layout, int | None]]) -> None:
-        system: System = LogSystem(tmp_path / str(next(folders)), fsync=False) if kind == "log" else SendingSystem()
+        system: System = LogSystem(tmp_path / str(next(folders)), fsync=False) if kind == "log" else ProducingSystem()
         expected = Expected()
         for time, (layout, kill) in enumerate(steps):
             add_messages(system, time)

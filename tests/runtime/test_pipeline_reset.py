@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.sending import SendingSystem, stores_of
+from engines.sending import ProducingSystem, stores_of
 from engines.targets import contents, write
 from fluvial.dsl import (
     Context,
@@ -53,7 +53,9 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], System]:
     """Makes a system that nobody has used."""
     numbers = count()
-    return lambda: LogSystem(tmp_path / str(next(numbers)), fsync=False) if request.param == "log" else SendingSystem()
+    return lambda: (
+        LogSystem(tmp_path / str(next(numbers)), fsync=False) if request.param == "log" else ProducingSystem()
+    )
 
 
 @pytest.fixture

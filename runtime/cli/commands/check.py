@@ -25,7 +25,7 @@ from ...preflight.other_engine import other_engine_warning
 from ...preflight.requirements import has_pyspark, missing
 from ...preflight.state_compatibility import refuse_changed, reset_command
 from ...preflight.unsupported import caveats, limitations
-from ...systems.contract import SendingSystem, StreamUse, System
+from ...systems.contract import ProducingSystem, StreamUse, System
 from .type_check import foreign
 
 WRONG = 3
@@ -163,7 +163,7 @@ def _outputs(plan: Plan, existing: dict[str, int]) -> Iterator[Finding]:
 
 def _settings(plan: Plan, engine: EngineName, system: System, existing: dict[str, int]) -> Iterator[Finding]:
     """Whether streams that exist have the settings that a run needs, and which of their settings change messages."""
-    if not isinstance(system, SendingSystem):
+    if not isinstance(system, ProducingSystem):
         return
     admin, uses = system.admin(), _uses(plan, engine)
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....dsl.message import Record
 from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
-from ...systems.contract import Consumer, SendingAdmin, StreamPartition
+from ...systems.contract import Consumer, ProducingAdmin, StreamPartition
 from ..stores.store_keys import prefix_of
 
 POLL_SECONDS = 0.1
@@ -51,7 +51,7 @@ def change_records(changes: Iterable[Change], store: TaskStore, now: int) -> Ite
 class ChangelogOffsets:
     """The start and end offsets of a changelog at the start of a run, by partition, and the identity of its stream."""
 
-    def __init__(self, admin: SendingAdmin, stream: str) -> None:
+    def __init__(self, admin: ProducingAdmin, stream: str) -> None:
         self.stream = stream
         self.identity = admin.identity(stream)
         self.starts = admin.starts(stream)

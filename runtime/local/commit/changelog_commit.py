@@ -16,7 +16,7 @@ from ....dsl.validation import explain
 from ....planner.stream_names import checkpoints as checkpoints_of
 from ...kernel.state_cache import Change
 from ...state.contract import TaskStore
-from ...systems.contract import RecordProducer, SendingSystem, StreamPartition
+from ...systems.contract import ProducingSystem, RecordProducer, StreamPartition
 from ..background_work import Steps
 from ..checkpoints.checkpoint import Checkpoint, Checkpoints, decode, encode, is_ahead
 from ..stores.store_keys import CHECKPOINT, META
@@ -67,7 +67,7 @@ class ChangelogCommit:
     def __init__(
         self,
         pipeline: str,
-        system: SendingSystem,
+        system: ProducingSystem,
         producer: RecordProducer,
         *,
         outputs: RecordProducer | None = None,

@@ -9,7 +9,7 @@ from ....dsl.errors import SystemProblem, TakenOver
 from ....dsl.message import Record
 from ....dsl.validation import explain
 from ....planner.stream_names import coordinator
-from ...systems.contract import SendingSystem, StreamPartition, System
+from ...systems.contract import ProducingSystem, StreamPartition, System
 from .assignments import (
     Assignment,
     CoordinatorRecord,
@@ -112,7 +112,7 @@ class Coordinator:
 
         Raises SystemProblem if containers of the last assignment are still alive and cannot be fenced.
         """
-        if isinstance(self._system, SendingSystem):
+        if isinstance(self._system, ProducingSystem):
             yield self._decide_by_fencing(self._system, decide)
             return
         with claimed(self._system, self._pipeline, "coordinator", PATIENCE_SECONDS):
@@ -123,7 +123,7 @@ class Coordinator:
                 self._append([assignment], alone=True)
             yield assignment, state, read_to
 
-    def _decide_by_fencing(self, system: SendingSystem, decide: Decide) -> tuple[Assignment, CoordinatorState, int]:
+    def _decide_by_fencing(self, system: ProducingSystem, decide: Decide) -> tuple[Assignment, CoordinatorState, int]:
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             state, read_to = self.read()
@@ -154,7 +154,7 @@ class Coordinator:
 
     def _append(self, written: Sequence[CoordinatorRecord], *, alone: bool = False) -> None:
         records = [_record(one) for one in written]
-        if isinstance(self._system, SendingSystem):
+        if isinstance(self._system, ProducingSystem):
             with closing(self._system.record_producer(once=False)) as producer:
                 producer.send(*self._stream_partition, records)
                 producer.flush()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ....planner.stream_names import coordinator
-from ...systems.contract import SendingSystem, System
+from ...systems.contract import ProducingSystem, System
 from .assignments import Assignment, CoordinatorState, Presence
 from .coordinator_stream import Coordinator
 from .membership import transactional_ids
@@ -34,7 +34,7 @@ def no_containers(pipeline: str, system: System) -> Iterator[None]:
             yield
         return
     coordinator_stream = Coordinator(system, pipeline)
-    if isinstance(system, SendingSystem):
+    if isinstance(system, ProducingSystem):
         _fence_containers(pipeline, system, coordinator_stream)
         yield
         return
@@ -46,7 +46,7 @@ def no_containers(pipeline: str, system: System) -> Iterator[None]:
         yield
 
 
-def _fence_containers(pipeline: str, system: SendingSystem, coordinator_stream: Coordinator) -> None:
+def _fence_containers(pipeline: str, system: ProducingSystem, coordinator_stream: Coordinator) -> None:
     """Raise SystemProblem if a container is alive, and fence those that are paused."""
     presence = coordinator_stream.ask(f"process {os.getpid()} on {socket.gethostname()}", ANSWER_SECONDS)
     if presence is not None:

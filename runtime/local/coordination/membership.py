@@ -16,7 +16,7 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, tasks_of
-from ...systems.contract import SendingSystem, StreamPartition, System
+from ...systems.contract import ProducingSystem, StreamPartition, System
 from ...systems.provisioning import frozen_ends
 from .assignments import Assignment, CoordinatorState, Presence, RequestedRun, State, begin, joins
 from .coordinator_stream import Coordinator, MembershipMonitor
@@ -161,7 +161,7 @@ def join(plan: Plan, system: System, container: ContainerId, until: str) -> Iter
 
     Raises SystemProblem if another process runs as this container, and `TakenOver` if the run to join is over.
     """
-    if not isinstance(system, SendingSystem) and container.containers == 1:
+    if not isinstance(system, ProducingSystem) and container.containers == 1:
         with system.claim(plan.name):
             if system.admin().partitions(coordinator(plan.name)) is None:
                 yield PlaceGuard(_alone(plan, system, until))

@@ -19,7 +19,7 @@ from ....planner.settings import Settings
 from ....planner.type_inference import flows
 from ...kernel.operators.tables import prefix_of, row_of
 from ...state.read_only import StoreView
-from ...systems.contract import SendingSystem, System
+from ...systems.contract import ProducingSystem, System
 from ..checkpoints.checkpoint import checkpoints_in
 from ..checkpoints.migration import holders_of
 from ..stores.survey import latest_folders
@@ -105,7 +105,7 @@ def _views(plan: Plan, system: System, settings: Settings, table: str, stack: Ex
     """Open the stores that hold the table, one for each task number. An earlier version of the pipeline may have had
     the table in another stage: the store that was written last is opened."""
     stage = next(store.stage for store in plan.stores if store.operator == table)
-    if isinstance(system, SendingSystem):
+    if isinstance(system, ProducingSystem):
         folders = latest_folders(plan, system, settings, table) or store_folders(plan, system, settings, stage)
     else:
         folders = [

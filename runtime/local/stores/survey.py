@@ -9,7 +9,7 @@ from ....planner.settings import Settings
 from ....planner.task_assignment import stages_of, tasks_of
 from ...preflight.state_compatibility import reset_command
 from ...state.read_only import StoreView
-from ...systems.contract import SendingSystem, System
+from ...systems.contract import ProducingSystem, System
 from ..checkpoints.checkpoint import checkpoints_in
 from . import errors as store_problems
 from .alignment import stored_checkpoint
@@ -22,7 +22,7 @@ def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[S
 
     What only an open store tells is found when a run opens it.
     """
-    if isinstance(system, SendingSystem) or state_folder(plan, system, settings) is None:
+    if isinstance(system, ProducingSystem) or state_folder(plan, system, settings) is None:
         return
     stored, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
     for task in dict.fromkeys([*tasks_of(stages_of(plan)), *(move.source for move in moves(plan, stored))]):

@@ -11,7 +11,7 @@ from ....planner.task_assignment import task_name
 from ...process.data_files import check_owner
 from ...state import MemoryStore, RocksStore, StoreLocked, TaskStore
 from ...state.pipeline_folder import without_queries
-from ...systems.contract import SendingSystem, System
+from ...systems.contract import ProducingSystem, System
 
 _AGAIN = "~"
 _MOST_FOLDERS = 8
@@ -26,7 +26,7 @@ def store_for(plan: Plan, task: str, system: System, settings: Settings, contain
     folder = state_folder(plan, system, settings, container)
     if folder is None:
         return _IN_MEMORY.setdefault(system, {}).setdefault(f"{plan.name}/{task}", MemoryStore())
-    if isinstance(system, SendingSystem):
+    if isinstance(system, ProducingSystem):
         return _spare_store(folder, _name(task), settings)
     return _open(folder / _name(task), settings)
 
@@ -41,7 +41,7 @@ def task_folders(plan: Plan, system: System, settings: Settings, task: str) -> l
 
     Where state has changelogs there is none: such a store is built anew from them.
     """
-    home = None if isinstance(system, SendingSystem) else state_folder(plan, system, settings)
+    home = None if isinstance(system, ProducingSystem) else state_folder(plan, system, settings)
     return [] if home is None else [folder for folder in (home / _name(task),) if _holds_store(folder)]
 
 
@@ -50,7 +50,7 @@ def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Pat
     folder = state_folder(plan, system, settings)
     if folder is None:
         return []
-    folder = folder.parent if isinstance(system, SendingSystem) else folder
+    folder = folder.parent if isinstance(system, ProducingSystem) else folder
     return without_queries(folder) if folder.exists() else []
 
 
@@ -99,7 +99,7 @@ def every_folder(plan: Plan, system: System, settings: Settings) -> list[Path]:
     home = state_folder(plan, system, settings)
     if home is None:
         return []
-    homes = sorted(home.parent.glob("container-*")) if isinstance(system, SendingSystem) else [home]
+    homes = sorted(home.parent.glob("container-*")) if isinstance(system, ProducingSystem) else [home]
     return sorted((one for home in homes for one in home.glob("*") if _holds_store(one)), key=_changed_at)
 
 
@@ -132,7 +132,7 @@ def state_folder(plan: Plan, system: System, settings: Settings, container: int 
 
 def _state_folder(plan: Plan, system: System, settings: Settings, container: int) -> Path | None:
     home = None if settings.state_dir is None else Path(settings.state_dir)
-    if isinstance(system, SendingSystem):
+    if isinstance(system, ProducingSystem):
         return (home or Path(".fluvial", "state")) / plan.name / f"container-{container}"
     if home is not None:
         return home / plan.name

@@ -61,7 +61,7 @@ def _not_its_own(plan: Plan, folder: Path, wrong: str, reset: str) -> SystemProb
     text = f"the checkpoint in {folder} of pipeline {plan.name!r} {wrong}"
     expected = "the checkpoint as the last run left it; one that was copied or restored lacks what came after"
     remedy = (
-        "put it back together with a copy of the log of the same time, or begin anew; inputs are then read from their "
+        "put it back together with a copy of the log of the same time, or start over; inputs are then read from their "
         f"start, and outputs come in addition to those that are there: {reset} --all"
     )
     return SystemProblem(explain(text, expected, remedy, plan.pipeline.origin))

@@ -197,7 +197,12 @@ def _begun(
         assert checkpoint.record is not None
         _refuse_changed(plan, checkpoint.record, wanted, checkpoint.folder, reset)
     if len(begun) > 1:
-        raise _changed(plan, begun[0].folder, f"another query of the same is kept in {begun[1].folder}", reset)
+        raise _changed(
+            plan,
+            begun[0].folder,
+            f"another query of the same sources or state has its checkpoint in {begun[1].folder}",
+            reset,
+        )
     return begun[0] if begun else None
 
 
@@ -252,7 +257,7 @@ def _stages(record: QueryRecord) -> str:
 
 
 def _changed(plan: Plan, folder: Path, difference: str, reset: str) -> PlanError:
-    wrong = f"Spark cannot go on with the checkpoint in {folder} of pipeline {plan.name!r}: {difference}"
+    wrong = f"Spark cannot continue the checkpoint in {folder} of pipeline {plan.name!r}: {difference}"
     expected = "the same sources, stages, shuffles in front of them, partition counts and spark_buckets"
-    remedy = f"give the pipeline another name to begin anew beside it, or remove what is kept: {reset} --all"
+    remedy = f"give the pipeline another name to start over beside it, or remove its checkpoints: {reset} --all"
     return PlanError(explain(wrong, expected, remedy, plan.pipeline.origin))

@@ -69,7 +69,7 @@ class KafkaAdmin:
         return warnings_of(stream, self._cluster.settings_of(stream))
 
     def starts(self, stream: str) -> list[int]:
-        """The first offset that is kept, by partition."""
+        """The first offset that can be read, by partition."""
         return list(self._cluster.offsets.starts(self._places(stream)).values())
 
     def ends(self, stream: str) -> list[int]:

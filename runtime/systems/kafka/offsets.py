@@ -41,7 +41,7 @@ class TopicOffsets:
         self._check = check
 
     def starts(self, places: Collection[StreamPartition]) -> Offsets:
-        """The first offset that is kept."""
+        """The first offset that can be read."""
         return self._offsets(places, OFFSET_BEGINNING, read_uncommitted_client)
 
     def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:

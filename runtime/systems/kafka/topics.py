@@ -104,7 +104,7 @@ def warnings_of(stream: str, settings: Mapping[str, str | None]) -> list[StreamW
         )
     ahead = most_ahead(settings)
     if ahead is not None:
-        text = f"{stream} takes times up to {ahead} ms ahead ({_AHEAD[0]}); later ones are kept in a header"
+        text = f"{stream} accepts timestamps up to {ahead} ms ahead ({_AHEAD[0]}); later ones are written in a header"
         warnings.append(StreamWarning(text))
     return warnings
 

@@ -9,10 +9,10 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.systems.contract import (
     Consumer,
     Producer,
+    ProducingAdmin,
+    ProducingSystem,
     RecordBatch,
     RecordProducer,
-    SendingAdmin,
-    SendingSystem,
     StreamDescription,
     StreamPartition,
     StreamUse,
@@ -25,7 +25,7 @@ from fluvial.runtime.systems.contract import (
 class Namespace:
     """A system's streams of one prefix, so that tests with streams of the same names can share a broker."""
 
-    system: SendingSystem
+    system: ProducingSystem
     prefix: str
 
     @property
@@ -53,7 +53,7 @@ class Namespace:
 
 @dataclass(frozen=True)
 class NamedAdmin:
-    admin: SendingAdmin
+    admin: ProducingAdmin
     prefix: str
 
     def streams(self) -> dict[str, int]:

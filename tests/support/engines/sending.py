@@ -25,7 +25,7 @@ class Killed(BaseException):
 @contextmanager
 def stores_of(system: System) -> Iterator[None]:
     """Let a system in memory that records are sent to keep the stores of runs too; others keep theirs as they do."""
-    if not isinstance(system, SendingSystem):
+    if not isinstance(system, ProducingSystem):
         yield
         return
     with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
@@ -46,10 +46,10 @@ class Fate:
             raise Killed
 
 
-class SendingAdmin(MemoryAdmin):
+class ProducingAdmin(MemoryAdmin):
     """Reads checkpoints from their stream."""
 
-    def __init__(self, system: "SendingSystem") -> None:
+    def __init__(self, system: "ProducingSystem") -> None:
         super().__init__(system._memory)
         self._system = system
 
@@ -83,7 +83,7 @@ class SendingAdmin(MemoryAdmin):
         return []
 
 
-class SendingSystem(MemorySystem):
+class ProducingSystem(MemorySystem):
     """What is flushed is safe; of what is not, some may arrive all the same when the sender dies. `batch` is the most
     messages that a consumer gives at once; `removed` counts how often a stream of a name was removed."""
 
@@ -96,8 +96,8 @@ class SendingSystem(MemorySystem):
         self._owners: Counter[str] = Counter()
         self.removed: Counter[str] = Counter()
 
-    def admin(self) -> SendingAdmin:
-        return SendingAdmin(self)
+    def admin(self) -> ProducingAdmin:
+        return ProducingAdmin(self)
 
     def producer(self, name: str = "") -> "CheckpointProducer":
         del name
@@ -141,7 +141,7 @@ class CheckpointProducer(MemoryProducer):
 class TrimmedConsumer(MemoryConsumer):
     """Reads streams whose beginning is gone."""
 
-    def __init__(self, system: SendingSystem, max_records: int) -> None:
+    def __init__(self, system: ProducingSystem, max_records: int) -> None:
         super().__init__(system._memory, max_records)
         self._system = system
 
@@ -156,7 +156,7 @@ class TrimmedConsumer(MemoryConsumer):
 class MemorySender:
     """Sends to streams in memory."""
 
-    def __init__(self, system: SendingSystem, id: str | None, owners: Counter[str]) -> None:
+    def __init__(self, system: ProducingSystem, id: str | None, owners: Counter[str]) -> None:
         self._system = system
         self._id = id
         self._owners = owners

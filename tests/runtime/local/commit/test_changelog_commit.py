@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from engines.sending import SendingAdmin, SendingSystem
+from engines.sending import ProducingAdmin, ProducingSystem
 from engines.targets import write
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
@@ -24,9 +24,9 @@ RECORDS: list[Record] = [(b"k1", b"1", 0, ()), (b"k2", b"2", 0, ()), (b"k1", Non
 
 
 @pytest.fixture
-def system() -> SendingSystem:
+def system() -> ProducingSystem:
     """A pipeline whose only task has changed its state four times, the last without a checkpoint."""
-    made = SendingSystem()
+    made = ProducingSystem()
     made.admin().create("p-checkpoints", 1, "checkpoints")
     made.admin().create(LOG, 1, "changelog")
     writing = made.producer().begin()
@@ -35,13 +35,13 @@ def system() -> SendingSystem:
     return made
 
 
-def commits_of(system: SendingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> ChangelogCommit:
+def commits_of(system: ProducingSystem, *, exactly_once: bool = False, seconds: float = NOW) -> ChangelogCommit:
     outputs = None if exactly_once else system.record_producer()
     return ChangelogCommit("p", system, system.record_producer("p"), outputs=outputs, clock=lambda: seconds)
 
 
 def resumed(
-    system: SendingSystem,
+    system: ProducingSystem,
     store: MemoryStore,
     kept: Checkpoint | None,
     *,
@@ -70,7 +70,7 @@ def left(store: MemoryStore, *changes: Change) -> None:
     store.write(changes)
 
 
-def test_a_lost_store_is_restored_up_to_the_checkpoint_and_what_lies_behind_is_undone(system: SendingSystem) -> None:
+def test_a_lost_store_is_restored_up_to_the_checkpoint_and_what_lies_behind_is_undone(system: ProducingSystem) -> None:
     store = MemoryStore()
     found = resumed(system, store, at(3))
     assert state(store) == {b"k2": b"2"}
@@ -81,7 +81,7 @@ def test_a_lost_store_is_restored_up_to_the_checkpoint_and_what_lies_behind_is_u
     assert [record[:2] for record in consumer.poll()[0].records] == [(b"k3", None)]
 
 
-def test_an_intact_store_reads_only_what_it_lacks(system: SendingSystem) -> None:
+def test_an_intact_store_reads_only_what_it_lacks(system: ProducingSystem) -> None:
     store = MemoryStore()
     resumed(system, store, at(2))
     left(store, (b"count\0", b"k9", b"9"))  # which a store that is built anew has not
@@ -89,7 +89,7 @@ def test_an_intact_store_reads_only_what_it_lacks(system: SendingSystem) -> None
     assert state(store) == {b"k2": b"2", b"k9": b"9"}
 
 
-def test_a_store_that_was_not_used_for_long_is_built_anew(system: SendingSystem) -> None:
+def test_a_store_that_was_not_used_for_long_is_built_anew(system: ProducingSystem) -> None:
     store = MemoryStore()
     resumed(system, store, at(2))
     left(store, (b"count\0", b"k9", b"9"))
@@ -98,17 +98,17 @@ def test_a_store_that_was_not_used_for_long_is_built_anew(system: SendingSystem)
 
 
 def test_the_store_of_a_changelog_that_was_made_anew_is_of_no_use(
-    system: SendingSystem, monkeypatch: pytest.MonkeyPatch
+    system: ProducingSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = MemoryStore()
     resumed(system, store, at(2))
     left(store, (b"count\0", b"k9", b"9"))
-    monkeypatch.setattr(SendingAdmin, "identity", lambda _, stream: f"another {stream}")
+    monkeypatch.setattr(ProducingAdmin, "identity", lambda _, stream: f"another {stream}")
     resumed(system, store, at(3))
     assert state(store) == {b"k2": b"2"}
 
 
-def test_a_store_without_a_checkpoint_is_emptied(system: SendingSystem) -> None:
+def test_a_store_without_a_checkpoint_is_emptied(system: ProducingSystem) -> None:
     store = MemoryStore()
     left(store, (b"count\0", b"k9", b"9"))
     assert resumed(system, store, None).offsets == {}
@@ -116,20 +116,20 @@ def test_a_store_without_a_checkpoint_is_emptied(system: SendingSystem) -> None:
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_what_a_store_has_beyond_its_checkpoint_never_was(system: SendingSystem, exactly_once: bool) -> None:
+def test_what_a_store_has_beyond_its_checkpoint_never_was(system: ProducingSystem, exactly_once: bool) -> None:
     store = MemoryStore()
     resumed(system, store, at(3, offset=7), exactly_once=exactly_once)
     found = resumed(system, store, atomic(1), exactly_once=exactly_once)
     assert (found, state(store)) == (atomic(1), {b"k1": b"1"})
 
 
-def test_beyond_a_checkpoint_that_was_written_in_one_transaction_nothing_is_undone(system: SendingSystem) -> None:
+def test_beyond_a_checkpoint_that_was_written_in_one_transaction_nothing_is_undone(system: ProducingSystem) -> None:
     ends = system.admin().ends(LOG)
     assert resumed(system, MemoryStore(), atomic(3)) == atomic(3)
     assert system.admin().ends(LOG) == ends
 
 
-def test_a_changelog_that_ends_too_soon_is_told(system: SendingSystem) -> None:
+def test_a_changelog_that_ends_too_soon_is_told(system: ProducingSystem) -> None:
     with pytest.raises(SystemProblem, match=r"the changelog 'p-count-changelog' ends at offset 4 of partition 0.*to 9"):
         resumed(system, MemoryStore(), at(9))
 
@@ -143,7 +143,7 @@ def commit_of(store: MemoryStore, commits: ChangelogCommit) -> TaskCommit:
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_a_commit_returns_the_checkpoint_with_the_ends_of_the_changelogs(
-    system: SendingSystem, exactly_once: bool
+    system: ProducingSystem, exactly_once: bool
 ) -> None:
     write(system, {"in": [[(None, b"", 0, ())] * 7]})
     store, commits = MemoryStore(), commits_of(system, exactly_once=exactly_once)
@@ -156,7 +156,7 @@ def test_a_commit_returns_the_checkpoint_with_the_ends_of_the_changelogs(
     assert store.get(META, CHECKPOINT) == checkpoints.encode(result.checkpoint)
 
 
-def test_of_a_task_without_changelogs_the_checkpoint_alone_is_kept(system: SendingSystem) -> None:
+def test_of_a_task_without_changelogs_the_checkpoint_alone_is_kept(system: ProducingSystem) -> None:
     store, commits = MemoryStore(), commits_of(system)
     ends = system.admin().ends(LOG)
     setup, checkpoint = TaskSetup("in/0", "in", 0, store, {}), Checkpoint(offsets={"in": 7})

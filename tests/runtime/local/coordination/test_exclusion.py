@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from engines.sending import SendingSystem
+from engines.sending import ProducingSystem
 from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Plan, plan
@@ -57,7 +57,7 @@ def look_often(place: PlaceGuard) -> None:
 
 @pytest.mark.parametrize("containers", [1, 2])
 def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> None:
-    system = SendingSystem()
+    system = ProducingSystem()
     with join(planned(system), system, ContainerId(containers - 1, containers), "stopped") as place:
         place.announce("running")
         with at_work(place), pytest.raises(SystemProblem) as raised, no_containers("p", system):
@@ -68,7 +68,7 @@ def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> Non
 
 def test_a_container_that_stands_still_has_lost_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
-    system = SendingSystem()
+    system = ProducingSystem()
     with join(planned(system), system, ContainerId(), "stopped") as place:
         sender = system.record_producer(place.membership.transactional_id)
         with no_containers("p", system):
@@ -83,7 +83,7 @@ def test_a_container_that_stands_still_has_lost_its_place(monkeypatch: pytest.Mo
 
 def test_containers_that_come_after_it_begin_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
-    system = SendingSystem()
+    system = ProducingSystem()
     with join(planned(system), system, ContainerId(0, 2), "end") as place:
         before = place.membership
     with no_containers("p", system):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.sending import SendingSystem
+from engines.sending import ProducingSystem
 from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, count, dead_letter, skip, tumbling
 from fluvial.planner import Settings
@@ -60,7 +60,7 @@ def test_a_run_tells_at_once_and_in_the_end() -> None:
 
 
 def test_state_that_is_lost_is_told_of_while_it_is_restored(tmp_path: Path) -> None:
-    system = numbers(SendingSystem(), *range(0, 300, 10))
+    system = numbers(ProducingSystem(), *range(0, 300, 10))
     first = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / "kept"), commit_interval=timedelta(0)))
     assert "restoring" not in [progress.phase for progress in first]
     told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / "lost")))
@@ -74,7 +74,7 @@ def test_state_that_is_lost_is_told_of_while_it_is_restored(tmp_path: Path) -> N
 
 
 def test_all_that_the_table_says_is_told_and_nothing_else(tmp_path: Path) -> None:
-    system = numbers(SendingSystem(), *range(0, 300, 10))
+    system = numbers(ProducingSystem(), *range(0, 300, 10))
     for name in ("kept", "lost"):
         told = told_by(per_ten(), system, Settings(state_dir=str(tmp_path / name), commit_interval=timedelta(0)))
     told += told_by(calling(), numbers(MemorySystem(), 1))

@@ -163,7 +163,10 @@ def test_of_several_that_have_had_a_batch_none_is_gone_on_with(tmp_path: Path) -
     first = found(tmp_path, planned(counting()))
     shutil.copytree(first.folder, first.folder.with_name("copied"))
     error = error_of(lambda: found(tmp_path, planned(counting())), PlanError)
-    assert f"another query of the same is kept in {first.folder.with_name('copied')}" in str(error)
+    assert (
+        f"another query of the same sources or state has its checkpoint in {first.folder.with_name('copied')}"
+        in str(error)
+    )
 
 
 def test_one_without_a_batch_goes_where_another_has_had_one(tmp_path: Path) -> None:

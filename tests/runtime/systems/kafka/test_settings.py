@@ -8,7 +8,7 @@ import pytest
 
 from fluvial.dsl.errors import SystemProblem, UsageError
 from fluvial.runtime.systems import KafkaSystem, open_system
-from fluvial.runtime.systems.contract import SendingSystem
+from fluvial.runtime.systems.contract import ProducingSystem
 from fluvial.runtime.systems.kafka.settings import REFUSED
 
 SECRET = "open sesame"
@@ -17,7 +17,7 @@ SOON = timedelta(milliseconds=300)
 
 
 def test_a_cluster_is_sent_to() -> None:
-    assert isinstance(KafkaSystem("one:9092"), SendingSystem)
+    assert isinstance(KafkaSystem("one:9092"), ProducingSystem)
 
 
 @pytest.mark.parametrize("url", ["one:9092", "one", "one:1,two:2", "[::1]:9092", "10.0.0.1:9092"])
