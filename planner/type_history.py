@@ -91,6 +91,7 @@ class _Merge:
             fields={field: self._field(field, old, new) for field in names},
             required=new.required,
             always=[field for field in names if field in new.always and field in old.always],
+            closed=new.closed,
             tag=new.tag,
             tag_field=new.tag_field,
             defaults={field: old.defaults[field] for field in old.omitted if field in old.defaults} | new.defaults,

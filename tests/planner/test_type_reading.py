@@ -315,6 +315,13 @@ def test_a_default_of_a_field_that_came_later_may_change() -> None:
     assert can_read(type_schema(struct("V", ("n", int, 2))), kept)
 
 
+def test_a_class_in_a_choice_stays_closed_when_the_same_type_is_written_again() -> None:
+    pairs = DICT_OF_PAIRS  # a named tuple refuses other fields than its own
+    now = type_schema(pairs | limited(int, ge=0))
+    kept = merged_types(type_schema(int | limited(int, ge=0)), now)
+    assert merged_types(kept, now) == kept
+
+
 def of_msgspec(draft: Draft) -> Any:
     """The type of a draft; it is one that values of can be decoded as."""
     try:
