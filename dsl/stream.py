@@ -1,4 +1,4 @@
-"""Streams of messages in a pipeline: the handles whose methods are the language. Those with a key are in `keyed`."""
+"""Streams of messages in a pipeline: handles whose methods are the language. Those with a key are in `keyed_stream`."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
@@ -319,7 +319,9 @@ class MessageStream(Generic[V]):
     if not TYPE_CHECKING:  # type checkers would take any attribute for known
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("window", "join", "deduplicate", "process"):
+            from .keyed_stream import KeyedStream  # noqa: PLC0415 - see partition_by
+
+            if not name.startswith("_") and hasattr(KeyedStream, name):
                 remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
                 raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
             wrong = f"{type(self).__name__!r} object has no attribute {name!r}"

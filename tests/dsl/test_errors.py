@@ -185,3 +185,12 @@ def test_what_a_keyed_stream_does_not_have_is_not_blamed_on_its_key() -> None:
     keyed_anything: Any = keyed()
     with pytest.raises(AttributeError, match="'KeyedStream' object has no attribute 'reduce'"):
         keyed_anything.reduce(sum)
+
+
+@pytest.mark.parametrize(
+    "verb", [name for name in vars(KeyedStream) if name[0] != "_" and not hasattr(MessageStream, name)]
+)
+def test_each_verb_of_keyed_streams_alone_says_that_it_needs_a_key(verb: str) -> None:
+    words = Pipeline("p").stream("words", value=str)
+    with pytest.raises(PipelineError, match=f"{verb} on a stream without a key"):
+        getattr(words, verb)
