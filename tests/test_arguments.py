@@ -438,6 +438,19 @@ def test_all_that_is_public_is_tried(module: Any) -> None:
     assert public - errors - DATA - without == public & CASES.keys()
 
 
+UNTRIED = {"operator", "changes"}
+"""Methods that look something up, or take no argument."""
+
+
+@pytest.mark.parametrize("kind", [MessageStream, KeyedStream, Table, Pipeline], ids=lambda kind: kind.__name__)
+def test_each_public_method_is_tried(kind: type) -> None:
+    """One that is overridden is tried once at least."""
+    methods = {name for name, method in vars(kind).items() if inspect.isfunction(method) and name[0] != "_"}
+    methods = {vars(kind)[name].__name__ for name in methods}  # a second spelling is no second method
+    tried = {case.function.__name__ for case in CASES.values()} | UNTRIED
+    assert methods <= tried, f"CASES of this file have no case for {methods - tried}"
+
+
 def test_every_argument_is_tried() -> None:
     tried = {(given.values[0], given.values[1]) for given in arguments()}
     asked = {

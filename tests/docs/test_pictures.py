@@ -13,19 +13,11 @@ OPERATORS = ROOT / "docs" / "operators"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in OPERATORS.glob("*.md")}
 
 
-def _kinds(of: type[ops.Operator]) -> set[str]:
-    """The kinds of all operators; what several have in common has none."""
-    return (
-        {of.__dict__["kind"]}
-        if "kind" in of.__dict__
-        else {kind for one in of.__subclasses__() for kind in _kinds(one)}
-    )
-
-
 PARTS = {"branch": "split", "side": "process"}
 """What an operator's page tells of another's."""
 
-KINDS = sorted(_kinds(ops.Operator) - {ops.Source.kind} - PARTS.keys())
+_OPERATORS = (kind for kind in vars(ops).values() if isinstance(kind, type) and issubclass(kind, ops.Operator))
+KINDS = sorted({one.kind for one in _OPERATORS if "kind" in vars(one)} - {ops.Source.kind} - PARTS.keys())
 
 
 @pytest.mark.parametrize("name", SCENES)
