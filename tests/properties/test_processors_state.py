@@ -106,13 +106,13 @@ class StateMachine(RuleBasedStateMachine):
     @rule(key=KEYS, name=NAMES, numbers=NUMBERS)
     def take_back(self, key: bytes, name: bytes, numbers: list[int]) -> None:
         before = copy.deepcopy(self.models)
-        journal: list[Any] = []
-        self.scope.journal = journal
+        undo_log: list[Any] = []
+        self.scope.undo_log = undo_log
         self.set_value(key, numbers, fails=False)
         self.extend(key, numbers, fails=False, first="keep")
         self.put(key, {name: numbers}, {b"a"}, fails=False)
-        self.scope.journal = None
-        for restore in reversed(journal):
+        self.scope.undo_log = None
+        for restore in reversed(undo_log):
             restore()
         self.models = before
 

@@ -68,7 +68,7 @@ class DeduplicateOperator:
                 elif is_new(entry, timestamp, watermark):
                     emit(key, value, timestamp, headers)
             finally:
-                scope.journal = None
+                scope.undo_log = None
 
         return add
 
@@ -86,7 +86,7 @@ class DeduplicateOperator:
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
         # A timer that was set stays: it fires without effect.
-        return self._scope.begin_journal()
+        return self._scope.begin_undo_log()
 
     def advance(self, watermark: int) -> None:
         # At the end of input nothing expires: a later run may read the message again.

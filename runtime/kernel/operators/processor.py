@@ -167,7 +167,7 @@ class ProcessOperator:
 
         def add(key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
             if key is None:
-                scope.journal = None
+                scope.undo_log = None
                 raise keyless()
             # After a restart a message can be read again after its input has ended.
             if not self._passed <= watermark < END:
@@ -209,7 +209,7 @@ class ProcessOperator:
                 for state in touched:
                     state.close()
                 touched.clear()
-                scope.key = scope.journal = None
+                scope.key = scope.undo_log = None
             return outputs
 
         return run
@@ -235,7 +235,7 @@ class ProcessOperator:
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
         # A timer that was set stays: it fires without effect.
-        return self._scope.begin_journal()
+        return self._scope.begin_undo_log()
 
     def advance(self, watermark: int) -> None:
         if watermark == END:

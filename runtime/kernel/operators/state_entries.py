@@ -23,24 +23,24 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 class KeyScope:
     """The key of the current call, None between two calls, and the time of its reads and writes.
 
-    `touched` are the states that the call uses. If changes may have to be taken back, `journal` collects functions that
-    do so.
+    `touched` are the states that the call uses. If changes may have to be taken back, `undo_log` collects functions
+    that do so.
     """
 
-    __slots__ = ("journal", "key", "time", "touched")
+    __slots__ = ("key", "time", "touched", "undo_log")
 
     def __init__(self) -> None:
         self.key: bytes | None = None
         self.time = START
         self.touched: list[Any] = []
-        self.journal: list[Callable[[], None]] | None = None
+        self.undo_log: list[Callable[[], None]] | None = None
 
-    def begin_journal(self) -> Callable[[], None]:
-        """Begin a journal; returns a function that takes back what it has by then."""
-        journal = self.journal = list[Callable[[], None]]()
+    def begin_undo_log(self) -> Callable[[], None]:
+        """Begin an undo log; returns a function that takes back what it has by then."""
+        undo_log = self.undo_log = list[Callable[[], None]]()
 
         def take_back() -> None:
-            for restore in reversed(journal):
+            for restore in reversed(undo_log):
                 restore()
 
         return take_back
@@ -176,19 +176,19 @@ class Entries:
         self.get = self.stored = cache.fresh.__getitem__
 
     def put(self, key: bytes, value: Any) -> None:
-        if self._scope.journal is not None:
+        if self._scope.undo_log is not None:
             self._note(key)
         self._fresh[key] = value
 
     def delete(self, key: bytes) -> None:
-        if self._scope.journal is not None:
+        if self._scope.undo_log is not None:
             self._note(key)
         self._cache.delete(key)
 
     def _note(self, key: bytes) -> None:
-        """Add a function to the journal that restores the current entry."""
-        assert self._scope.journal is not None
-        self._scope.journal.append(self._cache.undo(key, _as_it_is))
+        """Add a function to the undo log that restores the current entry."""
+        assert self._scope.undo_log is not None
+        self._scope.undo_log.append(self._cache.undo(key, _as_it_is))
 
     def caches(self) -> Iterable[WriteBackCache]:
         return (self._cache,)

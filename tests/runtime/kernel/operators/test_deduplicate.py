@@ -192,7 +192,7 @@ def test_a_message_that_fails_leaves_nothing_to_take_back_with_the_next() -> Non
     once.operator.undo(b"k", 0)
     with pytest.raises(ValueError, match="no name"):
         once.add(0)
-    assert once.operator._scope.journal is None
+    assert once.operator._scope.undo_log is None
 
 
 def test_another_within_holds_for_what_is_kept() -> None:
