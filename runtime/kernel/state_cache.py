@@ -1,9 +1,11 @@
 """Keyed state: decoded values in memory, in front of a backend that holds their bytes.
 
-A value is decoded once, when it is first read, and encoded once a commit. A stateful operator uses two kinds of state:
+A value is decoded once, when it is first read, and encoded once a commit. There are three kinds of state:
 `KeyedState` holds a value per key. `TimeBucketedState` holds a value per time and key, and can be walked in the order
-of its times, which are the operator's timers. An engine brings the `StateBackend`: RocksDB, a dictionary, or Spark's
-state. Changes stay in memory until `changes` hands them over, so that an engine writes them all at once.
+of its times, which are the operator's timers. `StateNamespace`, in `operators/state_entries.py`, holds entries under a
+prefix, which may expire, and is for processors and deduplication. An engine brings the `StateBackend`: RocksDB, a
+dictionary, or Spark's state. Changes stay in memory until `changes` hands them over, so that an engine writes them all
+at once.
 """
 
 import struct

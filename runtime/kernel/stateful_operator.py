@@ -1,4 +1,4 @@
-"""The contract of stateful operators: windows, joins, tables, processors and deduplication."""
+"""The contract of stateful operators: those that keep state by key and may emit later."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -16,11 +16,13 @@ class StatefulOperator(Protocol):
         ...
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
-        """A function that takes back the `add` of a message with this key and timestamp. To be called before `add`."""
+        """A function that takes back all that the `add` of a message with this key and timestamp changes. To be called
+        before `add`."""
         ...
 
     def advance(self, watermark: int) -> None:
-        """Emit what is due, earliest first, and delete what has expired."""
+        """Emit what is due, earliest first, and delete what has expired. END is the end of input: a later run may go on
+        with more, from the watermark before it."""
         ...
 
     def next_due(self) -> int:

@@ -63,9 +63,7 @@ METRICS: tuple[MetricDefinition, ...] = (
     ),
     MetricDefinition("operator_messages", "counter", _OPERATOR, _BOTH, "Messages that an operator was given."),
     MetricDefinition("lag_messages", "gauge", _PLACE, _BOTH, "Messages of a stream that are still to be read."),
-    MetricDefinition(
-        "late_messages", "counter", _OPERATOR, _BOTH, "Messages too late for a window, join or deduplicate."
-    ),
+    MetricDefinition("late_messages", "counter", _OPERATOR, _BOTH, "Messages too late for their operator."),
     MetricDefinition("failed_messages", "counter", _OPERATOR, _BOTH, "Messages and panes that an operator failed on."),
     MetricDefinition(
         "dead_letters", "counter", _OPERATOR, _BOTH, "Failed messages and panes that were written as dead letters."
