@@ -129,7 +129,7 @@ def _problem(error: Exception, starts: int) -> FluvialError:
         return kind(message.strip())
     message = reason(error)
     if _GONE in message:
-        remedy = "remove the pipeline's folder of checkpoints on Spark, to begin again with what is left"
+        remedy = "remove the pipeline's folder of checkpoints on Spark, to start over with the messages that are left"
         wrong = f"messages are gone that were still to be read: {message.partition('Reason:')[2].strip() or message}"
         return SystemProblem(explain(wrong, "topics that keep messages until they are read", remedy))
     if _TOO_SLOWLY in message:
