@@ -45,15 +45,15 @@ async def run_steps_in_threads(work: Steps[T], busy: Callable[[], bool]) -> T:
 async def _in_thread(step: Callable[[], Any]) -> Any:
     """Call a function in a daemon thread. The end of the process does not wait for that thread."""
     loop = asyncio.get_running_loop()
-    result: asyncio.Future[Any] = loop.create_future()
+    future: asyncio.Future[Any] = loop.create_future()
 
     def deliver(result: Any, error: BaseException | None) -> None:
-        if result.cancelled():
+        if future.cancelled():
             return
         if error is None:
-            result.set_result(result)
+            future.set_result(result)
         else:
-            result.set_exception(error)
+            future.set_exception(error)
 
     def call() -> None:
         result, error = None, None
@@ -64,5 +64,5 @@ async def _in_thread(step: Callable[[], Any]) -> Any:
         with suppress(RuntimeError):  # the loop is closed: the result is not needed
             loop.call_soon_threadsafe(deliver, result, error)
 
-    Thread(target=call, name="fluvial-run_steps_in_threads", daemon=True).start()
-    return await result
+    Thread(target=call, name="fluvial-step", daemon=True).start()
+    return await future
