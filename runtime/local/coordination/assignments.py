@@ -189,7 +189,7 @@ def read_record(key: bytes | None, value: bytes | None) -> CoordinatorRecord | N
         record = decode(value)
     except (DecodeError, UnicodeDecodeError) as error:
         wrong = f"the record {key!r} cannot be read: {error}"
-        remedy = "remove what another program has record, or start over with fluvial reset --all"
+        remedy = "remove what another program has written, or start over with fluvial reset --all"
         expected = "a record that a container of the pipeline wrote"
         raise SystemProblem(explain(wrong, expected, remedy, "the coordinator stream")) from None
     if record.version != VERSION:
