@@ -1,15 +1,15 @@
 """Asynchronous calls: a pool of workers that pull from a queue, and deliver results in the operator's order.
 
 Workers are real asyncio tasks, so that `asyncio.timeout` and task groups work in users' functions. Their number grows
-as needed, 1, 2, 4, 8 ..., since a function that never suspends needs only one. If a call changes context variables of
-its worker, a new worker replaces it.
+as needed, 1, 2, 4, 8 ..., since a function that never suspends needs only one. If a call, or what
+follows it, changes context variables of its worker, a new worker replaces it.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, cast
 
@@ -173,6 +173,10 @@ class CallPool:
         waiting, workers, limit, fn = self._waiting, self._workers, self._limit, self._fn
         begin, end, gate, finish, clean = self._deadlines.begin, self._deadlines.end, self._gate, self._end, self._clean
         while waiting:
+            if _changed(clean):  # by what followed the call before
+                self._workers.discard(worker)
+                self._start(self._work())
+                return
             call = waiting.popleft()
             if waiting and len(workers) < limit:
                 self._start(self._work())
@@ -186,7 +190,7 @@ class CallPool:
             except Exception as raised:
                 error = raised
             except BaseException as raised:
-                error = self._error_of(raised)
+                error = self._error_of(raised, worker)
             if not end(call, worker) or self._cancelled:
                 return
             if call.expired:
@@ -194,11 +198,7 @@ class CallPool:
             call.results, call.error = results, error
             # The traceback of an error refers to this frame: a reference cycle while `error` is set.
             failed, error = error is not None, None
-            try:
-                marked = worker.cancelling() or copy_context() != clean
-            except Exception:  # values that cannot be compared, such as arrays
-                marked = True
-            if marked:
+            if worker.cancelling() or _changed(clean):
                 self._replace(worker, call)
                 return
             if failed or gate is not None:
@@ -209,9 +209,11 @@ class CallPool:
         # Not left to the done callback: a call may be submitted before that runs, and needs another worker.
         workers.discard(worker)
 
-    def _error_of(self, raised: BaseException) -> Exception:
+    def _error_of(self, raised: BaseException, worker: "asyncio.Task[None]") -> Exception:
         """The error of a call that was cancelled, or that raised what is no Exception."""
-        if self._cancelled:
+        # Python closes the worker with GeneratorExit, too, once the loop has left it behind.
+        closed = isinstance(raised, GeneratorExit) and not _runs(worker)
+        if self._cancelled or closed:
             raise raised
         return as_error(raised)
 
@@ -314,6 +316,22 @@ class TaskCalls:
         """Cancel the calls in flight."""
         for pool in self._pools.values():
             pool.cancel()
+
+
+def _changed(clean: Context) -> bool:
+    """Whether context variables have other values than in a clean context."""
+    try:
+        return copy_context() != clean
+    except Exception:  # values that cannot be compared, such as arrays
+        return True
+
+
+def _runs(task: "asyncio.Task[Any]") -> bool:
+    """Whether a task is the one that the event loop of this thread runs at this moment."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs
+        return False
 
 
 def _one_queue(_: Call) -> str:

@@ -360,6 +360,31 @@ def test_what_follows_a_call_does_not_see_its_context_variables() -> None:
     assert seen == ["nobody"]
 
 
+@pytest.mark.parametrize("in_flight", [1, 2])
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_a_call_does_not_see_context_variables_that_what_follows_others_has_set(seconds: int, in_flight: int) -> None:
+    seen: list[str] = []
+
+    async def look(value: int) -> list[int]:
+        seen.append(WHO.get())
+        if seconds:
+            await asyncio.sleep(seconds)
+        if value == 2:
+            raise ValueError(value)
+        return [value]
+
+    def follow(_: Call) -> None:
+        WHO.set("behind")
+
+    async def work() -> None:
+        calls = pool(look, follow, max_in_flight=in_flight)
+        for value in range(5):
+            calls.submit(Call(None, value, None))
+
+    run(work())
+    assert seen == ["nobody"] * 5
+
+
 def test_a_worker_goes_on_where_calls_leave_context_variables_as_they_were() -> None:
     workers: set[Any] = set()
 
