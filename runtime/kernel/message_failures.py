@@ -70,7 +70,7 @@ class MessageFailures:
         else:
             self.deferred(partial(self._failures.message, self._failed_record(*message.where), error, operator))
 
-    def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: Exception) -> None:
+    def firing(self, operator: str, key: bytes, value: Any, timestamp: int, error: BaseException) -> None:
         """A pane, a joined row or a timer failed."""
         if self._asynchronous:
             self.deferred(partial(self._failures.firing, operator, key, value, timestamp, error))

@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+INTERRUPTIONS = (KeyboardInterrupt, SystemExit)
+"""What ends the process. All else that a user's function raises is an error of its message, also what is no
+`Exception`, such as `asyncio.CancelledError`."""
+
 
 def interruption(error: BaseException) -> KeyboardInterrupt | None:
     """The interruption that an error was made of; None if it is another error."""

@@ -26,7 +26,7 @@ def as_error(raised: BaseException) -> Exception:
     becomes `concurrent.futures.CancelledError`. What ends the process is raised again."""
     if isinstance(raised, Exception):
         return raised
-    if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
+    if isinstance(raised, KeyboardInterrupt | SystemExit):
         raise raised
     cancelled = isinstance(raised, asyncio.CancelledError)
     error: Exception = (

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ...process.interruptions import INTERRUPTIONS
+
 Effect = tuple[str, Callable[..., None], tuple[Any, ...]]
 """An output or a change of state, to be applied when the message is released: the operator, a function, its
 arguments."""
@@ -122,7 +124,9 @@ class InFlightTracker:
                 if len(arguments) > 1:
                     undo.append(self._effects.undo(operator, arguments))
                 apply(*arguments)
-            except Exception as error:
+            except INTERRUPTIONS:
+                raise
+            except BaseException as error:
                 for take_back in reversed(undo):
                     take_back()
                 self._effects.drop_fired()

@@ -40,6 +40,12 @@ class SourceText:
         if operator is not None:
             self.operators[len(self.lines)] = operator
 
+    def catch(self, depth: int) -> None:
+        """Catch as `error` all that a user's function raises, but for what ends the process."""
+        self.add(depth, "except INTERRUPTIONS:")
+        self.add(depth + 1, "raise")
+        self.add(depth, "except BaseException as error:")
+
 
 @dataclass(slots=True)
 class CodePath:

@@ -7,6 +7,7 @@ from typing import Any
 from ....dsl import operators as ops
 from ....dsl.message import Headers, Message
 from ....dsl.serde import encode_key, value_serde
+from ...process.interruptions import INTERRUPTIONS
 from ..calls.async_calls import Call
 from ..code.returned_values import check_answer
 from ..code.source_code import source_names
@@ -37,6 +38,7 @@ def bind(environment: StageEnvironment) -> dict[str, Callable[..., Any]]:
         "Call": Call,
         "close": tracker.close,
         "failed_in_flight": failures.in_flight,
+        "INTERRUPTIONS": INTERRUPTIONS,
         "emit_fired": effects.emit_fired,
         "drop_fired": effects.drop_fired,
         "passed": failures.passed,

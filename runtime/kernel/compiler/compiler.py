@@ -104,7 +104,7 @@ class Compiler:
             text.add(4, f"v0 = None if v is None else decode_{number}(v)", stage_input.writer)
         else:
             write_source(text, 4, stage_input.source, number, checked=stage_input.clock != "source")
-        text.add(3, "except Exception as error:")
+        text.catch(3)
         text.add(4, f"failed_{number}({index}, error, {stage_input.writer!r})")
         self._pass(path, 4)
         where = f"failed_{number}({index}, error)"
@@ -200,7 +200,7 @@ class Compiler:
             text.add(depth + 2, f"add_{number}(*message)", id)
         if stateful:
             text.add(depth + 1, "emit_fired()")
-        text.add(depth, "except Exception as error:")
+        text.catch(depth)
         if stateful:
             text.add(depth + 1, "for take_back in reversed(undo):")
             text.add(depth + 2, "take_back()")

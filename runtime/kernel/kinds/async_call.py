@@ -42,7 +42,7 @@ def after_call(writer: CodeWriter, id: str) -> None:
     if writer.graph.followers[id]:
         text.add(4, "for v in call.results:", id)
         writer.follow(path, id, Variables(), 5)
-    text.add(3, "except Exception as error:")
+    text.catch(3)
     text.add(4, "failed_in_flight(in_flight, error)")
     writer.close(2)
 

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ....dsl.message import Headers
+from ...process.interruptions import INTERRUPTIONS
 from ..state_cache import StateBackend
 
 LEFT, RIGHT = 0, 1
@@ -43,7 +44,7 @@ class JoinContext:
     encode: tuple[Callable[[Any], bytes], Callable[[Any], bytes]]
     decode: tuple[Callable[[bytes], Any], Callable[[bytes], Any]]
     emit: Callable[[bytes, Any, int, Headers], None]
-    fail: Callable[[bytes, Any, int, Exception], None]
+    fail: Callable[[bytes, Any, int, BaseException], None]
     late: Callable[[], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
@@ -60,7 +61,9 @@ class JoinContext:
         timestamp = max(left.time, right.time) if left and right else one.time
         try:
             value = self.fn(self._value(left, LEFT), self._value(right, RIGHT))
-        except Exception as error:
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:
             # This pair has failed, not the message: the rows may join others.
             self.fail(key, None, timestamp, error)
         else:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from ....dsl import operators as ops
+from ...process.interruptions import INTERRUPTIONS
 from ..stateful_operator import StatefulOperator
 from ..time.position import Position
 from .tables import TableOperator
 
-Fail = Callable[[str, bytes, None, int, Exception], None]
+Fail = Callable[[str, bytes, None, int, BaseException], None]
 """Takes the error of a row that cannot be joined: operator, key, None, time 0, error."""
 
 
@@ -61,7 +62,9 @@ class JoinedTables:
     def _make(self, id: str, key: bytes) -> None:
         try:
             self._tables[id].renew(key)
-        except Exception as error:
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:
             self._fail(id, key, None, 0, error)
 
     def add_to(self, position: Position) -> None:

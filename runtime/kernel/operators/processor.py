@@ -10,6 +10,7 @@ from typing import Any
 from ....dsl.keyed_state import outside, put_to_work
 from ....dsl.message import Headers, Message
 from ....dsl.processor import KeyedProcessor, Tagged, Timer, clock_of, states_of, tags_of
+from ...process.interruptions import INTERRUPTIONS
 from ..state_cache import Change, StateBackend, WriteBackCache
 from ..state_codec import MsgpackCodec
 from ..stateful_operator import keyless
@@ -40,7 +41,7 @@ class ProcessContext:
     processor: KeyedProcessor[Any, Any, Any]
     decode_key: Callable[[bytes], Any]
     emit: Emit
-    fail: Callable[[bytes, Timer, int, Exception], None]
+    fail: Callable[[bytes, Timer, int, BaseException], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
     clock: Callable[[], int]
@@ -309,7 +310,9 @@ class ProcessOperator:
         at = self._context.decode_key(key)
         try:
             outputs = self._run(self._processor.on_timer, timer, key, at, time, watermark)
-        except Exception as error:
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:
             self._context.fail(key, timer, time, error)
         else:
             self._emit(key, outputs, time, ())

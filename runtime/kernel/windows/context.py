@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ....dsl.aggregates import Aggregate
 from ....dsl.message import Headers, Pane, PaneKind, Window
+from ...process.interruptions import INTERRUPTIONS
 from ..state_cache import StateBackend
 from ..time.bounds import START
 from ..value_copies import UNCHANGING, own_copy
@@ -45,7 +46,7 @@ class WindowContext:
     lateness: int
     accumulate: bool
     emit: Emit
-    fail: Callable[[bytes, Pane[Any, Any], int, Exception], None]
+    fail: Callable[[bytes, Pane[Any, Any], int, BaseException], None]
     late: Callable[[bytes, Any, int, Headers], None]
     schedule: Callable[[int], None]
     firing: Callable[[int], None]
@@ -77,7 +78,9 @@ class WindowContext:
             try:
                 # Copied before `result`: that is a user's function too, and may change its argument.
                 pane_value = result(own_copy(value) if stays and type(value) not in UNCHANGING else value)
-            except Exception as error:
+            except INTERRUPTIONS:
+                raise
+            except BaseException as error:
                 # The pane has failed, not the message that made it fire: that message is in the window.
                 fail(key, Pane(name, window, None, kind, replaces), at, error)
             else:

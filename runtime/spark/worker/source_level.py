@@ -15,6 +15,7 @@ from ...kernel.failures import FailedRecord, Failures
 from ...kernel.stage import StageTask
 from ...kernel.time.bounds import START
 from ...kernel.time.position import Position
+from ...process.interruptions import INTERRUPTIONS
 from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
 from ..counts import Counts
@@ -142,7 +143,9 @@ class _ForwardedPartition:
         timed: Messages | None = messages
         try:
             times = self._times(messages)
-        except Exception:
+        except INTERRUPTIONS:
+            raise
+        except BaseException:
             timed, times = self._one_by_one(messages)
         if timed is not None:
             self._high = max(self._high, *times)
@@ -157,7 +160,9 @@ class _ForwardedPartition:
             try:
                 times += self._times(messages.select([index]))
                 timed.append(index)
-            except Exception as error:
+            except INTERRUPTIONS:
+                raise
+            except BaseException as error:
                 failed = FailedRecord(self._stream, self._partition, messages.positions[index], record)
                 self._failures.message(failed, error, self._source.id)
         return (messages.select(timed) if timed else None), times

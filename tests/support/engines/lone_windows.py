@@ -89,7 +89,7 @@ class LoneWindow:
         replaces = tuple((past.start, past.end) for past in pane.replaces)
         self.panes.append(Shown(pane.window.start, pane.window.end, pane.value, pane.kind, replaces))
 
-    def _fail(self, _: bytes, pane: Pane[Any, Any], __: int, error: Exception) -> None:
+    def _fail(self, _: bytes, pane: Pane[Any, Any], __: int, error: BaseException) -> None:
         raise AssertionError(f"{pane} has no value") from error
 
     def _late(self, key: bytes, value: int, timestamp: int, headers: Headers) -> None:

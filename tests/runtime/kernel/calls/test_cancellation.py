@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engines.spark_in_process import queries
-from fluvial.dsl import Pipeline, skip
+from fluvial.dsl import Pipeline, aggregate, skip, tumbling
 from fluvial.dsl.errors import MessageError
 from fluvial.planner import plan
 from fluvial.runtime import run
@@ -45,6 +45,22 @@ async def deaf(number: int) -> list[int]:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(10)
     return [number, CLEAN]
+
+
+class Unusual(BaseException):
+    """No Exception."""
+
+
+def raising(error: type[BaseException]) -> Any:
+    async def raise_it(number: int) -> list[int]:
+        if number == 3:
+            raise error("why")
+        return [number, CLEAN]
+
+    return raise_it
+
+
+NO_EXCEPTIONS = [asyncio.CancelledError, GeneratorExit, Unusual]
 
 
 def calls(fn: Any, policy: Any = None) -> Pipeline:
@@ -90,11 +106,88 @@ ENGINES = [on_driver, on_local, on_spark]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("fn", [cancelled, deaf])
+@pytest.mark.parametrize("fn", [cancelled, deaf, *map(raising, NO_EXCEPTIONS)])
 def test_a_call_that_ends_otherwise_fails_its_own_message_only(engine: Callable[[Pipeline], Outcome], fn: Any) -> None:
     out, failed = engine(calls(fn))
     assert out[1::2] == [CLEAN] * 5
     assert (sorted(out[::2]), failed) == ([0, 1, 2, 4, 5], {"look": 1})
+
+
+def fails_on(error: type[BaseException]) -> Any:
+    def check(value: Any) -> Any:
+        if value == 3:
+            raise error("why")
+        return value
+
+    return check
+
+
+SYNCHRONOUS: dict[str, Callable[[Any, Any], Any]] = {
+    "map": lambda stream, check: stream.map(check),
+    "filter": lambda stream, check: stream.filter(lambda value: check(value) is not None),
+    "flat_map": lambda stream, check: stream.flat_map(lambda value: [check(value)]),
+    "key": lambda stream, check: stream.partition_by(check, id="by", key_type=int),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", SYNCHRONOUS)
+@pytest.mark.parametrize("error", NO_EXCEPTIONS)
+def test_what_a_function_raises_fails_its_own_message_only(
+    engine: Callable[[Pipeline], Outcome], kind: str, error: type[BaseException]
+) -> None:
+    pipeline = Pipeline("calls", on_error=skip())
+    SYNCHRONOUS[kind](pipeline.stream("in", value=int), fails_on(error)).send_to("out", value=int)
+    out, failed = engine(pipeline)
+    assert (sorted(out), list(failed.values())) == ([0, 1, 2, 4, 5], [1])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("error", NO_EXCEPTIONS)
+def test_a_time_that_cannot_be_read_fails_its_own_message_only(
+    engine: Callable[[Pipeline], Outcome], error: type[BaseException]
+) -> None:
+    pipeline = Pipeline("calls", on_error=skip())
+    pipeline.stream("in", value=int, timestamp=fails_on(error)).map(int).send_to("out")
+    out, failed = engine(pipeline)
+    assert (out, list(failed.values())) == ([0, 1, 2, 4, 5], [1])
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS)
+def test_what_an_aggregate_raises_fails_its_own_message_only(error: type[BaseException]) -> None:
+    check = fails_on(error)
+
+    def add(numbers: list[int], number: int) -> list[int]:
+        return [*numbers, check(number)]
+
+    pipeline = Pipeline("calls", on_error=skip())
+    stream = pipeline.stream("in", key=str, value=int)
+    stream.window(tumbling(timedelta(seconds=1)), aggregate(list[int], add), id="w").map(
+        lambda pane: pane.value
+    ).send_to("out")
+    with PipelineDriver(pipeline) as driver:
+        for number in NUMBERS:
+            driver.send("in", number, key="a", timestamp=number)
+        assert driver.end().failed == {"w": 1}
+        assert [message.value for message in driver.read("out")] == [[0, 1, 2, 4, 5]]
+
+
+def test_an_error_that_is_no_exception_is_named_with_its_place() -> None:
+    pipeline = Pipeline("calls")
+    pipeline.stream("in", value=int).map(fails_on(asyncio.CancelledError)).send_to("out")
+    with pytest.raises(
+        MessageError, match=r"map\(check\) failed on the message at in, partition 0, offset 3"
+    ) as raised:
+        on_driver(pipeline)
+    assert "CancelledError: why, raised at " in str(raised.value)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_process_is_no_error_of_a_message(error: type[BaseException]) -> None:
+    pipeline = Pipeline("calls", on_error=skip())
+    pipeline.stream("in", value=int).map(fails_on(error)).send_to("out")
+    with pytest.raises(error):
+        on_driver(pipeline)
 
 
 def test_a_run_that_fails_does_not_wait_for_a_call_that_cannot_be_stopped() -> None:
@@ -170,7 +263,7 @@ def test_what_begins_while_a_loop_is_left_is_ended_too() -> None:
 LEFT_BEHIND = """
 import asyncio, threading
 from datetime import timedelta
-from fluvial.dsl import Pipeline, skip
+from fluvial.dsl import Pipeline, aggregate, skip, tumbling
 from fluvial.runtime import run
 from fluvial.runtime.systems import MemorySystem
 

@@ -42,7 +42,7 @@ class LoneJoin:
         self.backend = backend or MemoryStore()
         self.joined: list[Joined] = []
         self.headers: list[Headers] = []
-        self.failed: list[tuple[int, Exception]] = []
+        self.failed: list[tuple[int, BaseException]] = []
         self.late = 0
         self.operator = make(
             JoinContext(
