@@ -113,11 +113,12 @@ class Container:
         """Assign to the consumer the offsets of the tasks. No task has outputs of an earlier run left to publish.
 
         Where outputs are visible before they are committed, the tasks commit once before they read. This first
-        checkpoint proves that the messages in intermediate streams are this pipeline's. It also fixes "latest" offsets:
-        after a restart these would be later, and the messages in between would be left out.
+        checkpoint proves that the messages in intermediate streams are this pipeline's, and tells how they are encoded.
+        It also fixes "latest" offsets: after a restart these would be later, and the messages in between would be left
+        out.
         """
         if self._settings.offset_default == "latest" or self._commits.early:
-            run_steps(self._commit([task for task in self._tasks if task.new]))
+            run_steps(self._commit([task for task in self._tasks if task.new or task.writes_anew]))
         self._consumer.assign(
             {partition: at for task in self._tasks for partition, at in task.queues.positions.items()}
         )

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from itertools import chain
@@ -13,6 +14,7 @@ from typing import Any, cast
 from ...dsl.error_policy import Retry
 from ...dsl.errors import PlanError
 from ...dsl.validation import explain
+from ...planner.border_schema import next_border_schemas
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.task_assignment import task_name
@@ -31,6 +33,7 @@ from ..report import OnProgress, Report
 from ..state import MemoryStore, TaskStore
 from ..systems.contract import Admin, ProducingSystem, PublishingSystem, RecordProducer, System
 from ..systems.provisioning import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
+from .checkpoints.border_compatibility import last_border_schemas, refuse_changed_borders
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import kept_states, migrate_checkpoints, read_before, refuse_recreated
 from .commit.changelog_commit import ChangelogCommit, OnRestore, ignore_restore
@@ -137,6 +140,7 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     """Raise the error of a plan that cannot resume from its checkpoints, its stores or its streams."""
     checkpoints, reset = checkpoints_in(system, plan.name), reset_command(plan, system, settings)
     refuse_changed(plan, kept_states(plan, checkpoints), reset)
+    refuse_changed_borders(plan, system, checkpoints)
     refuse_recreated(plan, system, checkpoints, reset)
     for problem in missing_stores(plan, system, settings):
         raise problem
@@ -221,6 +225,9 @@ def make_tasks(
     # A store may have been written after the checkpoints that were checked before.
     records = chain.from_iterable(one.states.items() for one in checkpoints.values())
     refuse_changed(plan, records, reset_command(plan, system, settings))
+    # So may messages between stages: a commit that was cut off is published now.
+    refuse_changed_borders(plan, system, aligned)
+    run = replace(run, border_schemas=next_border_schemas(plan, last_border_schemas(aligned.values())))
     starts, ends = cache(admin.starts), cache(admin.ends)  # tasks of a stage need the same offsets
     latest = _begun_at_ends(plan, settings, stored)
     tasks = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ...planner.border_schema import BorderSchema
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ...planner.state_schema import carried
@@ -43,14 +44,16 @@ class RunContext:
     container: int = 0
     generation: int = 0
     identities: Mapping[str, str] = field(default_factory=dict)
+    border_schemas: Mapping[str, BorderSchema] = field(default_factory=dict)
 
 
 class LocalTask:
     """One task. The container reads into its `queues` and decides when the task works: `step` processes queued
     messages; `prepare_commit` and `committed` are the begin and the end of a commit.
 
-    `new` says whether the task was never committed. `drains` says whether a commit waits for asynchronous calls: their
-    results may change state, or the guarantee is `exactly_once`.
+    `new` says whether the task was never committed, and `writes_anew` whether its last commit has other schemas of the
+    intermediate streams that it writes. `drains` says whether a commit waits for asynchronous calls: their results may
+    change state, or the guarantee is `exactly_once`.
     """
 
     def __init__(
@@ -75,6 +78,9 @@ class LocalTask:
         stage = run.plan.stage(setup.stage)
         own = {store.operator: store.schema for store in run.plan.stores if store.stage == stage.id}
         self._states = carried(checkpoint.states, own)
+        written = {name: run.border_schemas[name] for name in stage.outputs if name in run.border_schemas}
+        self._border_schemas = checkpoint.borders | written
+        self.writes_anew = self._border_schemas != checkpoint.borders
         tables = tables_by_stream(run.plan, stage.operators)
         self._tables = {id: name for name, id in tables.items() if name in setup.inputs}
         for name in stage.inputs:
@@ -262,6 +268,7 @@ class LocalTask:
             number=last.number + 1,
             identities=last.identities | identities,
             tables=(last.tables or {}) | {id: offsets[stream] for id, stream in self._tables.items()},
+            borders=self._border_schemas,
         )
 
     def _position(self) -> Position:

@@ -1,12 +1,14 @@
 """`check`: what would keep a pipeline from running, before it runs."""
 
 import json
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from engines.command_line import Fluvial
+from fluvial.runtime.kernel.time.border_watermarks import pack_trailer
 from fluvial.runtime.serdes.framing import head
 from fluvial.runtime.systems import LogSystem
 from generators.shop import record
@@ -48,6 +50,23 @@ def test_kept_state_with_another_meaning(fluvial: Fluvial, folder: Path, engine:
     assert ended.code == 3
     told = "✗ state: the stored state of window count has another meaning: windows: was tumbling 1 s, is tumbling 1 d\n"
     assert told in ended.out
+
+
+def test_messages_left_between_stages_with_another_meaning(fluvial: Fluvial, folder: Path) -> None:
+    fluvial("produce", "words", "words.jsonl")
+    assert fluvial("run", "letters.py", "--until", "end").code == 0
+    changed = (folder / "letters.py").read_text().replace("key_type=str", "key_type=str, value=msgpack(Word)")
+    (folder / "letters.py").write_text(changed.replace("Pipeline, count", "Pipeline, count, msgpack"))
+    words = ("check", "letters.py", "--system", "log:.fluvial")
+    assert fluvial(*words).code == 0
+    with closing(LogSystem(folder / ".fluvial").producer()) as producer:
+        writing = producer.begin()
+        writing.append("letters-by-letter", 0, [(b"t", b'{"text":"tea","at":1}' + pack_trailer(0, 0), 1, ())])
+        writing.commit()
+    ended = fluvial(*words)
+    assert ended.code == 3
+    told = "✗ intermediate: messages that partition_by by-letter has left in the stream 'letters-by-letter', and that "
+    assert told + "were not read yet, have another meaning: values: was json, is msgpack\n" in ended.out
 
 
 def test_without_a_system_nothing_is_asked_there(fluvial: Fluvial, folder: Path) -> None:

@@ -18,6 +18,7 @@ from ....planner.stream_names import checkpoints
 from ....planner.type_inference import flows, written_flow
 from ....planner.validation import written_by
 from ...launch import EngineName
+from ...local.checkpoints.border_compatibility import refuse_changed_borders
 from ...local.checkpoints.checkpoint import checkpoints_in
 from ...local.checkpoints.migration import kept_states, refuse_recreated
 from ...local.stores.survey import missing_stores
@@ -75,6 +76,8 @@ def check(
         yield from _settings(plan, engine, streams, existing)
         yield from _stored_state(plan, engine, streams, settings)
         yield from _inputs(plan, engine, streams, settings)
+        if engine == "local":
+            yield from _borders(plan, streams)
     yield from _types(pipeline)
     yield from _serdes(pipeline)
     yield from _engine(plan, engine, system.url if system else "")
@@ -211,6 +214,16 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
     else:
         operators = ", ".join(store.operator for store in plan.stores) or "queries"
         yield Finding(f"state: a run can continue with the stored state of {operators}")
+
+
+def _borders(plan: Plan, system: System) -> Iterator[Finding]:
+    """Whether a run reads what earlier runs have left between stages as it was written. On Spark nothing is left."""
+    if not plan.pipeline.borders:
+        return
+    try:
+        refuse_changed_borders(plan, system, checkpoints_in(system, plan.name))
+    except FluvialError as error:
+        yield Finding(f"intermediate: {error}", error.exit_code)
 
 
 def _inputs(plan: Plan, engine: EngineName, system: System, settings: Settings) -> Iterator[Finding]:

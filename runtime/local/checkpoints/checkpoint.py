@@ -8,6 +8,7 @@ from msgspec import DecodeError, Struct, field, json, structs
 from ....dsl.errors import SystemProblem
 from ....dsl.operators import TableOf, table_id
 from ....dsl.validation import explain
+from ....planner.border_schema import BorderSchema
 from ....planner.state_schema import StateSchema
 from ...kernel.time.position import Position
 from ...systems.contract import System
@@ -25,6 +26,7 @@ _WRITTEN = (
     *("version", "offsets", *_POSITION[:2]),
     *("changelogs", "run", *_POSITION[2:12]),
     *("states", "atomic", "number", "identities", "tables", *_POSITION[12:]),
+    "borders",
 )
 """The fields of a checkpoint as JSON, in the order in which versions have added them. Those of the position lie among
 the others, as they did before it was a record of its own."""
@@ -37,7 +39,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     Which producers have ended, in `position`, is known of one `run` alone. `atomic` says that the changelogs hold
     nothing beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is 0 in
     checkpoints of versions that did not count. `tables` are the offsets before which each table has taken in the
-    records of its stream, which may be read on without the table; None in checkpoints of versions that kept none."""
+    records of its stream, which may be read on without the table; None in checkpoints of versions that kept none.
+    `borders` are the schemas of the intermediate streams that the task writes."""
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -49,6 +52,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     number: int = 0
     identities: dict[str, str] = {}
     tables: dict[str, int] | None = None
+    borders: dict[str, BorderSchema] = {}
 
     @property
     def blank(self) -> bool:

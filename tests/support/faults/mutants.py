@@ -87,7 +87,7 @@ def _is_of_the_call(error: TypeError) -> bool:
     return depth <= 2
 
 
-class MutantLost(BaseException):
+class MutantLost(SystemExit):
     """A mistake cannot be planted, for the code is no longer as it says. No engine may take it for a failed message."""
 
     def __init__(self, mutant: Mutant, wrong: str) -> None:

@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from fluvial.dsl import SystemProblem
+from fluvial.planner.border_schema import BorderSchema
 from fluvial.planner.state_schema import StateSchema
 from fluvial.runtime.kernel.time.position import Position
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, decode, encode
@@ -13,7 +14,8 @@ WRITTEN = (
     b'"changelogs":{"w":9},"run":"r","ended":{"mid":[0]},"idle":{"mid":[2]},"clock":50,"met":{"w":20},'
     b'"rested":{"mid":{"2":36}},"lateness":{"w":3},"out_of_order":{"in":4},"forgotten":{"w":10},"reached":{"w":33},'
     b'"rung":{"p":45},"states":{"w":{"version":1,"kind":"window","facts":{"windows":"tumbling 10 ms"},"types":{}}},'
-    b'"atomic":true,"number":6,"identities":{"in":"id"},"tables":{"t":5},"versions":{"t":2},"built":{"j":3}}'
+    b'"atomic":true,"number":6,"identities":{"in":"id"},"tables":{"t":5},"versions":{"t":2},"built":{"j":3},'
+    b'"borders":{"out":{"schema":{"version":1,"kind":"partition_by","facts":{"key":"str"},"types":{}},"number":2}}}'
 )
 """A checkpoint as versions before wrote it, to which each field of the position was one of its own."""
 
@@ -42,6 +44,7 @@ CHECKPOINT = Checkpoint(
     number=6,
     identities={"in": "id"},
     tables={"t": 5},
+    borders={"out": BorderSchema(schema=StateSchema(kind="partition_by", facts={"key": "str"}), number=2)},
 )
 
 
@@ -55,7 +58,7 @@ def test_a_blank_checkpoint_tells_all_fields_too() -> None:
         b'{"version":1,"offsets":{},"highs":{},"producers":{},"changelogs":{},"run":"","ended":{},"idle":{},'
         b'"clock":-9223372036854775808,"met":{},"rested":{},"lateness":{},"out_of_order":{},"forgotten":{},'
         b'"reached":{},"rung":{},"states":{},"atomic":false,"number":0,"identities":{},"tables":null,"versions":{},'
-        b'"built":{}}'
+        b'"built":{},"borders":{}}'
     )
 
 

@@ -1,0 +1,157 @@
+"""Messages that are left between stages are read as they were written, or the run is refused."""
+
+import os
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from engines.sending import ProducingSystem, stores_of
+from engines.targets import contents, write
+from explained import assert_explains, error_of
+from fluvial.dsl import FLOAT64, INT64, Pipeline, PlanError, Serde, msgpack
+from fluvial.dsl.message import Record
+from fluvial.runtime import Progress, run
+from fluvial.runtime.kernel.time.border_watermarks import ControlMessage, control_record, pack_trailer
+from fluvial.runtime.local.checkpoints.checkpoint import checkpoints_in, write_checkpoints
+from fluvial.runtime.systems import LogSystem, MemorySystem, System
+
+INTERMEDIATE = "p-by"
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def crossing(value: Any, key: Any = str, output: str = "out") -> Pipeline:
+    """A pipeline with a border, whose values have this type or serde."""
+    pipeline = Pipeline("p")
+    numbers = pipeline.stream("in", key=str, value=int)
+    numbers.partition_by(lambda _: key() if key in (str, int) else 0, id="by", key_type=key, value=value).map(
+        same
+    ).send_to(output)
+    return pipeline
+
+
+def broadcast(value: Any) -> Pipeline:
+    pipeline = Pipeline("p")
+    pipeline.stream("in", key=str, value=int).broadcast(id="by", value=value).map(same).send_to("out")
+    return pipeline
+
+
+def run_more(system: System, pipeline: Pipeline) -> None:
+    """Run a pipeline on one more message, to the end of all streams."""
+    write(system, {"in": [[(b"k", b"2", 0, ())]]})
+    with stores_of(system):
+        run(pipeline, system=system, until="end")
+
+
+UNREAD: Record = (b"", b"1.5" + pack_trailer(0, 0), 0, ())
+
+
+def leave(system: System, record: Record = UNREAD) -> None:
+    """Leave a record between the stages, as a run does that ends before it is read."""
+    with closing(system.producer()) as producer:
+        writing = producer.begin()
+        writing.append(INTERMEDIATE, 0, [record])
+        writing.commit()
+
+
+def forget_borders(system: System) -> None:
+    """Let checkpoints be those of a version that kept no schemas of intermediate streams."""
+    stored = checkpoints_in(system, "p")
+    write_checkpoints(system, "p", {task: structs.replace(one, borders={}) for task, one in stored.items()})
+
+
+@pytest.fixture(params=["memory", "log", "sent"])
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
+    systems: dict[str, System] = {
+        "memory": MemorySystem(),
+        "log": LogSystem(tmp_path, fsync=False),
+        "sent": ProducingSystem(),
+    }
+    return systems[request.param]
+
+
+def test_another_serde_is_refused_before_anything_starts(system: System) -> None:
+    run_more(system, crossing(FLOAT64))
+    leave(system)
+    error = error_of(lambda: run_more(system, crossing(INT64, output="another")), PlanError)
+    wrong = "messages that partition_by by has left in the stream 'p-by', and that were not read yet, have another "
+    wrong += "meaning: values: was float64, is int64; value: was float, is int"
+    expected = "the types and serdes that they were written with"
+    assert_explains(error, wrong, crossing, expected, "run the version before with --until end", below=4)
+    assert system.admin().partitions("another") is None
+
+
+CHANGES: list[tuple[Pipeline, Pipeline, str]] = [
+    (crossing(float), crossing(msgpack(float)), "values: was json, is msgpack"),
+    (crossing(float), crossing(int), "value: was float, is int"),
+    (crossing(float), crossing(float, int), "key: was str, is int"),
+    (crossing(float), broadcast(float), "it was a partition_by, and is a broadcast"),
+    (
+        crossing(Serde("mine", float, lambda _: b"1", float, layout={"form": "1"})),
+        crossing(Serde("mine", float, lambda _: b"1", float, layout={"form": "2"})),
+        "values, form: was 1, is 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "change"), CHANGES)
+def test_what_reads_messages_otherwise_is_refused(before: Pipeline, after: Pipeline, change: str) -> None:
+    system = MemorySystem()
+    run_more(system, before)
+    leave(system)
+    assert change in str(error_of(lambda: run_more(system, after), PlanError))
+
+
+def test_any_change_goes_where_nothing_is_unread(system: System) -> None:
+    run_more(system, crossing(float))
+    leave(system, control_record(ControlMessage("r", 1, 0, 1, 5, False), 5))
+    run_more(system, crossing(FLOAT64))
+    run_more(system, crossing(int, int))
+    leave(system)
+    # Of all that has written the stream the last counts.
+    assert "values: was json, is float64" in str(error_of(lambda: run_more(system, crossing(FLOAT64)), PlanError))
+
+
+def test_the_same_and_a_wider_type_go_on(system: System) -> None:
+    run_more(system, crossing(float))
+    leave(system)
+    run_more(system, crossing(float))
+    leave(system)
+    run_more(system, crossing(float | None))
+    assert [record[1] for record in contents(system, "out")] == [b"2.0", b"1.5", b"2.0", b"1.5", b"2.0"]
+    leave(system)
+    assert "value: was float | None" in str(error_of(lambda: run_more(system, crossing(float)), PlanError))
+
+
+def test_a_stream_without_a_record_is_adopted_once() -> None:
+    system = MemorySystem()
+    run_more(system, crossing(float))
+    forget_borders(system)
+    run_more(system, crossing(int, int))
+    leave(system)
+    assert "key: was int, is str" in str(error_of(lambda: run_more(system, crossing(float)), PlanError))
+
+
+def test_messages_that_a_stopped_run_has_left_are_refused(tmp_path: Path) -> None:
+    """What is unread is left by a clean stop alone, too."""
+    system = LogSystem(tmp_path, fsync=False)
+    write(system, {"in": [[(b"k", b"%d" % number, number, ()) for number in range(6)]]})
+    stopped: list[Progress] = []
+
+    def stop_once_all_is_read(progress: Progress) -> None:
+        if progress.lag == 0 and not stopped:
+            stopped.append(progress)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run(crossing(FLOAT64), system=system, until="stopped", progress=stop_once_all_is_read)
+    if len(contents(system, "out")) < 6:
+        error_of(lambda: run(crossing(INT64), system=system, until="end"), PlanError)
+    run(crossing(FLOAT64), system=system, until="end")
+    run(crossing(INT64), system=system, until="end")
+    assert len(contents(system, "out")) == 6
