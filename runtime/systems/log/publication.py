@@ -104,18 +104,18 @@ def _check_all(
     Raises SystemProblem where a stream or bytes of an extent do not exist.
     """
     stops: dict[Path, int] = {}
-    found: dict[Path, Segment | None] = {}
+    segment_of: dict[Path, Segment | None] = {}
     for extent in extents:
         extents_of(index, directory, extent.stream, extent.partition)
         own = segments.current(extent)
         path = segment_path(directory, extent.stream, extent.partition, extent.file) if own is None else own.path
-        found[path] = own
+        segment_of[path] = own
         stops[path] = max(extent.stop, stops.get(path, 0))
     for path, stop in stops.items():
         _check(path, stop, directory, segments.files)
-        if found[path] is None and marks.read(segments.files.number(path), path) is None:
-            del found[path]
-    return found
+        if segment_of[path] is None and marks.read(segments.files.number(path), path) is None:
+            del segment_of[path]
+    return segment_of
 
 
 def _check(path: Path, stop: int, directory: Path, files: OpenFiles) -> None:
