@@ -8,9 +8,9 @@ from . import operators as ops
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import function
-from .graph import OperatorGraph
 from .keyed_stream import KeyedStream
 from .operators.async_call import MOST_IN_FLIGHT, TIMEOUT
+from .operators.graph import OperatorGraph
 from .origin import here
 from .remote_table import Batch, Cache, CallLimits, RemoteTable, checked_remote
 from .serde import Serde, checked_key, checked_value

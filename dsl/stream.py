@@ -9,9 +9,9 @@ from .annotations import UNKNOWN, returned
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, predicate
-from .graph import OperatorGraph
 from .message import Message
 from .operators.async_call import checked_call
+from .operators.graph import OperatorGraph
 from .remote_table import RemoteTable, check_write, remote_call
 from .serde import Serde, checked_key, checked_value
 from .sink import Sink, check_sink

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
 from .errors import PipelineError
-from .graph import OperatorGraph
+from .operators.graph import OperatorGraph
 from .operators.join import checked_tables
 from .validation import require
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from ..dsl.keyed_state import ListState, MapState, State
-from ..dsl.labels import function_name
 from ..dsl.operators import Operator
+from ..dsl.operators.labels import function_name
 from ..dsl.remote_table import RemoteTable
 from ..dsl.serde import Serde, type_name
 from ..dsl.triggers import Trigger

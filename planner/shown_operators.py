@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from ..dsl.labels import line_of
+from ..dsl.operators.labels import line_of
 from ..dsl.origin import Origin
 from .plan import Plan, PlannedOperator
 

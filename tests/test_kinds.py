@@ -7,7 +7,7 @@ import pytest
 
 from fluvial.dsl import Pipeline
 from fluvial.dsl import operators as ops
-from fluvial.dsl.kind_table import KindTable
+from fluvial.dsl.operators.kind_table import KindTable
 from fluvial.planner import plan
 from fluvial.planner.descriptions import no_options
 from fluvial.planner.flow import as_given

@@ -1,7 +1,8 @@
 """Operators: frozen records of what the user asked for, and where in their file; they do not run.
 
 Comes in: the arguments of a verb, checked. Goes out: a node of the pipeline's graph, which planner and engines read.
-Each idea has a module with its records, and with the checks of what its verbs are given. Read `base` first.
+Each idea has a module with its records, and with the checks of what its verbs are given. Read `base` first; `graph`
+holds the records of a pipeline, `labels` makes what people read of them.
 """
 
 from .async_call import AsyncFlatMap, Order

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from ..labels import call_text, function_name, line_of, numbered_label
 from ..origin import Origin
+from .labels import call_text, function_name, line_of, numbered_label
 
 Role = Literal["non-terminal", "terminal", "both"]
 Emits = Literal["one", "routed", "some", "many"]

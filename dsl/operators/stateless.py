@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..labels import call_text, line_of
 from ..message import Message
 from .base import Emits, Numbered, Operator, PerMessage
+from .labels import call_text, line_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

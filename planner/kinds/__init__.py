@@ -6,7 +6,7 @@ that it writes, and what gives its state a meaning. Raises PlanError where the t
 then `window`.
 """
 
-from ...dsl.kind_table import KindTable
+from ...dsl.operators.kind_table import KindTable
 from . import async_call, border, deduplicate, join, process, stateless, table, terminal, window
 from .row import OperatorState, PlannerKind
 

@@ -5,7 +5,7 @@ from typing import Any, get_args, get_origin
 
 from ...dsl import operators as ops
 from ...dsl.annotations import element, returned
-from ...dsl.labels import function_name
+from ...dsl.operators.labels import function_name
 from ..descriptions import duration
 from ..flow import Flow
 from .row import PlannerKind

@@ -6,7 +6,7 @@ from typing import Any
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN
 from ...dsl.errors import PlanError
-from ...dsl.labels import function_name
+from ...dsl.operators.labels import function_name
 from ...dsl.validation import explain
 from ..descriptions import no_options
 from ..flow import Flow

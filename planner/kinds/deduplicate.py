@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ...dsl import operators as ops
-from ...dsl.labels import function_name
+from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
 from ...dsl.serde import key_serde
 from ..descriptions import duration

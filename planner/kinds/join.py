@@ -7,7 +7,7 @@ import msgspec
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN, returned
 from ...dsl.errors import PlanError
-from ...dsl.labels import function_name
+from ...dsl.operators.labels import function_name
 from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
 from ..descriptions import duration, remote_options, time_options

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN, element, message_value, returned
-from ...dsl.labels import function_name
+from ...dsl.operators.labels import function_name
 from ..descriptions import duration, function_options, no_options
 from ..flow import Flow, as_given, of_function
 from .row import PlannerKind, never

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ...dsl import operators as ops
-from ...dsl.labels import function_name
+from ...dsl.operators.labels import function_name
 from ..flow import Flow, as_given
 from .row import PlannerKind, if_given_value, never
 

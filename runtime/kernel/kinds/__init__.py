@@ -5,7 +5,7 @@ Comes in: an operator, the compiler, and the environment of a task. Goes out: th
 the code uses, and its state. Read `row` first, then `window`; `writing` and `binding` have what several kinds share.
 """
 
-from ....dsl.kind_table import KindTable
+from ....dsl.operators.kind_table import KindTable
 from . import async_call, border, deduplicate, join, process, stateless, table, terminal, window
 from .row import KernelKind
 

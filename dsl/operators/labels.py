@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from .origin import Origin
-from .text import ordinal
+from ..origin import Origin
+from ..text import ordinal
 
 
 def function_name(fn: Callable[..., Any]) -> str:

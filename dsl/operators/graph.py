@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import operators as ops
-from .errors import PipelineError
+from ..errors import PipelineError
+from ..origin import here
+from ..validation import explain, operator_id
+from .base import NAMELESS, Operator
 from .labels import line_of
-from .origin import here
-from .validation import explain, operator_id
 
 if TYPE_CHECKING:
     import networkx as nx
 
-Kind = TypeVar("Kind", bound=ops.Operator)
+Kind = TypeVar("Kind", bound=Operator)
 
 
 class OperatorGraph:
@@ -24,14 +24,14 @@ class OperatorGraph:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._operators: dict[str, ops.Operator] = {}
+        self._operators: dict[str, Operator] = {}
         self._added = 0
         self._alike: dict[tuple[str, str], list[str]] = {}  # ids by what they would be called, and where
 
-    def add(self, kind: type[ops.Operator], *, id: Any = ops.NAMELESS, **fields: Any) -> str:
+    def add(self, kind: type[Operator], *, id: Any = NAMELESS, **fields: Any) -> str:
         """Add an operator, and return its id. Raises PipelineError where the id is used."""
         self._added += 1
-        name = f"{kind.kind}-{self._added}" if id is ops.NAMELESS else operator_id(id)
+        name = f"{kind.kind}-{self._added}" if id is NAMELESS else operator_id(id)
         if name in self._operators:
             first = self._operators[name]
             wrong = f"id {name!r} is used twice in pipeline {self.name!r}, first by {first.kind} at {first.origin}"
@@ -51,7 +51,7 @@ class OperatorGraph:
         if len(alike) > 1:
             self.put(replace(operator, place_on_line=len(alike)))
 
-    def put(self, operator: ops.Operator) -> None:
+    def put(self, operator: Operator) -> None:
         """Put an operator in the place of the one that has its id, or behind all others."""
         self._operators[operator.id] = operator
 
@@ -72,10 +72,10 @@ class OperatorGraph:
             del self._operators[source]
         self.put(replace(filled, inputs=()))
 
-    def __getitem__(self, id: str) -> ops.Operator:
+    def __getitem__(self, id: str) -> Operator:
         return self._operators[id]
 
-    def __iter__(self) -> Iterator[ops.Operator]:
+    def __iter__(self) -> Iterator[Operator]:
         return iter(self._operators.values())
 
     def __len__(self) -> int:

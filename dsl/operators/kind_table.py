@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from .operators import Operator
+from .base import Operator
 
 R = TypeVar("R")
 
