@@ -1,10 +1,17 @@
-"""What a function's annotations say about the values it takes and gives."""
+"""Types as a program writes them: what a function's annotations say about the values it takes and gives."""
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from .message import Message
+
+if TYPE_CHECKING:
+    # What stands for a type: a class, or an expression that is none, such as `int | None`. Type checkers know this
+    # module without its being installed.
+    from typing_extensions import TypeForm as TypeForm
+else:
+    TypeForm = type
 
 UNKNOWN: Any = inspect.Parameter.empty
 """Stands for a type that nothing tells."""

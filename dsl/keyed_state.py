@@ -6,9 +6,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import msgspec
 
+from .annotations import TypeForm
 from .errors import PipelineError, UsageError
 from .serde import Serde, checked_key, type_name
-from .type_form import TypeForm
 from .validation import explain, millis
 
 T = TypeVar("T")

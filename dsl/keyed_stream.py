@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
 from .aggregates import Aggregate
+from .annotations import TypeForm
 from .error_policy import Retry
 from .errors import PipelineError
 from .message import Pane
@@ -18,7 +19,6 @@ from .serde import Serde
 from .stream import MessageStream
 from .table import Table
 from .triggers import Trigger
-from .type_form import TypeForm
 from .validation import explain, require
 from .windows import Assigner
 

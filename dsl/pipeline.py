@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import operators as ops
+from .annotations import TypeForm
 from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import function
@@ -16,7 +17,6 @@ from .remote_table import Batch, Cache, CallLimits, RemoteTable, checked_remote
 from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
-from .type_form import TypeForm
 from .validation import flag, millis, operator_id, require, stream_name
 
 if TYPE_CHECKING:

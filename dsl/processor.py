@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from .annotations import TypeForm
 from .errors import PipelineError
 from .keyed_state import ClockTimers, State, assigned
 from .message import Message
 from .serde import Serde, checked_value
-from .type_form import TypeForm
 from .validation import explain, operator_id, require
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from .annotations import TypeForm
 from .errors import PipelineError
 from .finite import json_encoder
 from .functions import function
-from .type_form import TypeForm
 from .validation import explain, require
 
 T = TypeVar("T")

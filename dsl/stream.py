@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from . import operators as ops
-from .annotations import UNKNOWN, returned
+from .annotations import UNKNOWN, TypeForm, returned
 from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, predicate
@@ -16,7 +16,6 @@ from .remote_table import RemoteTable, check_write, remote_call
 from .serde import Serde, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
-from .type_form import TypeForm
 from .validation import explain, require, stream_name
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import msgspec
 from fastavro.read import LOGICAL_READERS
 from fastavro.schema import parse_schema
 
+from ...dsl.annotations import TypeForm
 from ...dsl.errors import PipelineError
 from ...dsl.serde import Serde, converter, type_name
-from ...dsl.type_form import TypeForm
 from ...dsl.validation import explain
 from .avro_canonical import canonical_text
 from .avro_documents import document_value
