@@ -1,6 +1,5 @@
 """What a pipeline says: streams of messages and the operators between them."""
 
-from .aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
 from .error_policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .errors import (
     ContainerFailed,
@@ -25,8 +24,9 @@ from .serde import FLOAT64, INT64, Serde, msgpack
 from .sink import Sink
 from .stream import MessageStream
 from .table import Table
-from .triggers import Trigger, after, after_count, any_of, repeat
-from .windows import hopping, session, tumbling, unbounded
+from .windows.aggregates import Aggregate, aggregate, collect, count, maximum, mean, minimum, reduce, total
+from .windows.assigners import hopping, session, tumbling, unbounded
+from .windows.triggers import Trigger, after, after_count, any_of, repeat
 
 __all__ = [
     "FLOAT64",

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from . import operators as ops
-from .aggregates import Aggregate
 from .annotations import TypeForm
 from .error_policy import Retry
 from .errors import PipelineError
@@ -18,9 +17,10 @@ from .remote_table import RemoteTable, remote_call
 from .serde import Serde
 from .stream import MessageStream
 from .table import Table
-from .triggers import Trigger
 from .validation import explain, require
-from .windows import Assigner
+from .windows.aggregates import Aggregate
+from .windows.assigners import Assigner
+from .windows.triggers import Trigger
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -9,8 +9,8 @@ from ..dsl.operators import Operator
 from ..dsl.operators.labels import function_name
 from ..dsl.remote_table import RemoteTable
 from ..dsl.serde import Serde, type_name
-from ..dsl.triggers import Trigger
-from ..dsl.windows import Assigner, Hopping, Session, Tumbling, Unbounded
+from ..dsl.windows.assigners import Assigner, Hopping, Session, Tumbling, Unbounded
+from ..dsl.windows.triggers import Trigger
 
 
 def duration(ms: int) -> str:

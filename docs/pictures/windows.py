@@ -6,7 +6,7 @@ from typing import Any
 
 from docs.pictures.playing import MINUTE, SECOND, Sent, played
 from fluvial.dsl import Aggregate, Pipeline, after_count, collect, count, hopping, repeat, session, tumbling, unbounded
-from fluvial.dsl.windows import Assigner
+from fluvial.dsl.windows.assigners import Assigner
 from fluvial.runtime.testing import PipelineDriver, Recorder, draw_run
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, get_args
 
-from ..aggregates import Aggregate
 from ..errors import PipelineError
-from ..triggers import Trigger
 from ..validation import flag, millis, one_of, require, stream_name
-from ..windows import Assigner, Session, Unbounded
+from ..windows.aggregates import Aggregate
+from ..windows.assigners import Assigner, Session, Unbounded
+from ..windows.triggers import Trigger
 from .base import Emits, Operator, Role, Time
 
 

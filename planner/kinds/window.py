@@ -10,8 +10,8 @@ from ...dsl.annotations import UNKNOWN
 from ...dsl.errors import PlanError
 from ...dsl.message import Pane
 from ...dsl.pipeline import Pipeline
-from ...dsl.triggers import Trigger
 from ...dsl.validation import explain
+from ...dsl.windows.triggers import Trigger
 from ..descriptions import assigner_text, duration, time_options, trigger_text
 from ..flow import Flow, plain, shown
 from .checks import check_keyed

@@ -9,7 +9,7 @@ import pytest
 
 from engines.conformance import Conformance, check, events, targets, told
 from fluvial.dsl import Pipeline, collect, count, dead_letter, session, skip, total, tumbling
-from fluvial.dsl.windows import Assigner
+from fluvial.dsl.windows.assigners import Assigner
 
 
 def windows(assigner: Assigner, **options: Any) -> Pipeline:

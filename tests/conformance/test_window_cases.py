@@ -8,7 +8,7 @@ from engines.comparing import OutputsDiffer
 from engines.conformance import Conformance, Gap, check, events, targets_of_state, told
 from engines.one_window import ms
 from fluvial.dsl import Pipeline, after, after_count, any_of, count, hopping, repeat, session, tumbling, unbounded
-from fluvial.dsl.windows import Assigner
+from fluvial.dsl.windows.assigners import Assigner
 
 AT_BATCH_END = Gap(
     OutputsDiffer, "on Spark time moves at the end of a batch: what fires by time before then is shown later, or not"

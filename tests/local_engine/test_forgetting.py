@@ -9,7 +9,7 @@ import pytest
 
 from engines.targets import contents
 from fluvial.dsl import KeyedStream, Pipeline, count, hopping, tumbling
-from fluvial.dsl.windows import Assigner
+from fluvial.dsl.windows.assigners import Assigner
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.kernel import output_buffer

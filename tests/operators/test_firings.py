@@ -23,8 +23,8 @@ from fluvial.dsl import (
     total,
     tumbling,
 )
-from fluvial.dsl.aggregates import Aggregate
-from fluvial.dsl.windows import Assigner
+from fluvial.dsl.windows.aggregates import Aggregate
+from fluvial.dsl.windows.assigners import Assigner
 from fluvial.runtime.testing import PipelineDriver
 
 TEN = tumbling(timedelta(milliseconds=10))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from engines.comparing import difference
 from fluvial.dsl import Trigger
 from fluvial.dsl.operators import How, Retain, WindowBy
-from fluvial.dsl.windows import Hopping
+from fluvial.dsl.windows.assigners import Hopping
 from fluvial.planner import plan
 from generators import cases as case_module
 from generators import described_steps, described_tables, descriptions

@@ -8,7 +8,7 @@ from ....dsl import operators as ops
 from ....dsl.message import Headers
 from ....dsl.operators import Operator
 from ....dsl.serde import key_serde
-from ....dsl.windows import Hopping, Session, Tumbling, Unbounded
+from ....dsl.windows.assigners import Hopping, Session, Tumbling, Unbounded
 from ....planner.flow import plain
 from ..code.returned_values import UnencodableValue
 from ..code.stage_graph import StageGraph

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from ....dsl.message import Window
-from ....dsl.windows import Hopping, Tumbling, Unbounded
+from ....dsl.windows.assigners import Hopping, Tumbling, Unbounded
 from ..time.bounds import EARLIEST, END, LATEST
 
 Aligned = Tumbling | Hopping | Unbounded

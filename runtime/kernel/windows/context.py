@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ....dsl.aggregates import Aggregate
 from ....dsl.message import Headers, Pane, PaneKind, Window
+from ....dsl.windows.aggregates import Aggregate
 from ...process.interruptions import INTERRUPTIONS
 from ..state_cache import StateBackend
 from ..time.bounds import START

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from ....dsl.message import Headers, PaneKind
-from ....dsl.triggers import Trigger
-from ....dsl.windows import Unbounded
+from ....dsl.windows.assigners import Unbounded
+from ....dsl.windows.triggers import Trigger
 from ..state_cache import Change, TimeBucketedState, WriteBackCache
 from ..stateful_operator import keyless
 from ..time.bounds import END, START

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ....dsl.message import Headers
-from ....dsl.triggers import Trigger
+from ....dsl.windows.triggers import Trigger
 from ..stateful_operator import keyless
 from ..time.bounds import END, START
 from .context import WindowContext

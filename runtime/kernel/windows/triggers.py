@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ....dsl.triggers import Trigger
+from ....dsl.windows.triggers import Trigger
 from ..time.bounds import END
 
 NEVER = Trigger(count=2**63 - 1)

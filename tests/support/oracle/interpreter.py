@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 from fluvial.dsl import Message, Pane, Pipeline
 from fluvial.dsl import operators as ops
 from fluvial.dsl.message import Headers, Record
-from fluvial.dsl.windows import Unbounded
+from fluvial.dsl.windows.assigners import Unbounded
 from oracle.calls import Calls
 from oracle.deduplication import KeptTimes
 from oracle.joins import Joined, KeptRows

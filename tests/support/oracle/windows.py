@@ -9,7 +9,7 @@ from typing import Any, Literal
 from fluvial.dsl import Trigger, Window
 from fluvial.dsl.message import PaneKind
 from fluvial.dsl.operators import WindowBy
-from fluvial.dsl.windows import Assigner, Hopping, Session, Unbounded
+from fluvial.dsl.windows.assigners import Assigner, Hopping, Session, Unbounded
 from oracle.triggers import Seen, after_firing, deadline, reached, together
 
 WITHOUT_END = Window(-(2**62), 2**62)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluvial.dsl import Window
-from fluvial.dsl.windows import Hopping, Tumbling, Unbounded
+from fluvial.dsl.windows.assigners import Hopping, Tumbling, Unbounded
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.windows.aligned import ends_of, window_of
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from engines.lone_windows import LoneWindow, Shown
 from fluvial.dsl import Pipeline, hopping, reduce
-from fluvial.dsl.triggers import Trigger
-from fluvial.dsl.windows import Hopping, Tumbling, Unbounded
+from fluvial.dsl.windows.assigners import Hopping, Tumbling, Unbounded
+from fluvial.dsl.windows.triggers import Trigger
 from fluvial.runtime.kernel.time.bounds import END, START
 from fluvial.runtime.kernel.windows.triggered import TriggeredWindowOperator
 from fluvial.runtime.kernel.windows.triggers import AT_ONCE, NEVER

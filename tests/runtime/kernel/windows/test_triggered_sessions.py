@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engines.lone_windows import LoneWindow, Shown
-from fluvial.dsl.triggers import Trigger
+from fluvial.dsl.windows.triggers import Trigger
 from fluvial.runtime.kernel.time.bounds import END
 from fluvial.runtime.kernel.windows.sessions import SessionOperator
 from fluvial.runtime.kernel.windows.triggered_sessions import TriggeredSessionOperator

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .errors import PipelineError
-from .validation import millis, require
+from ..errors import PipelineError
+from ..validation import millis, require
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .errors import PipelineError
-from .validation import at_least_one, flag, millis, require
+from ..errors import PipelineError
+from ..validation import at_least_one, flag, millis, require
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from .annotations import UNKNOWN, returned
-from .errors import PipelineError
-from .functions import function
-from .origin import Origin, here
-from .validation import a_type, explain
+from ..annotations import UNKNOWN, returned
+from ..errors import PipelineError
+from ..functions import function
+from ..origin import Origin, here
+from ..validation import a_type, explain
 
 V = TypeVar("V")
 A = TypeVar("A")
