@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from .boxes import label_size, size_of, title_size
 from .geometry import Picture, Way, joined, moved
-from .layered import Layout, layered
-from .rows import Item, Link
+from .layering.layered import Layout, layered
+from .layering.rows import Item, Link
 from .scene import Drawing, Edge, Group
 
 _PAD = 14.0

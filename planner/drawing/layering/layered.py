@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..geometry import Box, Point, Way
 from .coordinates import Ports, placed, ports_of
-from .geometry import Box, Point, Way
 from .order import ordered
 from .ranks import backward
 from .rows import Item, Link, Rows, rows_of

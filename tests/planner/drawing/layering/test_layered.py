@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluvial.planner.drawing.coordinates import rising
-from fluvial.planner.drawing.layered import layered
-from fluvial.planner.drawing.order import crossings, ordered
-from fluvial.planner.drawing.ranks import backward, ranks
-from fluvial.planner.drawing.rows import Item, Link, rows_of
+from fluvial.planner.drawing.layering.coordinates import rising
+from fluvial.planner.drawing.layering.layered import layered
+from fluvial.planner.drawing.layering.order import crossings, ordered
+from fluvial.planner.drawing.layering.ranks import backward, ranks
+from fluvial.planner.drawing.layering.rows import Item, Link, rows_of
 
 
 def items(names: str) -> list[Item]:
