@@ -1,4 +1,7 @@
-"""What a pipeline says: streams of messages and the operators between them."""
+"""What a user writes: pipelines, their streams of messages, and the operators between them.
+
+Comes in: names, types and functions of the user. Goes out: a `Pipeline`, a graph of frozen operators that does not run.
+Read `stream` first (the verbs), then `operators` (the records that they add) and `keyed_stream`."""
 
 from .error_policy import ErrorPolicy, Retry, dead_letter, fail, skip
 from .errors import (

@@ -1,4 +1,7 @@
-"""What a pipeline does: run it, on the local engine or on Spark."""
+"""Runs a pipeline on the local engine or on Spark, and operates it.
+
+Comes in: a pipeline, and the system that has its streams. Goes out: a `Report`. Read `launch` first: `run` plans,
+checks, and calls an engine."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaSystem", "Metrics", "Progress", "Report", "ResetStep", "Settings", "open_system", "reset", "run"]
 
-# Spark starts many processes that need one module of this package each; they shall not wait for all the others.
-# No module may have one of these names: it would take the name's place once it is imported.
+# Names are imported when they are used: Spark starts many processes that need one module of this package each.
+# No module may have one of these names: once imported, it would hide the name.
 _HOMES = {
     "KafkaSystem": ".systems",
     "Metrics": ".metrics.http",
@@ -28,7 +31,7 @@ _HOMES = {
     "run": ".launch",
 }
 
-if not TYPE_CHECKING:  # type checkers would take any name for known
+if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

@@ -1,4 +1,4 @@
-"""One call that runs a pipeline, on either engine."""
+"""`run`: plans a pipeline, checks the plan, and runs it on an engine."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ Until = Literal["stopped", "end"]
 
 
 class Engine(Protocol):
-    """What an engine is: a function that runs a plan and reports."""
+    """An engine: a function that runs a plan and returns a report."""
 
     def __call__(
         self, plan: Plan, system: System, settings: Settings, until: Until, progress: OnProgress | None, spark: Any
@@ -160,7 +160,7 @@ def checked_plan(
 
 
 def check_containers(engine: str, system: System, containers: int) -> None:
-    """Refuse several containers on a system that they cannot share, and with an engine other than the local one."""
+    """Refuse several containers on a system that they cannot share, and on an engine other than the local one."""
     if containers == 1:
         return
     wrong = f"{containers} containers"

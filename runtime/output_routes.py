@@ -1,4 +1,4 @@
-"""Where the outputs of a stage go: to streams, to intermediate streams that all tasks read, or to sinks."""
+"""The routes of a stage's outputs: to streams, to intermediate streams that all tasks read, or to sinks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,8 @@ from .process.resource_limits import remedy_for
 
 @dataclass(frozen=True, slots=True)
 class OutputRoute:
-    """Where what one operator makes goes: to a `sink`, else to a stream of so many partitions. `name` is that of the
-    stream or the sink; what goes `to_all` is for each task behind it."""
+    """The route of one operator's outputs: to a `sink`, else to a stream of so many partitions. `name` is that of the
+    stream or sink. With `to_all` each output goes to all partitions."""
 
     name: str
     partitions: int = 1
@@ -24,14 +24,14 @@ class OutputRoute:
     sink: Sink[Any] | None = None
 
     def keyless_partition(self, task: int) -> int:
-        """The partition of a task's messages without key: they keep the order of the task that writes them, and a
-        border takes them all to its first partition."""
+        """The partition of a task's messages without key. All of one task go to one partition, which keeps their order;
+        a border writes them to its first partition."""
         return 0 if self.is_border else task % self.partitions
 
 
 class OutputRoutes:
-    """The routes of a stage by operator, that of DEAD_LETTERS among them, and how many messages have gone each way:
-    `written` counts them by stream or sink."""
+    """The routes of a stage by operator, with that of DEAD_LETTERS. `written` counts the messages of each stream or
+    sink."""
 
     def __init__(self, plan: Plan, stage: str) -> None:
         operators = frozenset(plan.stage(stage).operators)
@@ -65,7 +65,7 @@ class OutputRoutes:
         return [route.sink for route in self._routes.values() if route.sink is not None]
 
     def count(self, route: OutputRoute, messages: int) -> None:
-        """So many messages take this route."""
+        """Count messages that take a route."""
         self.written[route.name] = self.written.get(route.name, 0) + messages
 
 

@@ -27,8 +27,8 @@ _loaded: dict[str, ModuleType] = {}
 
 
 def loaded_modules() -> tuple[ModuleType, ...]:
-    """The user's modules that targets have loaded. Other processes may be unable to import them by name, so functions
-    in them travel by value."""
+    """The user's modules that were loaded from targets. Other processes may be unable to import them by name, so their
+    functions are pickled by value."""
     return tuple(module for name, module in _loaded.items() if sys.modules.get(name) is module)
 
 

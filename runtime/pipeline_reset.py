@@ -1,4 +1,4 @@
-"""One call that removes what is kept of a pipeline, on either engine."""
+"""`reset`: removes the checkpoints and state of a pipeline, on either engine."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ from .systems import LogSystem, open_system
 from .systems.contract import System
 
 Steps = Callable[[Plan, System, Settings, Sequence[str] | None], AbstractContextManager[list[ResetStep]]]
-"""What an engine provides: a context in which the pipeline cannot run, with the steps of a reset."""
+"""A context manager of an engine: it yields the steps of a reset, and the pipeline cannot run while it is open."""
 
 
 def reset(
@@ -32,12 +32,12 @@ def reset(
     settings: Settings | None = None,
     dry_run: bool = False,
 ) -> list[ResetStep]:
-    """Remove the state of operators, or the offsets of inputs; without `states` and `inputs` remove all that is kept.
+    """Remove the state of operators, or the offsets of inputs; without `states` and `inputs` all checkpoints and state.
 
-    `states` are ids of operators: they begin empty in the next run, which goes on where the inputs were read to.
-    `inputs` are topics of Kafka: the next run reads them from where `Settings.offset_default` says, and goes on with
-    the state and the event time that it has. With `keep_offsets` it reads them from the offsets where it was, for
-    topics that were made anew and hold the same messages as before.
+    `states` are ids of operators. Their state is empty in the next run, which continues at the offsets of the inputs.
+    `inputs` are topics of Kafka. The next run reads them from where `Settings.offset_default` says, with the present
+    state and watermarks. With `keep_offsets` it reads them from the present offsets: for topics that were deleted and
+    created again with the same messages.
     Without either, checkpoints, stores, changelogs and intermediate streams are removed. Outputs, dead letters and
     inputs stay, and the next run reads its inputs from their start. With `dry_run` nothing is removed. `engine`,
     `system` and `settings` are those of the run. Stores on other machines may stay: on Kafka a run restores them.
@@ -102,6 +102,6 @@ def _steps(engine: str, inputs: Sequence[str] | None, keep_offsets: bool) -> Ste
             raise UnsupportedError(explain(wrong, "the local engine", "reset all that this engine keeps"))
         steps = import_module("..local.input_reset", __name__).input_steps
         return lambda plan, system, *_: steps(plan, system, inputs, keep_offsets=keep_offsets)
-    # By name, so that Spark is loaded for its own engine alone.
+    # By name, so that Spark is imported for its own engine only.
     engine_steps: Steps = import_module(f"..{engine}.reset_steps", __name__).reset_steps
     return engine_steps

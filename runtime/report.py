@@ -1,4 +1,4 @@
-"""What a run tells: how far it is, and what it did."""
+"""What a run reports: its `Progress` while it runs, and a `Report` at its end."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -25,12 +25,11 @@ class Sample(Struct, frozen=True, array_like=True, gc=False):
 class Progress(Struct, frozen=True, kw_only=True):
     """How far a run is at one moment.
 
-    `phase` is a word for what it is doing: "restoring" state, "running" or "done"; `read` and `written` count messages
-    since the start; `lag` is how many messages are still to be read, None where nobody knows; `watermark` is the least
-    of all tasks in ms since epoch, None before there is one; `in_flight` counts asynchronous calls under way, and on
-    Spark the messages of the batch under way. `memory` is what the process holds, in bytes, and `process` its id, where
-    metrics are served. `facts` are all that is measured, one by one, as metrics show it. `warnings` are those of
-    `Report`, so far, and `keyless` its counts.
+    `phase` is "restoring", "running" or "done". `read` and `written` count messages since the start. `lag` is the
+    number of messages still to be read, None if it is unknown. `watermark` is the least of all tasks, in ms since
+    epoch, None before there is one. `in_flight` counts the asynchronous calls in flight, on Spark the messages of the
+    present batch. `memory` is that of the process in bytes, and `process` its id, if metrics are served. `facts` are
+    the samples of all metrics. `warnings` are those of `Report`, so far, and `keyless` its counts.
 
     >>> def show(progress: Progress) -> None:
     ...     print(f"{progress.phase}: {progress.read} read after {progress.seconds:.0f} s")
@@ -59,15 +58,15 @@ OnProgress = Callable[[Progress], None]
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a run did. Counts are of messages, since the run started: `read` and `written` by stream; `late` are those
-    that came too late, by operator; `failed` those skipped or set aside as dead letters, by operator; `keyless` those
-    without a key, which a table cannot keep, by table. `checkpoints` counts the commits of tasks, on Spark the batches.
-    `restored` counts the records of changelogs that were read to bring state up before it began, which took
-    `restore_seconds`. `warnings` are what looked wrong about times of messages, and topics that were given
-    partitions, by what each is about: see the guides to windows and to Kafka.
+    """The results of a run. Counts are of messages since the start of the run: `read` and `written` by stream; `late`
+    are those that came too late, by operator; `failed` those that were skipped or became dead letters, by operator;
+    `keyless` those without a key, which a table cannot store, by table. `checkpoints` counts the commits of tasks, on
+    Spark the batches. `restored` counts the records of changelogs that were read to restore state before the run, which
+    took `restore_seconds`. `warnings` are about timestamps that look wrong, and topics that got more partitions, by
+    subject: see the guides to windows and to Kafka.
 
-    The counts are of this process alone, of several containers of their last processes. `resumed` says that it went on
-    from checkpoints of earlier ones; `restarts` is how often a supervisor has started containers again.
+    The counts are of this process; with several containers of their last processes. `resumed` says whether the run
+    resumed from checkpoints; `restarts` counts the restarts of containers by a supervisor.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")

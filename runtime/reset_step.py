@@ -1,4 +1,4 @@
-"""One thing that a reset removes."""
+"""A step of a reset: one thing that it removes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

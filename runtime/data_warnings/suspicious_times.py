@@ -1,4 +1,4 @@
-"""Warns once in a run of timestamps that check wrong, such as seconds in place of ms, from the figures of metrics."""
+"""Warns once in a run of timestamps that look wrong, such as seconds in place of ms, from the figures of metrics."""
 
 import logging
 import time

@@ -1,4 +1,5 @@
-"""Having a pipeline read an input from its start again, or go on in a stream that was made anew."""
+"""Reset of an input: the next run reads it from its start, or continues at the same offsets in a topic that was created
+again."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,14 +22,14 @@ from .coordination.exclusion import no_containers
 def input_steps(
     plan: Plan, system: System, streams: Sequence[str], *, keep_offsets: bool = False
 ) -> Iterator[list[ResetStep]]:
-    """The steps that remove from checkpoints where streams were read to. With `keep_offsets` only which streams these
-    were is removed: offsets hold for those that there are now. No container runs as long as the context lasts.
+    """The steps that remove the offsets of streams from checkpoints. With `keep_offsets` they remove the ids of the
+    streams only: the offsets then count for the streams of today. No container can run while the context is open.
 
-    Raises SystemProblem where a container is alive, UsageError for a stream that is no input, UnsupportedError on a
-    system whose streams are never made anew.
+    Raises SystemProblem if a container is alive, UsageError for a stream that is no input, UnsupportedError for a
+    system on which streams have no ids.
     """
     if not isinstance(system, ProducingSystem):
-        wrong = f"the place of a pipeline in a stream of {system.url} cannot be reset"
+        wrong = f"the offsets of a pipeline on {system.url} cannot be reset"
         raise UnsupportedError(
             explain(wrong, "kafka://HOST:PORT, where topics may be deleted and created again", "reset --all")
         )

@@ -1,8 +1,7 @@
-"""Removing what the local engine keeps of a pipeline: the state of operators, or all that a run would go on from.
+"""The steps of a reset on the local engine: they remove the state of operators, or all checkpoints and state.
 
-The state of operators goes with the record of it in checkpoints, which decide what counts. Where all goes, they go
-last: as long as they are there, a run that finds no state for them is refused, so that a crash in between leaves
-nothing that could be gone on with by mistake.
+State of operators is removed from the checkpoints too, which decide which state counts. In a whole reset checkpoints
+are removed last. If a reset crashes before that, the next run finds a checkpoint without state and is refused.
 """
 
 import shutil
@@ -33,14 +32,14 @@ from .stores.task_stores import pipeline_folders, state_folder, task_folders
 def reset_steps(
     plan: Plan, system: System, settings: Settings, operators: Sequence[str] | None
 ) -> Iterator[list[ResetStep]]:
-    """The steps that remove the state of operators, or all that is kept where they are None. No container of the
-    pipeline runs as long as the context lasts.
+    """The steps that remove the state of operators, or all checkpoints and state if `operators` is None. No container
+    of the pipeline can run while the context is open.
 
-    Raises SystemProblem where a container is alive, UsageError for an operator of which no state is kept,
-    UnsupportedError in memory.
+    Raises SystemProblem if a container is alive, UsageError for an operator without state, UnsupportedError for a
+    system in memory.
     """
     if not isinstance(system, ProducingSystem) and state_folder(plan, system, settings) is None:
-        wrong = f"what is kept in {system.url} cannot be reset"
+        wrong = f"a pipeline on {system.url} cannot be reset"
         raise UnsupportedError(explain(wrong, "log:DIR or kafka://HOST:PORT", "begin with a new system in memory"))
     with no_containers(plan.name, system):
         if not isinstance(system, ProducingSystem):
@@ -68,7 +67,7 @@ def _state_steps(
     left = {task: without(checkpoint, operators) for task, checkpoint in stored.items()}
     changed = {task: now for task, now in left.items() if now != stored[task]}
     if isinstance(system, ProducingSystem):
-        # A store whose changelog was made anew is no copy of it, and is emptied when a run opens it.
+        # The next run creates the changelogs again, and empties the stores, which belong to the old ones.
         removals = _removed(system, [changelog(plan.name, operator) for operator in operators], "changelog")
         writes = (
             ResetStep("checkpoint", task, partial(write_checkpoints, system, plan.name, {task: now}))
@@ -77,7 +76,7 @@ def _state_steps(
         return [*removals, *writes]
     if not changed:
         return []
-    # From then on the state does not count, whether it has been removed or not.
+    # After this step the state does not count, whether or not it has been removed.
     steps = [ResetStep("checkpoint", ", ".join(changed), partial(write_checkpoints, system, plan.name, changed))]
     for task in changed:
         mine = [operator for operator in operators if without(stored[task], [operator]) != stored[task]]
@@ -109,7 +108,7 @@ def _holds(system: System, stream: str) -> bool:
 
 
 def _empty(system: System, stream: str) -> None:
-    """Let go of all that a stream holds."""
+    """Trim a stream to its end."""
     with closing(system.producer()) as producer:
         producer.trim({(stream, partition): end for partition, end in enumerate(system.admin().ends(stream))})
 
@@ -126,12 +125,12 @@ def _clear(folder: Path, operators: Sequence[str]) -> None:
 
 
 def _publish_pending(plan: Plan, system: PublishingSystem, settings: Settings, tasks: Collection[str]) -> None:
-    """Publish the last commits of stores, where a crash has kept them from being published."""
+    """Publish the last commits of stores that a crash has left unpublished."""
     with closing(system.producer()) as producer:
         log = CommittedLog(plan, system, producer, reset_command(plan, system, settings))
         for task in tasks:
             for folder in task_folders(plan, system, settings, task):
-                # What cannot be published is no reason to leave what depends on it as it is.
+                # A commit that cannot be published does not keep the reset from removing its state.
                 with closing(RocksStore(folder)) as store, suppress(SystemProblem):
                     publish_pending(log, task, store)
 

@@ -1,4 +1,4 @@
-"""The process of a run: signals, forks, standard streams, and what a machine runs out of.
+"""The process of a run: its signals, forks, standard streams, files and clock, and the limits of its machine.
 
-Comes in: signals and errors of the operating system. Goes out: a request to stop, and an end of the process within a
-bounded time. Read `signals` first."""
+Comes in: signals, errors and times of the operating system. Goes out: a request to stop, and an end of the process
+within a bounded time. Read `signals` first."""

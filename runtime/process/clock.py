@@ -1,8 +1,8 @@
-"""The time of day, as both engines take it."""
+"""The clock of this machine, for both engines."""
 
 import time
 
 
 def wall_clock() -> int:
-    """The time, in ms since epoch."""
+    """The time now, in ms since epoch."""
     return time.time_ns() // 1_000_000

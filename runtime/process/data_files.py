@@ -14,12 +14,12 @@ from ...dsl.validation import explain
 
 UMASK = "FLUVIAL_UMASK"
 PRIVATE = 0o077
-"""The default, and the largest: a larger mask would take permissions from the user of the files."""
+"""The default mask, and the largest: a larger one would take permissions from the owner of the files."""
 
 
 def umask() -> int:
-    """The permissions that new files and folders lack. Raises UsageError if the environment holds another text than
-    such a number, or a number that takes permissions from the user."""
+    """The mask of permissions that new files and folders lack. Raises UsageError if `FLUVIAL_UMASK` is no such mask, or
+    takes permissions from the user."""
     given = os.environ.get(UMASK, "")
     if not given:
         return PRIVATE
@@ -49,7 +49,7 @@ def open_file(file: str | Path, flags: int) -> int:
 
     Raises OSError.
     """
-    # A link may lead to any file that this user can write, and the folder may be one where others can make links.
+    # A link may point to any file that this user can write, and other users may be able to create links in the folder.
     fresh = os.O_NOFOLLOW if flags & os.O_CREAT else 0
     return os.open(file, flags | fresh | os.O_CLOEXEC, 0o666 & ~umask())
 
@@ -62,8 +62,8 @@ def write_file(file: Path, data: bytes) -> None:
 
 def check_owner(path: Path) -> None:
     """Raise SystemProblem if a part of a path lies where every user may write, and is another user's, a link, or a
-    folder that every user may write to: whoever made it decides what is written and read there. Nothing is checked
-    where the mask lets every user write."""
+    folder that every user may write to: its owner controls what is written and read there. Nothing is checked if the
+    mask lets every user write."""
     if not umask() & stat.S_IWOTH:
         return
     whole = Path(os.path.abspath(path))

@@ -1,4 +1,4 @@
-"""Signals of a run are its own: a child that a user's function forks handles them as if there were no run."""
+"""A child process that a user's function forks gets the signal handlers that were set before the run."""
 
 import os
 import signal
@@ -14,35 +14,35 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 _Handler = Callable[[int, FrameType | None], object] | int | None
 
 
-class _Before(NamedTuple):
-    """How a process handled signals before a run, and the sockets on which the run hears of them."""
+class _Handling(NamedTuple):
+    """The signal handlers before a run, and the sockets on which the run receives its signals."""
 
     handlers: dict[signal.Signals, _Handler]
     sockets: tuple[socket.socket, ...]
 
 
-_before: list[_Before] = []
+_before: list[_Handling] = []
 _blocked = threading.local()
 
 
 @contextmanager
 def apart_from_children(*sockets: socket.socket) -> Iterator[None]:
-    """Put back the handlers of SIGINT and SIGTERM in each child that is forked meanwhile, and close `sockets` there.
+    """Restore the handlers of SIGINT and SIGTERM in each child that is forked meanwhile, and close `sockets` there.
 
-    Signals are told to nobody there. Python's handler in C would write them to the parent's socket: to end a child, as
-    `multiprocessing` does, would stop the run.
+    Else Python's handler in C would write a signal of the child to the parent's socket, so that a signal that ends a
+    child, as `multiprocessing` sends, would stop the run.
     """
-    before = _Before({number: signal.getsignal(number) for number in STOPPING}, sockets)
+    before = _Handling({number: signal.getsignal(number) for number in STOPPING}, sockets)
     _before.append(before)
     try:
         yield
     finally:
-        if before in _before:  # a forked child that comes here has none
+        if before in _before:  # in a forked child the list is empty
             _before.remove(before)
 
 
 def _block() -> None:
-    # A signal for the child may come before it has put anything back.
+    # A signal may reach the child before its handlers are restored.
     _blocked.mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING) if _before else None
 
 
@@ -51,7 +51,7 @@ def _unblock() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, _blocked.mask)
 
 
-def _put_back() -> None:
+def _restore() -> None:
     if _before:
         signal.set_wakeup_fd(-1)
         for number, handler in _before[0].handlers.items():
@@ -63,4 +63,4 @@ def _put_back() -> None:
     _unblock()
 
 
-os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_put_back)
+os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_restore)

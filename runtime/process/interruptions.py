@@ -1,4 +1,5 @@
-"""Interruptions that come back as another error: functions in C that do not expect one make a SystemError of it."""
+"""Finds the KeyboardInterrupt behind a SystemError: extension modules that do not expect an interruption raise one in
+its place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,14 +10,14 @@ INTERRUPTIONS = (KeyboardInterrupt, SystemExit)
 
 
 def interruption(error: BaseException) -> KeyboardInterrupt | None:
-    """The interruption that an error was made of; None if it is another error."""
+    """The KeyboardInterrupt that a SystemError replaces; None for any other error."""
     cause = error.__cause__ if isinstance(error, SystemError) else None
     return cause if isinstance(cause, KeyboardInterrupt) else None
 
 
 @contextmanager
 def interruptions_raised() -> Iterator[None]:
-    """Raise the interruption itself where an error was made of it. The client of Kafka does so, for one."""
+    """Raise a KeyboardInterrupt instead of the SystemError that replaces it, as Kafka's client raises it."""
     try:
         yield
     except SystemError as error:

@@ -1,4 +1,4 @@
-"""What a machine can run out of while a run goes on, such as disk and open files, and what to do about it."""
+"""Errors of a machine that has run out of something, such as disk or open files, and the remedies."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _REMEDIES: Mapping[int, str] = {
 _BY_TEXT: Mapping[str, int] = {os.strerror(number).lower(): number for number in _REMEDIES}
 _TEXTS = re.compile("|".join(map(re.escape, _BY_TEXT)))
 _IN_RUST = re.compile(r".* \(os error (\d+)\)", re.DOTALL)
-"""The text of an error of the operating system from a library that is written in Rust: its number is there alone."""
+"""The text of an operating system's error from a library in Rust: only the text has the number of the error."""
 
 
 def remedy_for(error: BaseException) -> str | None:
@@ -35,13 +35,13 @@ def remedy_for(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         match = None if error.errno is not None else _IN_RUST.fullmatch(str(error))
         return _REMEDIES.get(int(match[1]) if match else error.errno or 0)
-    # Clients that are not written in Python say it in words.
+    # Clients that are not written in Python have the error in their text only.
     text = _TEXTS.search(str(error).lower())
     return None if text is None else _REMEDIES[_BY_TEXT[text[0]]]
 
 
 def exhausted(error: BaseException, where: str = "this run") -> SystemProblem:
-    """The error of a run for one of the operating system, for which there is a remedy; `where` names who met it."""
+    """The error of a run for an error of the operating system that has a remedy. `where` names what has failed."""
     wrong = f"the machine has run out of something that {where} needs: {error}"
     expected = "disk space, open files and memory to spare"
     return SystemProblem(explain(wrong, expected, remedy_for(error) or ""))

@@ -1,4 +1,4 @@
-"""Signals as a wish to stop, which is heeded in time wherever a run is."""
+"""SIGINT and SIGTERM: a run commits and stops within a bounded time, even inside a call that does not return."""
 
 import os
 import signal
@@ -18,29 +18,29 @@ from .resource_limits import remedy_for
 from .standard_streams import say_last
 
 REPEATED_SECONDS = 0.5
-"""Time after a signal in which another is taken for the same: `timeout` sends one to its child and one to the group."""
+"""A second signal within this time counts as the same: `timeout` sends one to its child and one to the group."""
 DRAIN_SECONDS = 3.0
-"""Time after a wish to stop in which calls that are under way may end."""
+"""Time after a request to stop in which asynchronous calls in flight may end."""
 COMMIT_SECONDS = 5.0
-"""Time after SIGTERM in which a run may commit; then it is stopped where it is."""
+"""Time after SIGTERM in which a run may commit; then its main thread is interrupted."""
 EXIT_SECONDS = 7.5
-"""Time after SIGTERM in which a process gives back what it holds; then it ends."""
+"""Time after SIGTERM in which a process may close its resources; then it exits."""
 KILL_SECONDS = 8.0
-"""Time after SIGTERM in which a process can end itself; then its watchdog kills it."""
-GUARD_SECONDS = 10.0
-"""Time between two looks whether the watchdog lives."""
+"""Time after SIGTERM in which a process may end by itself; then its watchdog kills it."""
+WATCHDOG_SECONDS = 10.0
+"""Time between two checks that the watchdog is alive."""
 ENDED = 128 + signal.SIGTERM
-"""The exit code of a process that had to be ended so."""
+"""The exit code of a process that SIGTERM has ended."""
 
 
 class Stopped(KeyboardInterrupt):
-    """A run was asked to stop, and stops where it is: without a last commit."""
+    """A run was asked to stop, and stops at once, without a last commit."""
 
 
 class StopRequest:
-    """Whether a run is to stop. Call it to know; a run that does so calls `begin` first.
+    """Whether a run was asked to stop: call it to find out. A run that polls it calls `begin` first.
 
-    Until then, SIGTERM raises `Stopped` in the main thread at once, and SIGINT KeyboardInterrupt.
+    Before `begin`, SIGTERM raises `Stopped` in the main thread at once, and SIGINT raises KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class StopRequest:
         return self._asked_at is not None
 
     def begin(self) -> None:
-        """From now on, one signal is only a wish, which the run looks at."""
+        """From now on the first signal only requests a stop; the run polls it."""
         self.begun = True
 
-    def hear(self, number: int, _: FrameType | None) -> None:
+    def handle(self, number: int, _: FrameType | None) -> None:
         """Handle a signal."""
         if self._ended:
             return
@@ -69,8 +69,8 @@ class StopRequest:
         self._asked_at = self._asked_at or now
 
     def interrupt(self) -> None:
-        """The time to commit is over: raise `Stopped` in the main thread, unless it has ended by itself. To be called
-        by another thread."""
+        """Raise `Stopped` in the main thread, unless the run has ended, since the time to commit is over. Another
+        thread calls this."""
         main = threading.main_thread().ident
         assert main is not None
         with self._interrupting:
@@ -79,34 +79,33 @@ class StopRequest:
                 signal.pthread_kill(main, signal.SIGTERM)
 
     def end(self) -> None:
-        """From now on no signal does anything here, and none comes from `interrupt`."""
+        """From now on signals have no effect here, and `interrupt` sends none."""
         self._ended = True
-        with self._interrupting:  # what another thread is sending has come
+        with self._interrupting:  # a signal that another thread is sending has arrived
             pass
 
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
-    """Take SIGINT and SIGTERM as a wish to stop after a commit; a second one, more than
-    `REPEATED_SECONDS` later, stops at once.
+    """Let SIGINT and SIGTERM request a stop after a commit. A second one, more than `REPEATED_SECONDS` later, stops at
+    once.
 
     `COMMIT_SECONDS` after SIGTERM the main thread is interrupted with `Stopped`, and after `EXIT_SECONDS` the process
-    ends with exit code 143. A thread sees to that, for the main thread may be in a call that does not return. Where no
-    thread of Python's runs any more, another process kills this one after `KILL_SECONDS`.
-    A child that is forked meanwhile handles signals as this process did before.
-    Outside of the main thread signals cannot be heard.
+    ends with exit code 143. A thread does both, since the main thread may be in a call that does not return. If no
+    thread of Python can run, another process kills this one after `KILL_SECONDS`. A child that is forked meanwhile has
+    the signal handlers from before. Outside of the main thread nothing is handled.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
     with _watched(request):
-        before = {number: signal.signal(number, request.hear) for number in STOPPING}
+        before = {number: signal.signal(number, request.handle) for number in STOPPING}
         try:
             yield request
         finally:
             try:
-                request.end()  # or an interruption that comes late would meet the handlers from before
+                request.end()  # else a late interruption would reach the handlers from before
             finally:
                 for number, handler in before.items():
                     signal.signal(number, handler)
@@ -114,8 +113,8 @@ def stop_signals() -> Iterator[StopRequest]:
 
 @contextmanager
 def unwinding() -> Iterator[None]:
-    """Let SIGTERM end the process with exit code 143 after its contexts have been left, which clear away what they have
-    made. Without that it ends where it is. Outside of the main thread signals cannot be heard."""
+    """Let SIGTERM end the process with exit code 143 after its context managers have exited and cleaned up; by default
+    it ends the process at once. Outside of the main thread nothing is handled."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -133,14 +132,14 @@ def _exit(_: int, __: FrameType | None) -> None:
 
 @contextmanager
 def _watched(request: StopRequest) -> Iterator[None]:
-    """Let a thread and a process hear of signals as they come, whatever the main thread does."""
+    """Tell a thread and a watchdog process of signals at once, whatever the main thread does."""
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     over = threading.Event()
     try:
-        with apart_from_children(receiver, sender), _Guard(receiver) as guard:
+        with apart_from_children(receiver, sender), _WatchdogKeeper(receiver) as keeper:
             before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-            arguments = (request, receiver, over, guard)
+            arguments = (request, receiver, over, keeper)
             watcher = threading.Thread(target=_watch, args=arguments, name="fluvial-signals", daemon=True)
             watcher.start()
             try:
@@ -155,31 +154,32 @@ def _watched(request: StopRequest) -> Iterator[None]:
         receiver.close()
 
 
-class _Guard:
-    """A watchdog, as far as the machine has room for one more process, and another one where it was killed."""
+class _WatchdogKeeper:
+    """Keeps a watchdog process alive. Without room for a process there is none; one that was killed is replaced."""
 
     def __init__(self, receiver: socket.socket) -> None:
         self._receiver = receiver
-        self._dog: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.renew()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._dog is not None:
-            self._dog.kill()
-            self._dog.wait()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
     def renew(self) -> None:
-        """Start a watchdog if there is none. Raises OSError where the machine has no room for one."""
-        if self._dog is not None and self._dog.poll() is None:
+        """Start a watchdog if there is none. Raises OSError if the machine has run out of something."""
+        if self._process is not None and self._process.poll() is None:
             return
         descriptor = self._receiver.fileno()
         words = [sys.executable, "-IS", watchdog.__file__, str(descriptor), str(os.getpid()), str(KILL_SECONDS)]
         try:
-            # In a session of its own, for what is meant for all processes of a terminal is for this one alone.
-            self._dog = subprocess.Popen(
+            # In a session of its own: a signal to all processes of a terminal is for this process, not for the
+            # watchdog.
+            self._process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -189,12 +189,12 @@ class _Guard:
         except OSError as error:
             if remedy_for(error) is not None:
                 raise
-            self._dog = None
+            self._process = None
 
 
-def _watch(request: StopRequest, receiver: socket.socket, over: threading.Event, guard: _Guard) -> None:
-    # What is heard of SIGTERM is left there, for the watchdog.
-    while signal.SIGTERM not in (numbers := _heard(receiver, guard)):
+def _watch(request: StopRequest, receiver: socket.socket, over: threading.Event, keeper: _WatchdogKeeper) -> None:
+    # SIGTERM stays in the socket, since the watchdog reads it too.
+    while signal.SIGTERM not in (numbers := _peek(receiver, keeper)):
         if not numbers:
             return
         receiver.recv(len(numbers))
@@ -206,12 +206,12 @@ def _watch(request: StopRequest, receiver: socket.socket, over: threading.Event,
         os._exit(ENDED)
 
 
-def _heard(receiver: socket.socket, guard: _Guard) -> bytes:
-    """The numbers of signals that have come, none at the end. Meanwhile there is a watchdog."""
-    receiver.settimeout(GUARD_SECONDS)
+def _peek(receiver: socket.socket, keeper: _WatchdogKeeper) -> bytes:
+    """Wait for signals; returns their numbers, none at the end. While it waits it keeps a watchdog alive."""
+    receiver.settimeout(WATCHDOG_SECONDS)
     while True:
         try:
             return receiver.recv(1 << 16, socket.MSG_PEEK)
         except TimeoutError:
-            with suppress(OSError):  # no room for a process now: the next look may find some
-                guard.renew()
+            with suppress(OSError):  # no room for a process now: the next check may find some
+                keeper.renew()

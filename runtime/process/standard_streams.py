@@ -1,4 +1,4 @@
-"""Standard error and output, which may be full, closed, or read by nobody: what is only said there ends no run."""
+"""Standard output and error that may be full, closed or unread: a failed write there does not end the run."""
 
 import io
 import os
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 STDERR = 2
 
 MOST_BYTES = 1 << 20
-"""Bytes that wait for a reader of standard error; what is said beyond them is left out."""
+"""The most bytes that wait for a reader of standard error; further lines are left out."""
 CLOSE_SECONDS = 1.0
-"""How long the last of them are waited for."""
+"""How long the end of a run waits until they are written."""
 
 
 @contextmanager
 def forgiving_stderr() -> Iterator[None]:
-    """Drop meanwhile what standard error does not take, on a full disk for one, instead of raising OSError.
+    """While the context is open, drop text that standard error refuses, on a full disk say, instead of raising OSError.
 
-    It replaces `sys.stderr` unless somebody else has done so. Where that is closed, everything is dropped.
+    It replaces `sys.stderr`, unless that was replaced already. If that is closed, all text is dropped.
     """
     before = sys.stderr
     if before is not sys.__stderr__:
@@ -40,13 +40,13 @@ def forgiving_stderr() -> Iterator[None]:
 
 @contextmanager
 def queued_stderr() -> Iterator[None]:
-    """Let a thread write to standard error meanwhile: whoever says something never waits for those who read it.
+    """While the context is open, let a thread write to standard error, so that no other thread waits for its reader.
 
-    Up to `MOST_BYTES` wait. More are left out, and how many lines that were is said once there is room again.
+    Up to `MOST_BYTES` wait. Further lines are left out; their number is written once there is room again.
     """
     before = sys.stderr
     queue = _Queue(before)
-    thread = threading.Thread(target=queue.hand_on, name="fluvial-stderr", daemon=True)
+    thread = threading.Thread(target=queue.write_queue, name="fluvial-stderr", daemon=True)
     thread.start()
     sys.stderr = queued = _text(queue, before)
     try:
@@ -59,7 +59,7 @@ def queued_stderr() -> Iterator[None]:
 
 
 def is_read(stream: IO[Any]) -> bool:
-    """Whether a line can be written to a stream at once. A pipe that is full cannot take one."""
+    """Whether a line can be written to a stream without waiting. To a full pipe it cannot."""
     try:
         return bool(select.select([], [stream.fileno()], [], 0)[1])
     except (OSError, ValueError):  # no descriptor: it is in memory
@@ -67,15 +67,15 @@ def is_read(stream: IO[Any]) -> bool:
 
 
 def say_last(line: str) -> None:
-    """Write a line on standard error, if that takes it at once, whatever state this process is in."""
+    """Write a line to standard error if that needs no waiting. It works in any state of this process."""
     with suppress(OSError):
         if select.select([], [STDERR], [], 0)[1]:
             os.write(STDERR, f"{line}\n".encode())
 
 
 def flush_stdout() -> OSError | None:
-    """Write what waits for standard output; the error where that fails. All of it is dropped then, for the interpreter
-    would try again at its end."""
+    """Flush standard output; returns the error if that fails. The buffered text is dropped then, since the interpreter
+    would try to write it again at its end."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -86,21 +86,21 @@ def flush_stdout() -> OSError | None:
 
 
 def _text(raw: io.RawIOBase, like: TextIO | None) -> TextIO:
-    """A text file that hands each line on at once."""
+    """A text stream that is flushed after each line."""
     encoding = "utf-8" if like is None else like.encoding
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors="backslashreplace", line_buffering=True)
 
 
 def _nowhere() -> int:
-    """A descriptor for what nobody is to see. The standard ones that are closed are taken, so that no other file gets
-    what others write there."""
+    """A descriptor of the null device. It also takes the standard descriptors that are closed, so that no other file
+    gets one of these numbers and what is written there."""
     while (number := os.open(os.devnull, os.O_RDWR)) < STDERR:
         pass
     return number
 
 
 class _Forgiving(io.RawIOBase):
-    """A descriptor whose writes never fail."""
+    """A stream over a descriptor whose writes never raise."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -123,7 +123,7 @@ class _Forgiving(io.RawIOBase):
 
 
 class _Queue(io.RawIOBase):
-    """Lines that wait until a stream takes them."""
+    """A queue of lines that a thread writes to a stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -131,7 +131,7 @@ class _Queue(io.RawIOBase):
         self._lines = deque[bytes]()
         self._bytes = 0
         self._left_out = 0
-        self._over = False
+        self._ended = False
 
     def writable(self) -> bool:
         return True
@@ -148,31 +148,31 @@ class _Queue(io.RawIOBase):
             if self._bytes + len(lines) > MOST_BYTES:
                 self._left_out += lines.count(b"\n")
                 return len(lines)
-            self._tell_left_out()
+            self._queue_left_out()
             self._lines.append(lines)
             self._bytes += len(lines)
             self._changed.notify()
         return len(lines)
 
     def end(self) -> None:
-        """Let the thread go once it has handed on what there is."""
+        """Let the thread end once it has written the queue."""
         with self._changed:
-            self._tell_left_out()
-            self._over = True
+            self._queue_left_out()
+            self._ended = True
             self._changed.notify()
 
-    def _tell_left_out(self) -> None:
+    def _queue_left_out(self) -> None:
         if self._left_out:
             note = f"({self._left_out:,} lines are left out here: nobody read them)\n".encode()
             self._lines.append(note)
             self._bytes += len(note)
             self._left_out = 0
 
-    def hand_on(self) -> None:
-        """Give the stream what is said, as it takes it."""
+    def write_queue(self) -> None:
+        """Write the lines of the queue to the stream, until `end`."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._lines or self._over)
+                self._changed.wait_for(lambda: self._lines or self._ended)
                 if not self._lines:
                     return
                 lines = self._lines.popleft()

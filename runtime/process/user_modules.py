@@ -1,4 +1,4 @@
-"""Where the user's modules are found, and which of them have the name of a module of Python's own."""
+"""The folders from which the user's modules are imported, and modules whose names are those of Python's own."""
 
 import ast
 import os
@@ -30,8 +30,8 @@ def own_paths() -> list[str]:
 
 
 def hides_modules(folder: str) -> bool:
-    """Whether a folder has modules with names of Python's own modules, which they would replace if the folder came
-    first in `sys.path`."""
+    """Whether a folder has modules with names of Python's own modules. If the folder were first in `sys.path`, they
+    would replace these."""
     try:
         entries = [entry for entry in os.scandir(folder) if entry.name.endswith(".py") or entry.is_dir()]
     except OSError:

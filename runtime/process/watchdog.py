@@ -1,10 +1,10 @@
-"""Kills the process that started it where that was told to stop and cannot: `python -IS watchdog.py FD PID SECONDS`.
+"""Kills its parent process if that was asked to stop and cannot: `python -IS watchdog.py FD PID SECONDS`.
 
-FD is the socket on which the process hears of its signals. The handler that Python has in C writes their numbers there,
-whatever else the process does, also while a function in C keeps the interpreter for itself. SECONDS after SIGTERM the
-process PID is killed. The watchdog ends with the process.
+FD is the socket to which the parent's signal handler writes the numbers of its signals. Python's handler in C does that
+even while another function in C holds the interpreter. SECONDS after SIGTERM the parent, process PID, is killed. The
+watchdog ends with its parent.
 
-A script that imports nothing of Fluvial: it is ready within milliseconds, and small.
+The script imports nothing of Fluvial, so that it starts within milliseconds and needs little memory.
 """
 
 import os
@@ -14,11 +14,11 @@ import socket
 import sys
 import time
 
-LOOK_SECONDS = 10.0
-"""How soon the watchdog notices the end of a process that has left the socket to children of its own."""
-REST_SECONDS = 0.05
+CHECK_SECONDS = 10.0
+"""How soon the watchdog notices the end of its parent if children of that still have the socket open."""
+PAUSE_SECONDS = 0.05
 DYING_SECONDS = 5.0
-"""Time in which a process that was killed is gone. The first one of a PID namespace cannot be killed from within."""
+"""Time in which a killed process ends. The first process of a PID namespace cannot be killed from within."""
 LAST_WORDS_SECONDS = 1
 KILLED = (
     b"The process was asked to stop, and a function in C kept it from hearing that: it is killed. "
@@ -30,45 +30,46 @@ LIVES_ON = (
 )
 
 
-def main(words: list[str]) -> None:
-    """Wait for SIGTERM, then for the end of the process, as long as it may take."""
-    # Whoever stops all processes of a service at once means the run, which ends the watchdog itself.
+def main(arguments: list[str]) -> None:
+    """Wait for SIGTERM; then kill the process if it does not end in time."""
+    # A signal to all processes of a service is for the run, which ends the watchdog itself.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    process, seconds = int(words[1]), float(words[2])
-    with socket.socket(fileno=int(words[0])) as hearing:
-        if not _is_asked_to_stop(hearing, process):
+    process, seconds = int(arguments[1]), float(arguments[2])
+    with socket.socket(fileno=int(arguments[0])) as receiver:
+        if not _is_asked_to_stop(receiver, process):
             return
     if _ends(process, seconds):
         return
     os.kill(process, signal.SIGKILL)
     said = KILLED if _ends(process, DYING_SECONDS) else LIVES_ON
-    signal.alarm(LAST_WORDS_SECONDS)  # which ends it if nobody reads
+    signal.alarm(LAST_WORDS_SECONDS)  # it ends the watchdog if nobody reads standard error
     os.write(2, said)
 
 
 def _ends(process: int, seconds: float) -> bool:
-    """Whether the process ends within that time."""
+    """Wait for the end of the process. Returns whether it ended in time."""
     until = time.monotonic() + seconds
     while os.getppid() == process:
         if time.monotonic() >= until:
             return False
-        time.sleep(REST_SECONDS)
+        time.sleep(PAUSE_SECONDS)
     return True
 
 
-def _is_asked_to_stop(hearing: socket.socket, process: int) -> bool:
-    """Wait for SIGTERM; False where the process ends first. It reads the same socket, so that all stays there."""
+def _is_asked_to_stop(receiver: socket.socket, process: int) -> bool:
+    """Wait for SIGTERM. Returns False if the process ends first. It only peeks, since the process reads the socket
+    too."""
     signals = select.poll()  # select() takes no descriptor above 1023, and the process may have more files open
-    signals.register(hearing, select.POLLIN)
+    signals.register(receiver, select.POLLIN)
     while os.getppid() == process:
-        if signals.poll(LOOK_SECONDS * 1000):
-            numbers = hearing.recv(1 << 16, socket.MSG_PEEK)
+        if signals.poll(CHECK_SECONDS * 1000):
+            numbers = receiver.recv(1 << 16, socket.MSG_PEEK)
             if signal.SIGTERM in numbers:
                 return True
             if not numbers:
                 return False
-            time.sleep(REST_SECONDS)  # until the process has read the others
+            time.sleep(PAUSE_SECONDS)  # until the process has read the others
     return False
 
 

@@ -1,4 +1,7 @@
-"""Stores: where the state of a task is kept between two commits and over a restart."""
+"""Stores: the durable key-value state of a task.
+
+Comes in: entries as bytes, and a checkpoint, in one write. Goes out: entries by prefix, ordered by key. Read `contract`
+first, then `memory` and `rocksdb`."""
 
 from .contract import TaskStore
 from .memory import MemoryStore

@@ -1,4 +1,4 @@
-"""What a store owes a task."""
+"""The contract of a store: what a task may rely on."""
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -7,7 +7,7 @@ from ..kernel.state_cache import Change
 
 
 class TaskStore(Protocol):
-    """The state of one task, as bytes. What `write` took is there after a crash, all of one call or nothing of it."""
+    """The state of one task, as bytes. A write survives a crash of the process, as a whole or not at all."""
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None: ...
 
@@ -16,11 +16,11 @@ class TaskStore(Protocol):
         ...
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
-        """The prefixes of PREFIX_SIZE bytes more than `start`, which they begin with, that hold entries, in order."""
+        """The prefixes that begin with `start`, are PREFIX_SIZE bytes longer, and have entries; in order."""
         ...
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Make the changes, in their order, at one stroke."""
+        """Make the changes in their order, all or none."""
         ...
 
     def clear(self) -> None:
@@ -28,7 +28,7 @@ class TaskStore(Protocol):
         ...
 
     def sync(self) -> None:
-        """Make what was written safe from a power cut too."""
+        """Make all writes survive a power cut too."""
         ...
 
     def close(self) -> None: ...

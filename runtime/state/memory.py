@@ -1,4 +1,4 @@
-"""A store in memory: for tests, and for pipelines whose streams are in memory as well."""
+"""A store in memory, for tests and for pipelines whose streams are in memory too."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ from ..kernel.state_cache import PREFIX_SIZE, Change
 
 
 class MemoryStore:
-    """Entries in a dictionary; they live as long as this object."""
+    """Entries in a dictionary, as long as this object lives."""
 
     def __init__(self) -> None:
         self._entries: dict[bytes, bytes] = {}
@@ -37,7 +37,7 @@ class MemoryStore:
         self._entries.clear()
 
     def sync(self) -> None:
-        """Nothing to do: it goes with the power."""
+        """Nothing to do: memory does not survive a power cut."""
 
     def close(self) -> None:
-        """Nothing to do: the entries stay."""
+        """Nothing to do: a later run may open the store again."""

@@ -1,6 +1,7 @@
-"""What lies in a pipeline's folder below `state_dir`: both engines may keep theirs there, and remove their own alone.
+"""The folder of a pipeline below `state_dir`. Both engines may use it, and each removes only its own files.
 
-A store of the local engine is a folder in it, or in that of a container; a query of Spark's is one in that of a stage.
+The local engine has a folder for each store, on Kafka below that of the container. Spark has one for each query, below
+that of a stage.
 """
 
 from pathlib import Path
@@ -15,8 +16,8 @@ _REMOVING = ".removing-queries"
 
 
 def queries_folder(system: System, settings: Settings) -> Path | None:
-    """Where pipelines have their queries on Spark: `state_dir`, else a folder beside the streams; None for a system
-    that Spark cannot read."""
+    """The folder of all queries on Spark: `state_dir`, else a folder beside the streams; None for a system that Spark
+    cannot read."""
     home = None if settings.state_dir is None else Path(settings.state_dir)
     if isinstance(system, LogSystem):
         return home or system.directory / "spark"
@@ -24,24 +25,24 @@ def queries_folder(system: System, settings: Settings) -> Path | None:
 
 
 def holds_query(folder: Path) -> bool:
-    """Whether a folder holds the checkpoint of a query of Spark's, and what lies beside it."""
+    """Whether a folder is that of a query on Spark, with its checkpoint."""
     return any((folder / name).exists() for name in _OF_A_QUERY)
 
 
 def removing_queries(folder: Path) -> Path:
-    """The file whose presence tells that all queries of the pipeline that a folder belongs to are to be removed. A
-    reset makes it first: cut off between two queries, it would leave some to go on beside others that begin anew."""
+    """The file that marks all queries of a pipeline's folder as to be removed. A reset creates it first: if it crashed
+    between two queries, some would continue while others start over."""
     return folder / _REMOVING
 
 
 def has_begun_queries(folder: Path) -> bool:
-    """Whether a query of the pipeline that this folder belongs to has planned a batch, and is not to be removed."""
+    """Whether a query in a pipeline's folder has planned a batch, and is not marked as to be removed."""
     if removing_queries(folder).exists():
         return False
     return any(any(offsets.iterdir()) for offsets in folder.glob("*/*/spark/offsets"))
 
 
 def without_queries(folder: Path) -> list[Path]:
-    """A pipeline's folder; where it holds queries of Spark's, the folders in it that hold none."""
+    """A pipeline's folder; if it has queries of Spark, the folders in it that have none."""
     of_spark = {query.parent for query in folder.glob("*/*") if holds_query(query)}
     return sorted({*folder.iterdir()} - of_spark - {removing_queries(folder)}) if of_spark else [folder]

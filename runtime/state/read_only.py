@@ -1,4 +1,4 @@
-"""A store on disk as it is now, for reading alone: whoever has it open goes on writing."""
+"""A read-only view of a store on disk, which another process may have open for writing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from ...dsl.validation import explain
 
 
 class StoreView:
-    """The entries of a RocksDB folder at the time this is made; raises SystemProblem if it cannot be read."""
+    """The entries of a RocksDB folder at the time of the call. Raises SystemProblem if it cannot be read."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -28,7 +28,7 @@ class StoreView:
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
-        entries: Any = self._db.items(from_key=prefix)  # bytes: that is what raw mode says
+        entries: Any = self._db.items(from_key=prefix)  # keys and values are bytes in raw mode
         for key, value in entries:
             if not key.startswith(prefix):
                 return

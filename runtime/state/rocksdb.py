@@ -1,4 +1,4 @@
-"""A store on disk: one RocksDB for each task."""
+"""A store on disk: one RocksDB database for each task."""
 
 import logging
 import os
@@ -21,32 +21,32 @@ from ..process.data_files import make_folder, write_file
 from ..process.resource_limits import remedy_for
 
 BUFFER_BYTES = 32 << 20
-"""A write buffer: RocksDB writes it to a file when it is full, and fills another meanwhile."""
+"""The size of a write buffer. RocksDB writes a full one to a file while it fills another."""
 CACHE_BYTES = 128 << 20
-"""Blocks of files that were read, of all stores of a process together."""
+"""The size of the cache of file blocks, which all stores of a process share."""
 _FEW = 10_000
 _FILTER_BITS = 10
-"""For each key, in files; one key in a hundred is looked for in vain."""
+"""Bits of the Bloom filter for each key in files: one lookup of a missing key in a hundred reads a block."""
 _FILTER_SHARE = 0.05
-"""Of a buffer, for keys that are in memory yet."""
+"""The share of a write buffer for the Bloom filter of its keys."""
 _DENIED = re.compile("permission denied|operation not permitted|read-only file system")
 _log = logging.getLogger(__name__)
 
 
 class StoreLocked(SystemProblem):
-    """Another process has the folder of a store open. It may be one that stands still."""
+    """Another process, perhaps a paused one, has the folder of a store open."""
 
 
 class RocksStore:
     """Entries in a RocksDB folder, which one process may hold open at a time. Writes are durable after a crash of the
     process: RocksDB's own log keeps them.
 
-    With `spare` a copy of the entries is elsewhere: a damaged folder is given up, and the store begins empty.
+    With `spare` the entries have a copy elsewhere: a damaged folder is removed, and the store begins empty.
 
-    In memory it has up to two write buffers of `buffer_bytes` each, and its part of the `cache_bytes` that the stores
-    of a process share; besides, filters and indexes of its files, about two bytes a key.
+    It uses memory for up to two write buffers of `buffer_bytes` each, for its part of the `cache_bytes` that the stores
+    of a process share, and for filters and indexes of its files, about two bytes a key.
 
-    Raises StoreLocked where another process has the folder open, SystemProblem where the folder cannot be used.
+    Raises StoreLocked if another process has the folder open, SystemProblem if the folder cannot be used.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class RocksStore:
             raise self._unopened(error) from None
 
     def _open(self) -> Rdict:
-        make_folder(self._folder)  # RocksDB knows no permissions: nobody else may enter
+        make_folder(self._folder)  # RocksDB sets no permissions on its files, so the folder is private
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_max_background_jobs(2)
         options.set_write_buffer_size(self._buffer_bytes)
         options.set_keep_log_file_num(2)
-        # Many keys that are asked for are new in their window, which filters know without a search: 2 us for 16.
+        # Many lookups are of keys that are new in their window. Filters answer these without a search: 2 us, not 16.
         blocks = BlockBasedOptions()
         blocks.set_bloom_filter(_FILTER_BITS, block_based=False)
         blocks.set_block_cache(block_cache(self._cache_bytes))
@@ -126,14 +126,14 @@ class RocksStore:
             yield key[len(prefix) :], value
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
-        """Found by leaping from one to the next."""
+        """Each prefix is found by a seek behind the last one."""
         size, seek = len(start) + PREFIX_SIZE, start
         while (key := next(self._walk(self._db.keys, seek), None)) is not None and key.startswith(start):
             yield key[:size]
             seek = key[: size - 1] + bytes([key[size - 1] + 1])
 
     def _walk(self, entries: Callable[..., Any], seek: bytes | None) -> Iterator[Any]:
-        """What RocksDB holds from a key on."""
+        """The keys or entries of RocksDB from a key on."""
         try:
             yield from entries(from_key=seek)
         except Exception as error:
@@ -156,7 +156,7 @@ class RocksStore:
             raise self._problem("written to", error) from error
 
     def _forget(self, batch: WriteBatch, prefix: bytes) -> None:
-        """Delete all under a prefix. Where that is little, key by key: ranges slow later reads."""
+        """Delete the entries under a prefix. A few are deleted one by one, since deleted ranges slow later reads."""
         keys = takewhile(lambda key: key.startswith(prefix), self._walk(self._db.keys, prefix))
         few = list(islice(keys, _FEW + 1))
         if len(few) > _FEW:
@@ -166,8 +166,8 @@ class RocksStore:
                 batch.delete(key)
 
     def clear(self) -> None:
-        """Delete all that is held."""
-        # The folder stays open: once it is closed, another process that waits for it would have it.
+        """Delete all entries."""
+        # The folder stays open: if it were closed, another process that waits for it could open it.
         last = next(self._walk(partial(self._db.keys, backwards=True), None), None)
         if last is None:
             return
@@ -175,13 +175,13 @@ class RocksStore:
         batch.delete_range(b"", last + b"\0")
         try:
             self._db.write(batch)
-            self._db.compact_range(None, None)  # else the disk keeps it until RocksDB compacts by itself
+            self._db.compact_range(None, None)  # else the disk space is freed only when RocksDB compacts by itself
         except Exception as error:
             raise self._problem("cleared", error) from error
 
     def remove(self) -> None:
         """Close the store, and remove its folder."""
-        # Renamed first: once it is closed, another process may open a folder of that name.
+        # Renamed first: once it is closed, another process may open the folder by its name.
         removed = self._folder.with_name(f"{self._folder.name}.removed-{os.getpid()}")
         with suppress(OSError):
             self._folder.rename(removed)
@@ -201,14 +201,14 @@ class RocksStore:
         if (more := remedy_for(error)) is not None:
             remedy = more
         elif self._spare and "corruption" in str(error).lower():
-            with suppress(OSError):  # else the next start finds it out by itself
+            with suppress(OSError):  # without this file the next start detects the damage itself
                 write_file(self._damaged, str(error).encode())
             remedy = "check the disk, and start again: the store will be rebuilt from its changelog"
         return SystemProblem(explain(problem, expected, remedy, self._folder))
 
     def close(self) -> None:
-        """Give the folder back. It never raises, so that it hides no earlier error: a store that cannot be closed loses
-        nothing, for RocksDB's own log has what was written."""
+        """Close the folder. It never raises, so that it hides no earlier error. A failed close loses nothing: RocksDB's
+        own log has all writes."""
         try:
             self._db.close()
         except Exception as error:
@@ -217,12 +217,12 @@ class RocksStore:
 
 @lru_cache(maxsize=1)
 def block_cache(size: int) -> Cache:
-    """The blocks that the stores of this process hold in memory, of so many bytes together."""
+    """The block cache that the stores of this process share, of so many bytes."""
     return Cache(size)
 
 
 def _add(batch: WriteBatch, prefix: bytes, last: dict[bytes, bytes | None]) -> None:
-    """Add changes under a prefix to a batch, of which the last of each key is known. RocksDB takes sorted keys
+    """Add the last change of each key under a prefix to a batch. The keys are sorted, since RocksDB writes these
     faster."""
     for key in sorted(last):
         value = last[key]
@@ -233,15 +233,16 @@ def _add(batch: WriteBatch, prefix: bytes, last: dict[bytes, bytes | None]) -> N
 
 
 def _after(prefix: bytes) -> bytes:
-    """The first key that does not begin with a prefix, which ends with another byte than the last one."""
+    """The first key behind all that begin with a prefix. The prefix must not end with the byte 255."""
     return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether a store that cannot be opened is broken: where the machine denies to open it, it may be whole."""
+    """Whether the files of a store are damaged. If the machine refuses to open them, they may be intact."""
     return remedy_for(error) is None and not _is_locked(error) and not _DENIED.search(str(error).lower())
 
 
 def _is_locked(error: Exception) -> bool:
-    """Whether it is the lock of a store that cannot be had; a block is something else."""
+    """Whether an error says that another process has locked a store. `lock` is a whole word in it, not part of
+    `block`."""
     return re.search(r"\block\b", str(error).lower()) is not None

@@ -72,8 +72,8 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         "exactly_once",
         1,
         [
-            Kill("after ChangelogCommit._log", 4, 0, False),
-            Kill("before ChangelogCommit._keep", 2, 0, False),
+            Kill("after ChangelogCommit._produce_changes", 4, 0, False),
+            Kill("before ChangelogCommit._write_stores", 2, 0, False),
             Kill("during changelog_commit.replay", 0, 0, True),
             Kill("before KafkaRecordProducer.commit", 3, 0, False),
         ],
@@ -84,7 +84,7 @@ CHOSEN: Sequence[tuple[str, Guarantee, int, list[Kill]]] = (
         2,
         [
             Kill("before visitor_sessions.parse_access_log", 7, 0, False),
-            Kill("after ChangelogCommit._keep", 3, 1, False),
+            Kill("after ChangelogCommit._write_stores", 3, 1, False),
             Kill("after RocksStore.write", 1, 0, True),
         ],
     ),

@@ -302,7 +302,9 @@ def test_a_container_that_stands_still_does_not_keep_its_successor_from_starting
 ) -> None:
     with stage(broker, "sessions", guarantee) as on:
         on.feed()
-        zombie = on.start(replace(on.order(), point="before ChangelogCommit._log", call=6, signal=signal.SIGSTOP))
+        zombie = on.start(
+            replace(on.order(), point="before ChangelogCommit._produce_changes", call=6, signal=signal.SIGSTOP)
+        )
         wait_until_stopped(zombie)
         on.feed()
         on.finish(1)

@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 STOPPED = [
     # Its transaction is open, and is dropped by who comes after it.
     ("sessions", "after KafkaRecordProducer.flush", "exactly_once"),
-    ("sessions", "before ChangelogCommit._log", "at_least_once"),
-    pytest.param("sessions", "after ChangelogCommit._keep", "exactly_once", marks=pytest.mark.long),
+    ("sessions", "before ChangelogCommit._produce_changes", "at_least_once"),
+    pytest.param("sessions", "after ChangelogCommit._write_stores", "exactly_once", marks=pytest.mark.long),
     pytest.param("lookups", "before mortal.answer", "exactly_once", marks=pytest.mark.long),
     pytest.param("lookups", "before KafkaRecordProducer.commit", "at_least_once", marks=pytest.mark.long),
 ]

@@ -1,4 +1,4 @@
-"""Checkpoints: what a task writes down at a commit, to go on from there."""
+"""Checkpoints: what a task writes at a commit, and resumes from after a restart."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -16,9 +16,9 @@ from ...systems.contract import System
 VERSION = 1
 
 OPERATOR_FACTS = ("states", "changelogs", "tables")
-"""What a checkpoint knows, beside its position, of each operator that keeps state: it goes where the state goes."""
+"""The fields of a checkpoint, beside its position, that are by operator: they move with the operator's state."""
 STREAM_FACTS = ("offsets", "identities")
-"""What a checkpoint knows, beside its position, of each input."""
+"""The fields of a checkpoint, beside its position, that are by input stream."""
 
 _FIELDS = structs.fields(Position)
 _POSITION = tuple(one.encode_name for one in _FIELDS)
@@ -33,14 +33,18 @@ the others, as they did before it was a record of its own."""
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """Where a task stands: for each input stream the offset before which every message has landed, how far event time
-    and the clock had come, and, by operator, where the changelog of its state ended and what gives its state a
-    meaning. `identities` are the ids of the input streams, where they have one: the offsets hold for these alone.
-    Which producers have ended, in `position`, is known of one `run` alone. `atomic` says that the changelogs hold
-    nothing beyond it: it was written with them in one transaction. `number` counts the commits of the task; it is 0 in
-    checkpoints of versions that did not count. `tables` are the offsets before which each table has taken in the
-    records of its stream, which may be read on without the table; None in checkpoints of versions that kept none.
-    `borders` are the schemas of the intermediate streams that the task writes."""
+    """The point from which a task resumes.
+
+    - `offsets`: for each input stream the offset before which every message has landed.
+    - `position`: the watermarks, the clock, and which producers have ended; the last is valid for one `run` only.
+    - `changelogs`: for each operator the end offset of its changelog.
+    - `states`: for each operator the schema of its state.
+    - `atomic`: whether the changelogs were written in one transaction with it, so that they hold nothing beyond it.
+    - `number`: the count of the task's commits; 0 in checkpoints of versions that did not count.
+    - `identities`: the ids of the input streams that have ids; the offsets are valid for these streams only.
+    - `tables`: for each table the offset up to which it has read its stream, since the stream may be read on without
+      the table; None in checkpoints of versions that did not store it.
+    """
 
     version: int = VERSION
     offsets: dict[str, int] = {}
@@ -56,19 +60,18 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def blank(self) -> bool:
-        """Whether nothing was ever committed: a checkpoint has the offsets of all inputs, unless they were reset, or
-        state."""
+        """Whether nothing was ever committed. A commit leaves offsets or, if these were reset, state."""
         return not (self.offsets or self.states or self.changelogs)
 
     def within(self, run: str) -> "Checkpoint":
-        """The same, without what is known of another run."""
+        """The same, without the producers that have ended if they belong to another run."""
         if self.run == run:
             return self
         return structs.replace(self, run="", position=structs.replace(self.position, ended={}))
 
 
 Checkpoints = Mapping[str, Checkpoint]
-"""The checkpoints of a pipeline, by the names that tasks have or had."""
+"""The checkpoints of a pipeline by task name, those of former names too."""
 
 
 def checkpoints_in(system: System, pipeline: str) -> Checkpoints:
@@ -96,9 +99,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def decode(data: bytes, task: str) -> Checkpoint:
-    """Raises SystemProblem for a checkpoint of another version, or none at all."""
+    """Decode a checkpoint. Raises SystemProblem if that fails, or if it has another version."""
     try:
-        # Each of the two leaves alone the fields of the other.
+        # Each decoder ignores the fields of the other.
         position = json.decode(data, type=Position)
         checkpoint = structs.replace(json.decode(data, type=Checkpoint), position=position)
     except (DecodeError, UnicodeDecodeError) as error:
@@ -115,7 +118,7 @@ def decode(data: bytes, task: str) -> Checkpoint:
 
 
 def _tables_of_before(checkpoint: Checkpoint) -> dict[str, int]:
-    """How far the tables of a checkpoint that does not tell have come: their streams were read for them alone."""
+    """The offsets of tables in a checkpoint without `tables`. In that version only the table read its stream."""
     by_table = {table_id(stream): offset for stream, offset in checkpoint.offsets.items()}
     tables = (id for id, schema in checkpoint.states.items() if schema.kind == TableOf.kind)
     return {id: by_table[id] for id in tables if id in by_table}

@@ -1,4 +1,5 @@
-"""Where tasks go on whose pipeline was changed: a stage, and so its tasks, may have had another name."""
+"""Migration of checkpoints to a changed pipeline: finds the checkpoint of each task, although its stage may have had
+another name before."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -17,19 +18,20 @@ from .checkpoint import OPERATOR_FACTS, STREAM_FACTS, Checkpoint, Checkpoints
 
 
 def migrate_checkpoints(plan: Plan, setups: Iterable[TaskSetup], stored: Checkpoints) -> dict[str, Checkpoint]:
-    """The checkpoint of each task that has one, out of all that were kept under any name.
+    """The checkpoint of each task, merged from the stored checkpoints of all task names; tasks without one are left
+    out.
 
-    A stream's partition belongs to one task, whatever it is called, and offsets grow: what is known of it comes from
-    the task of that number that has read most of it. What is known of an operator comes from the one that has kept its
-    state last. What is known of other streams, and of operators that are gone, is carried along: both may come back.
+    A partition of a stream belongs to one task, whatever its stage is called. So the facts of a stream come from the
+    task of the same number that has read furthest. The facts of an operator come from the task that had its state last.
+    Facts of streams and operators that the plan no longer has are carried along: they may come back.
     """
     merged_by_task = {setup.name: _merged(plan, setup, stored) for setup in setups}
     return {name: merged for name, merged in merged_by_task.items() if not merged.blank}
 
 
 def kept_states(plan: Plan, stored: Checkpoints) -> list[tuple[str, StateSchema]]:
-    """What gives the state of operators its meaning, as (operator, record), out of all checkpoints of a pipeline: those
-    of the tasks that have kept it last."""
+    """The schemas of operators' state in the checkpoints of a pipeline, as (operator, schema), from the tasks that had
+    the state last."""
     records: list[tuple[str, StateSchema]] = []
     for store in plan.stores:
         for holder in holders_of(store.operator, store.stage, stored):
@@ -39,20 +41,21 @@ def kept_states(plan: Plan, stored: Checkpoints) -> list[tuple[str, StateSchema]
 
 
 def holders_of(operator: str, stage: str, stored: Checkpoints) -> list[str]:
-    """The tasks that have kept the state last of an operator which is in a stage now."""
+    """The tasks that had the state of an operator last, by the number of the task; `stage` has the operator now."""
     numbers = sorted({number_of(name) for name in stored})
     holders = (holder_of(operator, f"{stage}/{number}", stored) for number in numbers)
     return [holder for holder in holders if holder is not None]
 
 
 def read_before(stored: Checkpoints) -> set[str]:
-    """The streams that a pipeline has read at some time, in any partition."""
+    """The streams that a pipeline has ever read, in any partition."""
     return {stream for checkpoint in stored.values() for stream in checkpoint.offsets}
 
 
 def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str) -> None:
-    """Raise SystemProblem where a checkpoint points into a stream that was deleted since, whether it was made anew or
-    not. A checkpoint of a version that kept no ids is taken for one of the streams that there are. `reset` is the
+    """Raise SystemProblem if a checkpoint has offsets of a stream that was deleted since, even if it was created again.
+
+    A checkpoint without ids of streams, of an earlier version, is taken for one of the present streams. `reset` is the
     command that resets the pipeline."""
     known = {(stream, id) for checkpoint in stored.values() for stream, id in checkpoint.identities.items()}
     facts = descriptions_of(system, inputs_of(plan)) if known else {}
@@ -63,12 +66,12 @@ def refuse_recreated(plan: Plan, system: System, stored: Checkpoints, reset: str
 
 
 def number_of(task: str) -> str:
-    """The number of a task within its stage, which names of stages do not change."""
+    """The number of a task within its stage; it stays when the stage is renamed."""
     return task.rpartition("/")[2]
 
 
 def holder_of(operator: str, task: str, stored: Checkpoints) -> str | None:
-    """Which task has kept the state last that an operator is to have in `task`; None where none has."""
+    """The task that had the state last which an operator needs in `task`; None if there is no such state."""
     names = [name for name, one in stored.items() if number_of(name) == number_of(task) and _knows(one, operator)]
     holder = task if task in names else next(iter(names), None)
     for name in names:
@@ -78,8 +81,8 @@ def holder_of(operator: str, task: str, stored: Checkpoints) -> str | None:
 
 
 def _is_later(one: Checkpoint, other: Checkpoint, operator: str) -> bool:
-    """Whether a task has kept an operator's state later than another. Both know it only where there are changelogs,
-    or where a version has left it that did not move state."""
+    """Whether a task had an operator's state later than another one. Both have facts of it only where state has
+    changelogs, or after an earlier version that did not move state."""
     ends = one.changelogs.get(operator, 0) - other.changelogs.get(operator, 0)
     read = sum(one.offsets[name] - other.offsets[name] for name in one.offsets.keys() & other.offsets.keys())
     return (ends or read) > 0
@@ -110,8 +113,8 @@ def _merged(plan: Plan, setup: TaskSetup, stored: Checkpoints) -> Checkpoint:
 
 
 def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:
-    """What is known of a table's stream as far as the table has taken it in: others may have read on without it. One
-    that has kept nothing yet reads all rows, whoever has read them before."""
+    """The facts of a table's stream at the offset up to which the table has read it: other operators may have read on
+    without the table. A table without rows reads the whole stream."""
     offset = (holder.tables or {}).get(table)
     if offset is None:
         return Checkpoint()
@@ -119,12 +122,12 @@ def _as_read_for(table: str, stream: str, holder: Checkpoint) -> Checkpoint:
 
 
 def with_operator(checkpoint: Checkpoint, operator: str, holder: Checkpoint) -> Checkpoint:
-    """A checkpoint that knows of an operator what its holder knows."""
+    """A checkpoint with the facts of an operator from another checkpoint."""
     return _with_facts(checkpoint, holder, operator, OPERATOR_FACTS, POSITION_BY_OPERATOR)
 
 
 def without(checkpoint: Checkpoint, operators: Collection[str]) -> Checkpoint:
-    """A checkpoint that knows nothing of the state of some operators."""
+    """A checkpoint without the facts of some operators."""
     for operator in operators:
         checkpoint = with_operator(checkpoint, operator, Checkpoint())
     return checkpoint
@@ -137,7 +140,7 @@ def _with_stream(checkpoint: Checkpoint, stream: str, furthest: Checkpoint) -> C
 def _with_facts(
     checkpoint: Checkpoint, source: Checkpoint, name: str, facts: Iterable[str], of_position: Iterable[str]
 ) -> Checkpoint:
-    """A checkpoint whose facts of a name, and those of its position, are the ones of another checkpoint."""
+    """A checkpoint with the facts of a stream or operator, in its position too, from another checkpoint."""
     if source is checkpoint:
         return checkpoint
     position = structs.replace(
@@ -149,7 +152,7 @@ def _with_facts(
 def _facts_of(
     name: str, facts: Iterable[str], record: Checkpoint | Position, source: Checkpoint | Position
 ) -> dict[str, Any]:
-    """The facts of a record, each with what `source` knows of a name; those that know nothing of it are left out."""
+    """The facts of `record` that change if those of a stream or operator are taken from `source`."""
     changed: dict[str, Any] = {}
     for fact in facts:
         before, now = getattr(record, fact) or {}, getattr(source, fact) or {}

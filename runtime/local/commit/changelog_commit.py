@@ -1,5 +1,5 @@
-"""Changelog commit, for systems to which records are sent as they come, as Kafka: changes of state and checkpoints are
-records too."""
+"""Changelog commit, for systems that take records at once, as Kafka does: changes of state and checkpoints are records
+too."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ def ignore_restore(restored: int, left: int) -> None:
 
 
 class ProducedOutputs:
-    """Sends the outputs of a task at once. Waits while another thread uses the producer."""
+    """Produces the outputs of a task at once. `append` waits while another thread uses the producer."""
 
     size = 0
 
@@ -85,13 +85,11 @@ class ChangelogCommit:
         self._producer = producer
         self._lock = Lock()
         self._on_restore = on_restore
-        self._passed: dict[StreamPartition, dict[str, int]] = {}
+        self._read_offsets: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
         self._group_offsets = group_offsets
         if self.together:
             producer.begin()
-
-    # Resuming.
 
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         """Nothing to do: each task restores the state of its operators from their changelogs."""
@@ -108,7 +106,7 @@ class ChangelogCommit:
         behind: list[ChangelogRange] = []
         beyond: list[ChangelogRange] = []
         for setup in stateful:
-            own = self._own(setup, _origin(setup, changelogs), resumed[setup.name])
+            own = self._stored_checkpoint(setup, _origin(setup, changelogs), resumed[setup.name])
             # The store has schemas of state that the checkpoint may lack.
             resumed[setup.name] = replace(resumed[setup.name], states={**own.states, **resumed[setup.name].states})
             for operator, stream in setup.changelogs.items():
@@ -120,12 +118,12 @@ class ChangelogCommit:
         self._restore(behind)
         for setup in stateful:
             data = encode(resumed[setup.name])
-            setup.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(setup, changelogs)), self._used()])
+            setup.store.write([(META, CHECKPOINT, data), (META, _ORIGIN, _origin(setup, changelogs)), self._last_use()])
         if not self.together:
             resumed.update(self._repair(beyond, stateful, resumed))
         return resumed
 
-    def _own(self, setup: TaskSetup, origin: bytes, committed: Checkpoint) -> Checkpoint:
+    def _stored_checkpoint(self, setup: TaskSetup, origin: bytes, committed: Checkpoint) -> Checkpoint:
         """The checkpoint in a store, which is emptied if it cannot catch up to the `committed` one."""
         data = setup.store.get(META, CHECKPOINT)
         usable = setup.store.get(META, _ORIGIN) == origin and not committed.blank and self._is_fresh(setup)
@@ -136,7 +134,7 @@ class ChangelogCommit:
             setup.store.clear()
         return own
 
-    def _used(self) -> Change:
+    def _last_use(self) -> Change:
         """The entry with the time at which the store was last up to date with its changelogs."""
         return META, _USED, b"%d" % self._now()
 
@@ -182,8 +180,6 @@ class ChangelogCommit:
         self._producer.commit()
         return repaired
 
-    # Committing.
-
     def staged_outputs(self) -> ProducedOutputs:
         return ProducedOutputs(self._outputs, self._lock)
 
@@ -192,38 +188,40 @@ class ChangelogCommit:
         if not self.together:
             yield self._flush_outputs
             self._producer.begin()
-        places = [place for one in commits for place in self._log(one.setup, changes.get(one.setup.name, ()))]
+        places = [
+            place for one in commits for place in self._produce_changes(one.setup, changes.get(one.setup.name, ()))
+        ]
         yield self._producer.flush
         ends = (yield lambda: self._producer.ends(places)) if places else {}
         done = {one.setup.name: replace(_with_ends(one.checkpoint, one.setup, ends), atomic=True) for one in commits}
         data = self._send_checkpoints(done)
         yield self._producer.commit
         setups = [one.setup for one in commits]
-        self._keep([setup for setup in setups if setup.stateful], data, changes)
+        self._write_stores([setup for setup in setups if setup.stateful], data, changes)
         if self.together:
             self._producer.begin()
         if self._group_offsets:
-            self._note(setups, done)
+            self._report_offsets(setups, done)
         return [Committed(done[one.setup.name], one.staged_outputs) for one in commits]
 
     def _flush_outputs(self) -> None:
-        # It may run in a thread while a firing sends: only one thread at a time may use a producer.
+        # It may run in a thread while a firing produces outputs: one thread at a time may use a producer.
         with self._lock:
             self._outputs.flush()
 
-    def _note(self, setups: Sequence[TaskSetup], done: Mapping[str, Checkpoint]) -> None:
-        """Note, for the consumer group, how far each input has been read: the least offset of the stages that read
-        it."""
+    def _report_offsets(self, setups: Sequence[TaskSetup], done: Mapping[str, Checkpoint]) -> None:
+        """Report the offsets of inputs to the consumer group: of each partition the least offset of the stages that
+        read it."""
         for setup in setups:
             for stream in setup.inputs:
                 offset = done[setup.name].offsets.get(stream, 0)
-                self._passed.setdefault((stream, setup.number), {})[setup.name] = offset
+                self._read_offsets.setdefault((stream, setup.number), {})[setup.name] = offset
         self._admin.report_offsets(
-            self._pipeline, {place: min(offsets.values()) for place, offsets in self._passed.items()}
+            self._pipeline, {place: min(offsets.values()) for place, offsets in self._read_offsets.items()}
         )
 
-    def _log(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
-        """Send the changes of a task to its changelogs; returns the partitions that got some."""
+    def _produce_changes(self, setup: TaskSetup, changes: Sequence[Change]) -> list[StreamPartition]:
+        """Produce the changes of a task to its changelogs. Returns the partitions that got records."""
         places = {operator: (stream, setup.number) for operator, stream in setup.changelogs.items()}
         sent = set()
         for operator, records in change_records(changes, setup.store, self._now()):
@@ -231,7 +229,7 @@ class ChangelogCommit:
             sent.add(places[operator])
         return sorted(sent)
 
-    def _keep(
+    def _write_stores(
         self, setups: Sequence[TaskSetup], data: Mapping[str, bytes], changes: Mapping[str, Sequence[Change]]
     ) -> None:
         for setup in setups:
@@ -239,7 +237,7 @@ class ChangelogCommit:
 
     def _write(self, setup: TaskSetup, checkpoint: bytes, changes: Sequence[Change]) -> None:
         """Write changes of state to a task's store, and the checkpoint that counts them, in one write."""
-        setup.store.write(chain(changes, [(META, CHECKPOINT, checkpoint), self._used()]))
+        setup.store.write(chain(changes, [(META, CHECKPOINT, checkpoint), self._last_use()]))
 
     def _send_checkpoints(self, tasks: Mapping[str, Checkpoint]) -> dict[str, bytes]:
         """Send the checkpoints of tasks, by name; returns their bytes."""
@@ -279,7 +277,7 @@ def _behind(
             f"the changelog {log.stream!r} ends at offset {last} of partition {setup.number}, and the checkpoint of "
         )
         wrong += f"task {setup.name} needs it up to {end}"
-        remedy = "bring the stream back, or let the operator begin anew: fluvial reset --state " + operator
+        remedy = "bring the stream back, or start over without its state: fluvial reset --state " + operator
         raise SystemProblem(
             explain(wrong, "the changelog that was written with the checkpoint", remedy, f"changelog {log.stream}")
         )

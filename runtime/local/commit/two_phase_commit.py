@@ -18,7 +18,7 @@ from .contract import Committed, TaskCommit
 class TwoPhaseCommit:
     """Commits a task in three steps.
 
-    1. Prepare: the outputs become durable; nobody sees them yet.
+    1. Prepare: the outputs become durable, and stay invisible.
     2. Write to the store, in one write: changes of state, checkpoint, and the token that publishes the outputs.
     3. Publish: outputs and checkpoint become visible.
 

@@ -250,9 +250,7 @@ class MembershipMonitor:
     def _on_presence(self, presence: Presence) -> None:
         if presence.incarnation == self._presence.incarnation:
             self._announced = True
-        elif (
-            presence.incarnation not in self._others
-        ):  # a state process repeats a record whose write was not acknowledged
+        elif presence.incarnation not in self._others:  # else a known process repeats an unacknowledged write
             self._others.add(presence.incarnation)
             if self._announced and presence.state == "starting":
                 raise self._lost(f"{presence.process} has taken it")

@@ -1,7 +1,7 @@
-"""Whether a store and its log are at the same commit, before a task goes on from them (ADR 0028).
+"""Brings a store and its log to the same commit before a task resumes from them (ADR 0028).
 
-The log decides: it has the checkpoint of each task, with the operators whose state the task's store has. The store has
-the checkpoint of the last commit that was written to it, and the token that publishes that commit.
+The log is authoritative: it has the checkpoint of each task, with the operators whose state is in the task's store. The
+store has the checkpoint of the last commit that was written to it, and the token that publishes that commit.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ from .store_keys import CHECKPOINT, IDENTITY, META, MOVED, PENDING, prefix_of
 
 @dataclass(frozen=True, slots=True)
 class CommittedLog:
-    """What a log has of a pipeline, the producer that publishes more, and the command that resets the pipeline."""
+    """A pipeline in a log: its checkpoints, the producer that publishes, and the command that resets the pipeline."""
 
     plan: Plan
     system: PublishingSystem
@@ -32,18 +32,18 @@ class CommittedLog:
         return checkpoints_in(self.system, self.plan.name)
 
     def checkpoint(self, task: str) -> Checkpoint | None:
-        """The last checkpoint of one task, if it has any; those of others are not decoded."""
+        """The last checkpoint of one task, or None. Checkpoints of other tasks are not decoded."""
         data = self.system.admin().checkpoints(self.plan.name).get(task)
         return None if data is None else checkpoints.decode(data, task)
 
 
 def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[str]) -> None:
-    """Bring a task's store and its log to the same commit; `operators` are those that are to keep state in the store.
+    """Bring a task's store and its log to the same commit; `operators` are those whose state belongs in the store.
 
-    A crash may have left the last commit in the store alone: it is published. State in the store that the log does
-    not count is removed.
+    After a crash the last commit may be in the store only: then it is published. State that the log's checkpoint does
+    not have is removed from the store.
 
-    Raises SystemProblem where the store lacks what the log counts, or the log what the store has.
+    Raises SystemProblem if the store lacks a commit of the log, or the log lacks one of the store.
     """
     committed = log.checkpoint(task)
     finish_move(store, committed)
@@ -65,13 +65,14 @@ def align(log: CommittedLog, task: str, store: TaskStore, operators: Collection[
 
 
 def stored_checkpoint(store: TaskStore | StoreView, task: str) -> Checkpoint | None:
-    """The checkpoint of the last commit that was written to a store; None where there was none."""
+    """The checkpoint of the last commit that was written to a store, or None."""
     data = store.get(META, CHECKPOINT)
     return None if data is None else checkpoints.decode(data, task)
 
 
 def finish_move(store: TaskStore, committed: Checkpoint | None) -> None:
-    """Take state as the store's own that was moved to it, if the log counts it there; else forget the move."""
+    """Make state that was moved to the store its own if the log has the checkpoint of the move; else discard the
+    move."""
     data = store.get(META, MOVED)
     if data is not None:
         done = committed is not None and data == checkpoints.encode(committed)
@@ -79,7 +80,7 @@ def finish_move(store: TaskStore, committed: Checkpoint | None) -> None:
 
 
 def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoint | None:
-    """Publish the last commit of a store if the log has all but that one; the checkpoint that the log has then."""
+    """Publish the last commit of a store if the log lacks exactly that one. Returns the log's checkpoint afterwards."""
     own, token = stored_checkpoint(store, task), store.get(META, PENDING)
     committed = log.checkpoint(task)
     number = 0 if committed is None else committed.number
@@ -93,13 +94,13 @@ def publish_pending(log: CommittedLog, task: str, store: TaskStore) -> Checkpoin
 
 
 def _belongs_to(log: CommittedLog, store: TaskStore) -> bool:
-    """Whether a store was written with this log; one that does not say so is taken to be."""
+    """Whether a store was written with this log. A store without the identity of a log counts as written with it."""
     return store.get(META, IDENTITY) in (None, log.producer.identity.encode())
 
 
 def _compared(log: CommittedLog, task: str, own: Checkpoint, committed: Checkpoint | None) -> Checkpoint:
-    """The checkpoint that the log has; raises SystemProblem unless the store is at the same commit. Commits without a
-    number are compared by what they have read."""
+    """Return the checkpoint of the log. Raises SystemProblem unless the store is at the same commit. Commits without a
+    number are compared by their offsets."""
     if committed is None:
         raise store_problems.unknown(log.plan, log.reset, log.system.url, task)
     if own.number < committed.number or checkpoints.is_ahead(committed, own):

@@ -1,7 +1,7 @@
-"""Moving what is kept of operators between stores, where a change of the pipeline has put them into other stages.
+"""Moves the state of operators between stores, after a change of the pipeline has put them into other stages.
 
-The log says which task's store has the state of an operator. A move copies it, and then one entry of the log changes
-the checkpoints of both tasks: after a crash the state is in one of the two stores, and only that one counts.
+The log has for each operator the task whose store has its state. A move copies the state, and then one entry of the log
+changes the checkpoints of both tasks. So after a crash exactly one of the two stores counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,14 +25,14 @@ OpenStore = Callable[[str], TaskStore]
 """Opens the store of a task, by its name."""
 
 PATIENCE_SECONDS = 600.0
-"""How long a container waits for another one that moves state."""
+"""How long a container waits while another one moves state."""
 PIECE_BYTES = 4 << 20
-"""Bytes of state that a move holds in memory."""
+"""The bytes of state that a move copies at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The state of an operator that goes from the store of one task to that of another."""
+    """A move of an operator's state from the store of one task to that of another."""
 
     operator: str
     source: str
@@ -40,10 +40,10 @@ class Move:
 
 
 def move_states(log: CommittedLog, open_store: OpenStore) -> None:
-    """Let each operator's state be in the store of the task that the operator is in now.
+    """Move the state of each operator to the store of the task that has the operator now.
 
-    Containers do so in turn, before they open stores of their own; whoever comes first moves all that is to be moved.
-    Raises SystemProblem where a store is not as the log needs it, or is open elsewhere.
+    Containers do this one after another, before they open their own stores; the first one makes all moves. Raises
+    SystemProblem if a store does not fit the log, or is open in another process.
     """
     if not _stale(log.plan, log.checkpoints()):
         return
@@ -63,14 +63,14 @@ def moves(plan: Plan, stored: Checkpoints) -> Iterator[Move]:
 
 
 def _places(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Each operator that keeps state, with each task that it is in."""
+    """Each operator that keeps state, with each of its tasks."""
     for store in plan.stores:
         for number in range(plan.stage(store.stage).tasks):
             yield store.operator, task_name(store.stage, number)
 
 
 def _stale(plan: Plan, stored: Checkpoints) -> dict[str, Checkpoint]:
-    """The checkpoints that count state which is kept elsewhere, or has to be, without it."""
+    """The checkpoints that have state which belongs to another task now, without that state."""
     stale = dict(stored)
     for operator, target in _places(plan):
         others = [name for name in stale if name != target and number_of(name) == number_of(target)]
@@ -82,10 +82,10 @@ def _stale(plan: Plan, stored: Checkpoints) -> dict[str, Checkpoint]:
 
 def _move_to(log: CommittedLog, target: str, open_store: OpenStore, stack: ExitStack) -> None:
     """Move the state of operators to the store of one task; `stack` closes the stores."""
-    # All of them are held until the log has the outcome, so that no task goes on from one of them meanwhile.
+    # All stores stay open until the log has the outcome, so that no task resumes from one of them meanwhile.
     stores = {target: stack.enter_context(closing(open_store(target)))}
     align(log, target, stores[target], ())
-    # A try that was cut off may have just been brought to its end.
+    # `align` may have completed a move that a crash interrupted.
     wanted = [move for move in moves(log.plan, log.checkpoints()) if move.target == target]
     for source in dict.fromkeys(move.source for move in wanted):
         stores[source] = stack.enter_context(closing(open_store(source)))
@@ -99,7 +99,7 @@ def _move_to(log: CommittedLog, target: str, open_store: OpenStore, stack: ExitS
 
 
 def _copy(source: TaskStore, target: TaskStore, prefix: bytes) -> None:
-    """Copy all under a prefix in pieces. What an earlier try has left is removed before."""
+    """Copy the entries under a prefix in pieces, after removing those of an interrupted move."""
     target.write([(prefix, None, None)])
     piece: list[Change] = []
     size = 0
@@ -113,7 +113,7 @@ def _copy(source: TaskStore, target: TaskStore, prefix: bytes) -> None:
 
 
 def _commit(log: CommittedLog, target: str, store: TaskStore, wanted: Sequence[Move]) -> None:
-    """Let the log say that the state is in the target's store, and in no other, at one stroke."""
+    """Write both checkpoints to the log in one entry: from then on the state counts in the target's store only."""
     changed = dict(log.checkpoints())
     changed.setdefault(target, Checkpoint())
     for move in wanted:

@@ -1,4 +1,4 @@
-"""Whether the stores that a plan needs are there: looked at before a run starts anything, and by `fluvial check`."""
+"""Checks that the stores of a plan exist, for `fluvial check` and before a run starts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +18,9 @@ from .task_stores import every_folder, number_in, state_folder, task_folders
 
 
 def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[SystemProblem]:
-    """What is wrong with the stores of a plan whose state has no other copy. A run may be under way.
+    """The problems of a plan's stores, where state has no other copy. A run of the pipeline may be active.
 
-    What only an open store tells is found when a run opens it.
+    Problems that only show in an open store are reported when a run opens it.
     """
     if isinstance(system, ProducingSystem) or state_folder(plan, system, settings) is None:
         return
@@ -29,14 +29,14 @@ def missing_stores(plan: Plan, system: System, settings: Settings) -> Iterator[S
         if task in stored:
             if stored[task].states and not task_folders(plan, system, settings, task):
                 yield store_problems.gone(plan, reset, task, stored[task].states)
-        # A first commit may be published at the start. Of a run that is under way, the log is asked again.
+        # The start publishes a first commit. The log is read again, since an active run may have committed meanwhile.
         elif _commits(plan, system, settings, task) > 1 and task not in checkpoints_in(system, plan.name):
             yield store_problems.unknown(plan, reset, system.url, task)
 
 
 def latest_folders(plan: Plan, system: System, settings: Settings, operator: str) -> list[Path]:
-    """Where state has changelogs, the folder of each task's store here that was written last with an operator in it,
-    whatever the stage was called. The stores tell it: brokers are not asked."""
+    """The folders on this machine that have an operator's state, one for each task number: the one that was written
+    last, whatever its stage was called. For systems with changelogs. Only the stores are read, no broker is asked."""
     latest: dict[str, Path] = {}
     for folder in every_folder(plan, system, settings):
         with StoreView(folder) as view:
@@ -47,7 +47,7 @@ def latest_folders(plan: Plan, system: System, settings: Settings, operator: str
 
 
 def _commits(plan: Plan, system: System, settings: Settings, task: str) -> int:
-    """How many commits a store has; 0 where there is none, or it does not count them."""
+    """How many commits a store has had; 0 without a store, or if its version did not count them."""
     for folder in task_folders(plan, system, settings, task):
         with StoreView(folder) as view:
             checkpoint = stored_checkpoint(view, task)

@@ -1,4 +1,4 @@
-"""Which store a task gets: RocksDB on the local disk, or memory where the streams are in memory too."""
+"""The store of each task: RocksDB on the local disk, or memory if the streams are in memory too."""
 
 import re
 from contextlib import suppress
@@ -15,10 +15,10 @@ from ...systems.contract import ProducingSystem, System
 
 _AGAIN = "~"
 _MOST_FOLDERS = 8
-"""Folders that a task may have on one machine, each held by a process that stands still."""
+"""The most folders of one task on a machine. Each but the last may be locked by a process that is paused."""
 
 _IN_MEMORY: WeakKeyDictionary[System, dict[str, MemoryStore]] = WeakKeyDictionary()
-"""State of pipelines over systems in memory: it lives as long as the system, so that a later run finds it."""
+"""The stores of pipelines on systems in memory. They live as long as the system, so that a later run finds them."""
 
 
 def store_for(plan: Plan, task: str, system: System, settings: Settings, container: int = 0) -> TaskStore:
@@ -37,16 +37,16 @@ def _open(folder: Path, settings: Settings, *, spare: bool = False) -> RocksStor
 
 
 def task_folders(plan: Plan, system: System, settings: Settings, task: str) -> list[Path]:
-    """The folder of a task's store, where that is the only copy of its state, and is there.
+    """The folder of a task's store, if it exists and is the only copy of the state.
 
-    Where state has changelogs there is none: such a store is built anew from them.
+    On systems with changelogs the list is empty: their stores can be restored.
     """
     home = None if isinstance(system, ProducingSystem) else state_folder(plan, system, settings)
     return [] if home is None else [folder for folder in (home / _name(task),) if _holds_store(folder)]
 
 
 def pipeline_folders(plan: Plan, system: System, settings: Settings) -> list[Path]:
-    """The folders on this machine that hold all stores of a pipeline, and nothing of Spark's."""
+    """The folders on this machine that contain all stores of a pipeline, and no queries of Spark."""
     folder = state_folder(plan, system, settings)
     if folder is None:
         return []
@@ -62,9 +62,9 @@ def _name(task: str) -> str:
 def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
     """The store of a task whose state has changelogs: the one that was written last and that no process has open.
 
-    A process that stands still may have the first folder open after another has taken its place (ADR 0018): then the
-    store is in a folder of the same name with a number, and is restored. Folders that no process has open, and that
-    are not the last, are removed.
+    A paused process may still have the first folder open after another process has replaced it (ADR 0018). Then the
+    store gets a folder of the same name with a number, and is restored. Older folders that no process has open are
+    removed.
     """
     folders = [home / name, *(home / f"{name}{_AGAIN}{number}" for number in range(2, _MOST_FOLDERS + 1))]
     existing = sorted(filter(_holds_store, folders), key=_changed_at, reverse=True)
@@ -78,14 +78,14 @@ def _spare_store(home: Path, name: str, settings: Settings) -> RocksStore:
         return unlocked[0]
     for folder in folders:
         if folder not in existing:
-            # One that another process is about to fill is locked before it holds a store.
+            # Another process may have locked the folder, and not filled it yet.
             with suppress(StoreLocked):
                 return _open(folder, settings, spare=True)
     return _open(folders[0], settings, spare=True)
 
 
 def store_folders(plan: Plan, system: System, settings: Settings, stage: str) -> list[Path]:
-    """The folders of a stage's stores on this machine, one for each task: of several containers' the latest."""
+    """The folders of a stage's stores on this machine, one for each task: the latest, if several containers had it."""
     wanted = re.compile(rf"({re.escape(_name(task_name(stage, 0)).removesuffix('0'))}\d+)(?:{_AGAIN}\d+)?")
     latest: dict[str, Path] = {}
     for folder in every_folder(plan, system, settings):
@@ -95,7 +95,7 @@ def store_folders(plan: Plan, system: System, settings: Settings, stage: str) ->
 
 
 def every_folder(plan: Plan, system: System, settings: Settings) -> list[Path]:
-    """The folders of all stores of a pipeline on this machine, the one that was written last at the end."""
+    """The folders of all stores of a pipeline on this machine, from the oldest write to the latest."""
     home = state_folder(plan, system, settings)
     if home is None:
         return []
@@ -104,7 +104,7 @@ def every_folder(plan: Plan, system: System, settings: Settings) -> list[Path]:
 
 
 def number_in(folder: Path) -> str:
-    """The number of the task whose store a folder holds."""
+    """The number of the task whose store is in a folder."""
     return folder.name.partition(_AGAIN)[0].rpartition("-")[2]
 
 
@@ -119,10 +119,10 @@ def _changed_at(folder: Path) -> float:
 def state_folder(plan: Plan, system: System, settings: Settings, container: int = 0) -> Path | None:
     """The folder of a pipeline's stores: beside the log, or in the working directory; None if they are in memory.
 
-    Where state has changelogs each container has a folder of its own: one that has lost its place may still hold its
-    stores open. Else all share one, for there is no other copy of the state.
+    On systems with changelogs each container has its own folder, since a container that was replaced may still have its
+    stores open. On others all containers share one, since there is no other copy of the state.
 
-    Raises SystemProblem where another user may have put it there: nothing is read, written or removed then.
+    Raises SystemProblem if another user may have created the folder.
     """
     folder = _state_folder(plan, system, settings, container)
     if folder is not None:

@@ -1,38 +1,49 @@
-"""Work of a container whose steps may wait: in threads while calls are in flight, else at once."""
+"""Steps of work run in this thread or in others, with their results and errors."""
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from fluvial.runtime.local.background_work import Steps, run_steps, run_steps_in_threads
 
-
-def thread_names() -> Steps[list[str]]:
-    first = yield lambda: threading.current_thread().name
-    yield None
-    second = yield lambda: threading.current_thread().name
-    return [first, second]
+Run = Callable[[Steps[list[str]]], list[str]]
 
 
-def failing() -> Steps[None]:
-    def refuse() -> None:
-        raise OSError("the broker is away")
-
-    yield refuse
+def in_threads(work: Steps[list[str]]) -> list[str]:
+    return asyncio.run(asyncio.wait_for(run_steps_in_threads(work, lambda: True), 10))
 
 
-def test_steps_run_in_this_thread_unless_calls_are_in_flight() -> None:
-    here = threading.current_thread().name
-    assert run_steps(thread_names()) == [here, here]
-    assert asyncio.run(run_steps_in_threads(thread_names(), lambda: False)) == [here, here]
+def beside_no_calls(work: Steps[list[str]]) -> list[str]:
+    return asyncio.run(run_steps_in_threads(work, lambda: False))
 
 
-def test_steps_run_in_threads_while_calls_are_in_flight() -> None:
-    assert asyncio.run(run_steps_in_threads(thread_names(), lambda: True)) == ["fluvial-step", "fluvial-step"]
+def name() -> str:
+    return threading.current_thread().name
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_an_error_of_a_step_reaches_who_waits_for_it(busy: bool) -> None:
-    with pytest.raises(OSError, match="the broker is away"):
-        asyncio.run(run_steps_in_threads(failing(), lambda: busy))
+def names() -> Steps[list[str]]:
+    first = yield name
+    assert (yield None) is None
+    return [first, (yield name)]
+
+
+@pytest.mark.parametrize(
+    ("run", "thread"), [(run_steps, "MainThread"), (beside_no_calls, "MainThread"), (in_threads, "fluvial-step")]
+)
+def test_each_step_gives_its_result_to_the_work(run: Run, thread: str) -> None:
+    assert run(names()) == [thread, thread]
+
+
+@pytest.mark.parametrize("run", [run_steps, beside_no_calls, in_threads])
+def test_the_error_of_a_step_ends_the_work(run: Run) -> None:
+    def fails() -> None:
+        raise ValueError("no broker")
+
+    def work() -> Steps[list[str]]:
+        yield fails
+        return []
+
+    with pytest.raises(ValueError, match="no broker"):
+        run(work())

@@ -1,4 +1,4 @@
-"""Signals as a wish to stop."""
+"""SIGINT and SIGTERM request a stop."""
 
 import asyncio
 import multiprocessing
@@ -232,7 +232,7 @@ def test_a_watchdog_ends_with_its_process(watched: "subprocess.Popen[str]") -> N
 
 
 def test_a_watchdog_that_was_killed_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "GUARD_SECONDS", 0.01)
+    monkeypatch.setattr(signals, "WATCHDOG_SECONDS", 0.01)
     deadline = time.monotonic() + PATIENCE
     with stop_signals() as stop:
         stop.begin()
