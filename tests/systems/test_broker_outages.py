@@ -121,15 +121,15 @@ HURRIED = """
 import sys
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
-from fluvial.runtime.systems.kafka import cluster
+from fluvial.runtime.systems.kafka import offsets
 
 address, name = sys.argv[1:]
-found = KafkaSystem(address)._cluster
-whole, late = found.log_ends([(name, 0)]), 0
+requests = KafkaSystem(address)._cluster.offsets
+whole, late = requests.log_ends([(name, 0)]), 0
 for number in range(2000):
-    cluster._SOON = (0.0002 * (1 + number % 10),)
+    offsets._SOON = (0.0002 * (1 + number % 10),)
     try:
-        assert found.log_ends([(name, 0)], patience=0.0) == whole
+        assert requests.log_ends([(name, 0)], patience=0.0) == whole
     except SystemProblem:
         late += 1
 assert late > 100, late
