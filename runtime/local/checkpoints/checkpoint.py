@@ -44,6 +44,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     - `identities`: the ids of the input streams that have ids; the offsets are valid for these streams only.
     - `tables`: for each table the offset up to which it has read its stream, since the stream may be read on without
       the table; None in checkpoints of versions that did not store it.
+    - `borders`: the schemas of the intermediate streams that the task writes.
     """
 
     version: int = VERSION
