@@ -22,7 +22,7 @@ from .commands import check as checking
 from .commands import plan as planning
 from .commands import top
 from .option_values import count, duration, named_system, pairs
-from .printing import console, print_json
+from .printing import console, print_json, print_last
 from .reset_verb import reset_verb
 from .run_verb import run_verb
 from .state_verbs import state
@@ -79,7 +79,7 @@ def _run(command: list[str], *, debug: bool) -> int:
 
 def _print_error(error: FluvialError, *, debug: bool) -> int:
     """Print an error, and return its exit code."""
-    print(error, file=sys.stderr)
+    print_last(str(error), sys.stderr)
     if debug:
         _print_traceback(error)
     return error.exit_code

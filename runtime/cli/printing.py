@@ -1,16 +1,33 @@
 """Printing: JSON and tables on standard output, and lines on standard error."""
 
 import sys
+from typing import TextIO
 
 import msgspec
 from rich.console import Console
 
 from ..files import unobeyed
+from ..process.standard_streams import is_read
+
+_PATIENCE = 2.0
+"""Seconds that the last lines of a run wait for somebody who reads them."""
+
+
+def json_text(value: object) -> str:
+    """A value as JSON that people can read."""
+    return unobeyed(msgspec.json.format(msgspec.json.encode(value), indent=2)).decode()
 
 
 def print_json(value: object) -> None:
     """Print a value as JSON that people can read."""
-    print(unobeyed(msgspec.json.format(msgspec.json.encode(value), indent=2)).decode())
+    print(json_text(value))
+
+
+def print_last(text: str, stream: TextIO) -> None:
+    """Print the last lines of a run. They are left out where nobody reads the stream for 2 s: a full pipe must not hold
+    a process that was told to stop."""
+    if is_read(stream, _PATIENCE):
+        print(text, file=stream)
 
 
 def console() -> Console:

@@ -18,7 +18,7 @@ from .commands.run import RunOptions, run_pipeline
 from .commands.streams import summary_of
 from .display import showing, summary
 from .option_values import MAX_LINE, by_stream, duration, named_system, names_of, pairs, refused, size
-from .printing import print_json, say
+from .printing import json_text, print_last, say
 from .record_verb import takes_record
 
 
@@ -74,9 +74,9 @@ def run_verb(arguments: RunArguments) -> None:
     with showing(quiet=arguments.quiet) as progress:
         report, loaded = run_pipeline(pipeline, options, progress, say)
     if arguments.as_json:
-        print_json(report)
+        print_last(json_text(report), sys.stdout)
     elif not arguments.quiet:
-        print(_summary(pipeline, report, loaded), file=sys.stderr if to_stdout else sys.stdout)
+        print_last(_summary(pipeline, report, loaded), sys.stderr if to_stdout else sys.stdout)
 
 
 def run_options(arguments: RunArguments) -> RunOptions:

@@ -58,10 +58,11 @@ def queued_stderr() -> Iterator[None]:
         thread.join(CLOSE_SECONDS)
 
 
-def is_read(stream: IO[Any]) -> bool:
-    """Whether a line can be written to a stream without waiting. To a full pipe it cannot."""
+def is_read(stream: IO[Any], seconds: float = 0.0) -> bool:
+    """Whether a line can be written to a stream without waiting, now or within so many seconds. To a full pipe it
+    cannot."""
     try:
-        return bool(select.select([], [stream.fileno()], [], 0)[1])
+        return bool(select.select([], [stream.fileno()], [], seconds)[1])
     except (OSError, ValueError):  # no descriptor: it is in memory
         return True
 

@@ -173,6 +173,22 @@ def test_a_supervisor_stops_though_nobody_reads_what_it_says(yard: Yard) -> None
         assert stopped(run) == 0
 
 
+def test_a_supervisor_stops_though_nobody_reads_its_summary(yard: Yard) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4096)
+    os.set_blocking(writing, True)
+    try:
+        with yard.running("sessions", "--containers", "2", stdout=writing, stderr=writing) as run:
+            yard.wait_for_output()
+            assert stopped(run) == 0
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def wait_until_full(process: int, number: int) -> None:
     """Return once the pipe that a process has open under a number takes no more."""
     with open(f"/proc/{process}/fd/{number}", "wb") as pipe:

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 PULSE_SECONDS = 0.02
 """The period of the timer that detects a blocked loop: it fires late."""
 COUNTED_SECONDS = 0.25
-"""Each time in which a loop is blocked counts up to this long."""
+"""The longest time in which a loop is blocked that counts. Of a longer one nothing counts: calls may have timeouts that
+are shorter than this."""
 
 _NEARLY = 1e-6
 
@@ -68,9 +69,10 @@ class LoopTime:
         self._next = float("inf")
 
     def time(self) -> float:
-        """The time in which the loop has run, from an arbitrary start. It stops while a pulse is long overdue."""
-        now, last = self.loop.time(), self._next + COUNTED_SECONDS
-        return (last if last < now else now) - self._blocked_for
+        """The time in which the loop has run, from an arbitrary start. Once a pulse is long overdue, it goes back to the
+        time at which the pulse was due."""
+        now = self.loop.time()
+        return (self._next if now > self._next + COUNTED_SECONDS else now) - self._blocked_for
 
     @property
     def just_unblocked(self) -> bool:
@@ -97,7 +99,7 @@ class LoopTime:
         """Check that the loop is not blocked, as long as there are timers."""
         now = self.loop.time()
         if (late := now - self._next) > COUNTED_SECONDS:
-            self._blocked_for += late - COUNTED_SECONDS
+            self._blocked_for += late
             self._unblocked_at = now
         if self._next != float("inf") and not self.timers:
             self._next = float("inf")

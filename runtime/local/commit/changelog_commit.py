@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
-from threading import Lock
 
 from msgspec import json
 from msgspec.structs import replace
@@ -38,17 +37,15 @@ def ignore_restore(restored: int, left: int) -> None:
 
 
 class ProducedOutputs:
-    """Produces the outputs of a task at once. `append` waits while another thread uses the producer."""
+    """Produces the outputs of a task at once, also while another thread flushes the producer."""
 
     size = 0
 
-    def __init__(self, producer: RecordProducer, lock: Lock) -> None:
+    def __init__(self, producer: RecordProducer) -> None:
         self._producer = producer
-        self._lock = lock
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
-        with self._lock:
-            self._producer.send(stream, partition, records)
+        self._producer.send(stream, partition, records)
 
 
 class ChangelogCommit:
@@ -83,7 +80,6 @@ class ChangelogCommit:
         self._system = system
         self._admin = system.admin()
         self._producer = producer
-        self._lock = Lock()
         self._on_restore = on_restore
         self._read_offsets: dict[StreamPartition, dict[str, int]] = {}
         self._clock = clock
@@ -181,12 +177,12 @@ class ChangelogCommit:
         return repaired
 
     def staged_outputs(self) -> ProducedOutputs:
-        return ProducedOutputs(self._outputs, self._lock)
+        return ProducedOutputs(self._outputs)
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
         changes = {one.setup.name: list(one.changes) for one in commits if one.setup.stateful}
         if not self.together:
-            yield self._flush_outputs
+            yield self._outputs.flush  # in a thread, perhaps, while a firing produces outputs
             self._producer.begin()
         places = [
             place for one in commits for place in self._produce_changes(one.setup, changes.get(one.setup.name, ()))
@@ -203,11 +199,6 @@ class ChangelogCommit:
         if self._group_offsets:
             self._report_offsets(setups, done)
         return [Committed(done[one.setup.name], one.staged_outputs) for one in commits]
-
-    def _flush_outputs(self) -> None:
-        # It may run in a thread while a firing produces outputs: one thread at a time may use a producer.
-        with self._lock:
-            self._outputs.flush()
 
     def _report_offsets(self, setups: Sequence[TaskSetup], done: Mapping[str, Checkpoint]) -> None:
         """Report the offsets of inputs to the consumer group: of each partition the least offset of the stages that

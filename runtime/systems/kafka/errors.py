@@ -6,6 +6,7 @@ from confluent_kafka import KafkaError
 
 from ....dsl.errors import SystemProblem, TakenOver
 from ....dsl.validation import explain
+from ...process.resource_limits import remedy_for
 from .settings import KafkaSettings
 
 TRANSIENT = frozenset(
@@ -73,7 +74,8 @@ def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemPro
     wrong = f"{settings.url} is out of reach: no broker has answered for {seconds:g} s; the last error: "
     wrong += settings.hide(why) or "none"
     expected = "a broker that answers, at one of these addresses and at those that it gives for itself"
-    remedy = "start the brokers, or correct the address or the settings of TLS and SASL"
+    # A client without a file descriptor for a connection reports that no broker is reached.
+    remedy = remedy_for(Exception(why)) or "start the brokers, or correct the address or the settings of TLS and SASL"
     return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
 
 

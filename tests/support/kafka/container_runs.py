@@ -81,12 +81,12 @@ class Yard:
         return load_pipeline(f"{self.target}:{which}")
 
     @contextmanager
-    def running(self, which: str, *words: str, stderr: int = subprocess.PIPE) -> "Iterator[subprocess.Popen[str]]":
+    def running(
+        self, which: str, *words: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+    ) -> "Iterator[subprocess.Popen[str]]":
         """A run by the command line, which is over at the end of the context."""
         command = [FLUVIAL, "run", f"{self.target}:{which}", "--system", self.system.url, "--commit-interval", "20ms"]
-        process = subprocess.Popen(
-            [*command, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=stderr, text=True
-        )
+        process = subprocess.Popen([*command, *words], cwd=self.folder, stdout=stdout, stderr=stderr, text=True)
         try:
             yield process
         finally:

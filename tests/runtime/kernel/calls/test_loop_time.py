@@ -71,13 +71,20 @@ def test_an_alarm_rings_once_the_loop_has_run_for_so_long(blocks: list[tuple[flo
             if run < seconds:
                 stood += standing
         blocking.cancel()
-        # Of each time in which it stands still some is counted, from the next pulse on.
-        counted = sum(min(standing, COUNTED_SECONDS + PULSE_SECONDS) for _, standing in blocks)
+        # A short time in which it stands still counts, and of a long one the time before the next pulse.
+        longest = COUNTED_SECONDS + PULSE_SECONDS
+        counted = sum(standing if standing <= longest else PULSE_SECONDS for _, standing in blocks)
         assert at - began >= seconds - counted - HAIR
         ran = at - began - sum(standing for _, standing in blocks)
         assert ran <= seconds + (len(blocks) + 2) * (PULSE_SECONDS + HAIR)
 
     run(work)
+
+
+@pytest.mark.parametrize("timeout", [0.03, 0.1, 0.2])
+def test_a_pause_that_is_longer_than_a_timeout_does_not_count(timeout: float) -> None:
+    calls = ended([(0.01, 3.0), (0.01, 3.0)], timeout - 0.005, timeout=timedelta(seconds=timeout))
+    assert [call.error for call in calls] == [None]
 
 
 SLICES = st.lists(st.floats(0.001, COUNTED_SECONDS / 2), min_size=1, max_size=5)

@@ -1,9 +1,14 @@
 """Which store a task goes on with, where state has changelogs."""
 
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 from msgspec.structs import replace
 
-from engines.sending import ProducingAdmin, ProducingSystem
+from engines.sending import MemorySender, ProducingAdmin, ProducingSystem
 from engines.targets import write
 from fluvial.dsl import SystemProblem
 from fluvial.dsl.message import Record
@@ -17,6 +22,7 @@ from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
 from fluvial.runtime.local.task_setup import TaskSetup
 from fluvial.runtime.state import MemoryStore
 
+PATIENCE = 10.0
 NOW = 1_800_000_000
 LOG = "p-count-changelog"
 OFFSETS = {"in": 5}
@@ -163,3 +169,33 @@ def test_of_a_task_without_changelogs_the_checkpoint_alone_is_kept(system: Produ
     (result,) = run_steps(commits.commit([TaskCommit(setup, checkpoint, [], commits.staged_outputs())]))
     assert result.checkpoint == replace(checkpoint, atomic=True)
     assert (system.admin().ends(LOG), store.get(META, CHECKPOINT)) == (ends, None)
+
+
+class WaitingProducer(MemorySender):
+    """A producer that flushes only once somebody has sent something meanwhile."""
+
+    def __init__(self, system: ProducingSystem) -> None:
+        super().__init__(system, None, Counter())
+        self.flushing, self.sent = Event(), Event()
+
+    def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        super().send(stream, partition, records)
+        self.sent.set()
+
+    def flush(self) -> None:
+        self.flushing.set()
+        assert self.sent.wait(PATIENCE)
+        super().flush()
+
+
+def test_outputs_are_produced_while_a_thread_waits_for_the_flush_of_others(system: ProducingSystem) -> None:
+    system.admin().create("out", 1)
+    outputs = WaitingProducer(system)
+    commits = ChangelogCommit("p", system, system.record_producer("p"), outputs=outputs)
+    setup = TaskSetup("in/0", "in", 0, MemoryStore(), {})
+    work = commits.commit([TaskCommit(setup, at(0), [], commits.staged_outputs())])
+    with ThreadPoolExecutor(1) as threads:
+        committing = threads.submit(run_steps, work)
+        assert outputs.flushing.wait(PATIENCE)
+        commits.staged_outputs().append("out", 0, [(None, b"later", 0, ())])
+        assert [one.checkpoint.offsets for one in committing.result(PATIENCE)] == [{"in": 5}]

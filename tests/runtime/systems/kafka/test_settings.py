@@ -9,6 +9,7 @@ import pytest
 from fluvial.dsl.errors import SystemProblem, UsageError
 from fluvial.runtime.systems import KafkaSystem, open_system
 from fluvial.runtime.systems.contract import ProducingSystem
+from fluvial.runtime.systems.kafka.errors import out_of_reach
 from fluvial.runtime.systems.kafka.settings import REFUSED
 
 SECRET = "open sesame"
@@ -127,3 +128,9 @@ def test_the_client_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemProblem):
         KafkaSystem(NOBODY, conf={"linger.ms": 1}, reach_within=SOON).consumer().assign({("clicks", 0): 0})
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_without_a_file_descriptor_is_told_to_have_more() -> None:
+    why = "localhost:9092/bootstrap: Failed to create socket: Too many open files"
+    problem = out_of_reach(KafkaSystem("localhost:9092")._cluster.settings, 3.0, why)
+    assert "to do: raise the limit of open files (ulimit -n)" in str(problem)
