@@ -69,8 +69,8 @@ class LoopTime:
         self._next = float("inf")
 
     def time(self) -> float:
-        """The time in which the loop has run, from an arbitrary start. Once a pulse is long overdue, it goes back to the
-        time at which the pulse was due."""
+        """The time in which the loop has run, from an arbitrary start. Once a pulse is long overdue, it is the time at
+        which the pulse was due."""
         now = self.loop.time()
         return (self._next if now > self._next + COUNTED_SECONDS else now) - self._blocked_for
 
