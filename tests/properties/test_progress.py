@@ -39,7 +39,7 @@ MUTANTS: list[Mutant] = [
         Compiler,
         "_read",
         "text.add(2, f'advance_{number}(w)')",
-        "text.add(2, f'now[{part.node}] = w')",
+        "text.add(2, f'now[{path.node}] = w')",
     ),
     Rewritten(
         "the end that a producer tells moves nothing",
@@ -48,7 +48,7 @@ MUTANTS: list[Mutant] = [
         "self.report(stream, control.producer, control.watermark, idle=control.idle)",
         "pass",
     ),
-    Rewritten("what fired before the end is forgotten", WatermarkGraph, "_last", "self.now[index] != END", "False"),
+    Rewritten("what fired before the end is forgotten", WatermarkGraph, "reported", "self.now[index] != END", "False"),
 ]
 
 FAR = 2**46
