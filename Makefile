@@ -80,11 +80,12 @@ test-properties:
 
 .PHONY: test-quick
 test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
-	$(BIN)/python -m pytest -m "not spark and not kafka and not slow"
+	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow"
 
 .PHONY: faults
 faults: setup broker-jars ## kill, lose, damage and stop all that can be, at length; takes about an hour
-	$(BIN)/python -m pytest tests/faults tests/properties --long -rP
+	$(BIN)/python -m pytest tests/faults tests/properties tests/oracle --long -rP
+	$(BIN)/python -m pytest -m "hypothesis and not spark" $(ELSEWHERE) --long
 
 .PHONY: broker
 broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address; Ctrl-C ends it

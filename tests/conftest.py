@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fluvial.runtime.preflight.requirements import missing
-from generators.how_many import AT_LENGTH
+from generators.how_many import AT_LENGTH, FEW, QUICK
 from kafka.broker import Broker
 from kafka.broker_jars import connector_jars, lacking
 
@@ -21,6 +21,7 @@ settings.register_profile("dev", deadline=None, print_blob=True)
 settings.register_profile(
     "ci", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("quick", settings.get_profile("dev"), max_examples=FEW)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 # A test is over before what the best compiler makes of Java pays: without it Spark takes half of the time, and a broker
@@ -31,12 +32,16 @@ for name in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the tests that take minutes, too")
+    parser.addoption("--quick", action="store_true", help="try few examples of each property")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Say so before tests are read: they ask how many examples to try."""
     if config.getoption("--long"):
         os.environ[AT_LENGTH] = "1"
+    if config.getoption("--quick"):
+        os.environ[QUICK] = "1"
+        settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

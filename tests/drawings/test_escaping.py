@@ -11,11 +11,12 @@ from fluvial.planner.drawing import FORMATS
 from fluvial.planner.drawing.characters import clean, width_of
 from fluvial.planner.drawing.scene import Drawing
 from fluvial.planner.drawing.views import VIEWS
+from generators.how_many import examples
 from tests.planner.drawing.readers import Page, dot_texts, mermaid_texts
 from tests.planner.drawing.samples import HOSTILE, texts, worded
 
 SVG = "{http://www.w3.org/2000/svg}"
-some = settings(max_examples=40)
+some = settings(max_examples=examples(40))
 
 
 def words(drawing: Drawing) -> set[str]:

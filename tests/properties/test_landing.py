@@ -12,6 +12,7 @@ from fluvial.dsl import Pipeline, skip
 from fluvial.runtime.local.checkpoints.checkpoint import decode
 from fluvial.runtime.local.offset_tracker import OffsetTracker
 from fluvial.runtime.testing import Ended, PipelineDriver
+from generators.how_many import examples
 
 
 class LandingMachine(RuleBasedStateMachine):
@@ -59,7 +60,7 @@ class LandingMachine(RuleBasedStateMachine):
 
 
 TestLanding = LandingMachine.TestCase
-TestLanding.settings = settings(max_examples=60, deadline=None)
+TestLanding.settings = settings(max_examples=examples(60), deadline=None)
 
 
 async def odd_ones_fail(number: int) -> list[int]:
@@ -76,7 +77,7 @@ def calling(in_flight: int) -> Pipeline:
     return pipeline
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data(), st.integers(1, 4), st.lists(st.integers(1, 4), max_size=6))
 def test_the_checkpoint_is_where_contiguous_landing_ends(data: Any, in_flight: int, sizes: list[int]) -> None:
     landed: set[int] = set()

@@ -70,9 +70,9 @@ UNCHANGING = [
     Frozen(1),
     Record("a"),
     Colour.RED,
-    datetime.now(UTC),
+    datetime(2026, 1, 2, tzinfo=UTC),
     (Frozen(1),),
-    frozenset((1, Record("a"))),
+    frozenset((Record("a"),)),
 ]
 CHANGING = [
     [1],

@@ -144,7 +144,7 @@ SCHEMAS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "wrong"), SCHEMAS, ids=[str(case[0])[:40] for case in SCHEMAS])
+@pytest.mark.parametrize(("schema", "wrong"), SCHEMAS, ids=[str(case[0])[:40].split(" at ")[0] for case in SCHEMAS])
 def test_a_schema_that_is_none_is_refused_where_it_is_written(schema: Any, wrong: str) -> None:
     place: Any = lambda: avro(schema)  # noqa: E731
     assert_explains(error_of(place, PipelineError), wrong, place, "a schema of Avro")

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import settings as tries
 from hypothesis import strategies as st
 
+from generators.how_many import examples
+
 pytest.importorskip("pyarrow", reason="rows are Arrow's")
 
 from fluvial.dsl.message import Record
@@ -17,7 +19,7 @@ optional = st.none() | st.binary(max_size=4)
 records = st.lists(st.tuples(optional, optional, st.integers(-(2**63), 2**63 - 1), headers), min_size=1, max_size=30)
 
 
-@tries(max_examples=200)
+@tries(max_examples=examples(200))
 @given(records, st.integers(1, 5))
 def test_each_bucket_gets_the_messages_of_its_keys_in_their_order(found: list[Record], buckets: int) -> None:
     rows = list(by_bucket(1, buckets, messages_of("s", 3, range(7, 7 + len(found)), found)))

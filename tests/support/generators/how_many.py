@@ -1,14 +1,21 @@
-"""How many examples a property tries: each time as many as a change can wait for, all of them at length."""
+"""How many examples a property tries: a few in a quick run, else as many as a change can wait for, all at length."""
 
 import os
 
 AT_LENGTH = "FLUVIAL_TESTS_AT_LENGTH"
 """The variable that `pytest --long` sets."""
 
+QUICK = "FLUVIAL_TESTS_QUICK"
+"""The variable that `pytest --quick` sets."""
+
 SHARE = 4
 LEAST = 10
+FEW = 5
+"""The examples of each property in a quick run."""
 
 
 def examples(number: int) -> int:
     """Of that many examples, how many are tried now."""
-    return number if os.environ.get(AT_LENGTH) else max(LEAST, number // SHARE)
+    if os.environ.get(AT_LENGTH):
+        return number
+    return FEW if os.environ.get(QUICK) else max(LEAST, number // SHARE)

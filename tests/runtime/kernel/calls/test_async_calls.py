@@ -17,6 +17,7 @@ from fluvial.dsl.errors import MessageError
 from fluvial.runtime.kernel.calls.async_calls import Call, CallPool
 from fluvial.runtime.testing.completion_order import CompletionGate
 from fluvial.runtime.testing.virtual_clock import VirtualLoop
+from generators.how_many import examples
 
 Fn = Callable[[Any], Awaitable[list[Any]]]
 CALLS = st.lists(st.tuples(st.sampled_from([b"a", b"b", None]), st.integers(0, 5)), max_size=12)
@@ -66,7 +67,7 @@ async def timed(call: tuple[int, int]) -> list[int]:
     return [call[0]]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(CALLS, st.sampled_from(["none", "key", "input"]), st.integers(1, 4))
 def test_calls_of_one_lane_are_handed_on_in_the_order_they_were_submitted(
     drawn: list[tuple[bytes | None, int]], order: Any, in_flight: int
@@ -94,7 +95,7 @@ def test_a_call_without_key_is_in_nobody_s_order() -> None:
     assert [call.value for call in ended(asleep, 3, 1, 2, order="key")] == [1, 2, 3]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(CALLS, st.sampled_from(["none", "key", "input"]), st.integers(1, 4))
 def test_no_more_calls_than_allowed_are_under_way_and_no_fewer_than_there_is_work_for(
     drawn: list[tuple[bytes | None, int]], order: Any, in_flight: int

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import settings as tries
 from hypothesis import strategies as st
 
+from generators.how_many import examples
+
 pytest.importorskip("pyspark", reason="the lowering is tested where pyspark is installed")
 
 from engines.spark_in_process import lowered, queries
@@ -25,13 +27,13 @@ TEN = tumbling(timedelta(milliseconds=10))
 LETTERS = "p-dead-letters"
 
 
-@tries(max_examples=80)
+@tries(max_examples=examples(80))
 @given(cases(mode="on_time", extras=["tables", "duplicates"]), st.integers(1, 40))
 def test_any_batching_gives_what_the_oracle_does(case: Case, batch_records: int) -> None:
     judge(case, lambda case: lowered(case, batch_records))
 
 
-@tries(max_examples=40)
+@tries(max_examples=examples(40))
 @given(cases(mode="late", extras=["tables", "duplicates"]))
 def test_one_message_a_batch_judges_late_ones_as_the_rulings_do(case: Case) -> None:
     judge(case, lambda case: lowered(case, 1))
