@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import pytest
@@ -81,12 +81,12 @@ def collecting(kind: Any) -> Pipeline:
     )
 
 
-def process(states: Callable[[], dict[str, Any]]) -> Pipeline:
-    """Counts in the state `seen`."""
+def process(states: Callable[[], dict[str, Any]], times: int = 1) -> Pipeline:
+    """Counts in the state `seen`, and emits the count so many `times` over."""
 
     def on_message(self: Any, _: Message[int], __: Context[str]) -> Iterable[int]:
         self.seen.value += 1
-        yield self.seen.value
+        yield self.seen.value * times
 
     kind: Any = type("Count", (KeyedProcessor,), {**states(), "on_message": on_message})
     return of(lambda keyed: keyed.process(kind(), id="c"))
@@ -106,6 +106,30 @@ def deduplicating(within: int, by: Callable[[int], int] = itself) -> Pipeline:
 
 def seen(ttl: int | None = None) -> dict[str, Any]:
     return {"seen": ValueState(int, 0, ttl=None if ttl is None else ms(ttl))}
+
+
+async def looked_up(number: int) -> list[int]:
+    return [number]
+
+
+def calling(**options: Any) -> Pipeline:
+    """Counts what asynchronous calls return."""
+    return of(
+        lambda keyed: (
+            keyed.async_flat_map(looked_up, id="call", **options)
+            .window(tumbling(ms(10)), count(), id="w")
+            .map(lambda pane: pane.value)
+        )
+    )
+
+
+class Point(NamedTuple):
+    x: int
+
+
+class DeeperPoint(NamedTuple):
+    x: int
+    y: int = 7
 
 
 class Place(msgspec.Struct, array_like=True):
@@ -204,6 +228,15 @@ ROWS = [
         [3, 4, 5],
         [4, 5],
     ),
+    Row("a function with the same types", lambda: process(seen), lambda: process(seen, 10), [1, 2], [3], [30]),
+    Row(
+        "options of asynchronous calls",
+        lambda: calling(max_in_flight=1),
+        lambda: calling(max_in_flight=9, order="input", timeout=ms(500)),
+        [1, 2],
+        [3],
+        [3],
+    ),
     Row("ttl, longer", lambda: process(lambda: seen(10)), lambda: process(lambda: seen(100)), [1, 2], [30], [3]),
     Row("ttl, shorter", lambda: process(lambda: seen(100)), lambda: process(lambda: seen(10)), [1, 2], [30], [1]),
     Row(
@@ -257,6 +290,24 @@ ROWS = [
         [2],
         [["Place(x=1)", "Place(x=2)"]],
         [[1, 7], [2]],
+    ),
+    Row(
+        "a field at the end of a NamedTuple",
+        lambda: collecting(Point),
+        lambda: collecting(DeeperPoint),
+        [1],
+        [2],
+        [["DeeperPoint(x=1, y=7)", "DeeperPoint(x=2, y=8)"]],
+        [[1], [2, 8]],
+    ),
+    Row(
+        "wider conditions",
+        lambda: collecting(Annotated[int, msgspec.Meta(ge=1)]),
+        lambda: collecting(Annotated[int, msgspec.Meta(ge=-5)]),
+        [1],
+        [2],
+        [["1", "-3"]],
+        [1, -3],
     ),
     Row(
         "a wider type",

@@ -1,8 +1,8 @@
-"""Pickles what cloudpickle cannot: msgspec's Structs and coders, and Protobuf's classes.
+"""Pickles what cloudpickle cannot: msgspec's Structs, coders and conditions of types, and Protobuf's classes.
 
 cloudpickle makes a class first and fills it later. A Struct gets its fields when it is made, so it would come back
-without any. Encoders and decoders have no pickled form of their own. A class that protoc has generated is made from a
-description outside of Python.
+without any. Encoders, decoders and `Meta` have no pickled form of their own. A class that protoc has generated is made
+from a description outside of Python.
 """
 
 import dataclasses
@@ -73,14 +73,16 @@ def dumps(value: Any) -> bytes:
 
 
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's pickler, which can also pickle Structs by value, encoders and decoders, and classes that protoc has
-    generated."""
+    """cloudpickle's pickler, which can also pickle Structs by value, encoders, decoders and `Meta`, and classes that
+    protoc has generated."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) in _SENTINELS:
             return _SENTINELS[type(obj)]  # pickled as a reference: its name in its module
         if type(obj) in _CODERS:
-            return make_coder, (type(obj), {name: getattr(obj, name) for name in _CODERS[type(obj)]})
+            return make_again, (type(obj), {name: getattr(obj, name) for name in _CODERS[type(obj)]})
+        if type(obj) is msgspec.Meta:
+            return make_again, (msgspec.Meta, dict(obj.__rich_repr__()))
         if isinstance(obj, _StructMeta) and not _cloudpickle.cloudpickle._should_pickle_by_reference(obj):
             return make_struct, _struct_arguments(obj), _attributes(obj), None, None, fill_struct
         if _is_message(obj):
@@ -99,8 +101,8 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, type) and hasattr(getattr(value, "DESCRIPTOR", None), "full_name")
 
 
-def make_coder(kind: Any, arguments: dict[str, Any]) -> Any:
-    """Make an encoder or decoder."""
+def make_again(kind: Any, arguments: dict[str, Any]) -> Any:
+    """Make an encoder, a decoder or a `Meta`."""
     return kind(**arguments)
 
 

@@ -4,7 +4,9 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark", reason="the Spark engine is tested where pyspark is installed")
@@ -76,3 +78,12 @@ def test_structs_and_coders_of_a_module_that_workers_lack(tmp_path: Path, monkey
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert found.stdout.strip() == repr(struct_users.use(line))
     assert pickle.loads(pickling.dumps([1])) == [1]
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [{"ge": -5, "lt": 7}, {"pattern": "^a", "max_length": 0}, {"tz": False}, {"title": "age", "examples": [1, None]}],
+)
+def test_conditions_of_a_type_come_back_as_they_were(conditions: dict[str, Any]) -> None:
+    kind = Annotated[int, msgspec.Meta(**conditions)]
+    assert pickle.loads(pickling.dumps(kind)) == kind
