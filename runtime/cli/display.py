@@ -12,8 +12,8 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from ...dsl.text import plural
-from ..process.standard_streams import is_read
 from ..report import OnProgress, Progress, Report
+from .printing import print_if_read
 
 PLAIN_EVERY = 5.0
 """Seconds of a run between two lines where stderr is no terminal."""
@@ -89,12 +89,7 @@ def showing(*, quiet: bool, stream: TextIO | None = None) -> Iterator[OnProgress
         with _live(out) as show:
             yield show
     else:
-        yield _plain(lambda line: _show(line, out))
-
-
-def _show(line: str, out: TextIO) -> None:
-    if is_read(out):
-        print(line, file=out, flush=True)
+        yield _plain(lambda line: print_if_read(line, out))
 
 
 @contextmanager
@@ -105,7 +100,7 @@ def _live(stream: TextIO) -> Iterator[OnProgress]:
         yield lambda progress: spinner.update(text=Text(one_line(progress, rate.of(progress))))
 
 
-def _plain(show: Callable[[str], None]) -> OnProgress:
+def _plain(show: Callable[[str], object]) -> OnProgress:
     rate = Rate()
     last = 0.0
 

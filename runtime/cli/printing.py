@@ -7,7 +7,7 @@ import msgspec
 from rich.console import Console
 
 from ..files import unobeyed
-from ..process.standard_streams import is_read
+from ..process.standard_streams import is_read, say_last
 
 _PATIENCE = 2.0
 """Seconds that the last lines of a run wait for somebody who reads them."""
@@ -23,11 +23,19 @@ def print_json(value: object) -> None:
     print(json_text(value))
 
 
+def print_if_read(text: str, stream: TextIO, seconds: float = 0.0) -> bool:
+    """Print a text unless nobody reads the stream, now or within so many seconds. Returns whether it was printed."""
+    if not is_read(stream, seconds):
+        return False
+    print(text, file=stream)
+    return True
+
+
 def print_last(text: str, stream: TextIO) -> None:
     """Print the last lines of a run. They are left out where nobody reads the stream for 2 s: a full pipe must not hold
-    a process that was told to stop."""
-    if is_read(stream, _PATIENCE):
-        print(text, file=stream)
+    a process that was told to stop. Standard error says so, if that is read."""
+    if not print_if_read(text, stream, _PATIENCE):
+        say_last("The summary or report of this run is left out: nobody reads the pipe that it goes to.")
 
 
 def console() -> Console:

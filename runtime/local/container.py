@@ -118,7 +118,7 @@ class Container:
         out.
         """
         if self._settings.offset_default == "latest" or self._commits.early:
-            run_steps(self._commit([task for task in self._tasks if task.new or task.writes_anew]))
+            run_steps(self._commit([task for task in self._tasks if task.new or task.changes_borders]))
         self._consumer.assign(
             {partition: at for task in self._tasks for partition, at in task.queues.positions.items()}
         )

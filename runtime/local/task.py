@@ -51,9 +51,9 @@ class LocalTask:
     """One task. The container reads into its `queues` and decides when the task works: `step` processes queued
     messages; `prepare_commit` and `committed` are the begin and the end of a commit.
 
-    `new` says whether the task was never committed, and `writes_anew` whether its last commit has other schemas of the
-    intermediate streams that it writes. `drains` says whether a commit waits for asynchronous calls: their results may
-    change state, or the guarantee is `exactly_once`.
+    `new` says whether the task was never committed, and `changes_borders` whether its last commit has other schemas of
+    the intermediate streams that it writes. `drains` says whether a commit waits for asynchronous calls: their results
+    may change state, or the guarantee is `exactly_once`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LocalTask:
         self._states = carried(checkpoint.states, own)
         written = {name: run.border_schemas[name] for name in stage.outputs if name in run.border_schemas}
         self._border_schemas = checkpoint.borders | written
-        self.writes_anew = self._border_schemas != checkpoint.borders
+        self.changes_borders = self._border_schemas != checkpoint.borders
         tables = tables_by_stream(run.plan, stage.operators)
         self._tables = {id: name for name, id in tables.items() if name in setup.inputs}
         for name in stage.inputs:

@@ -35,9 +35,13 @@ def remedy_for(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         match = None if error.errno is not None else _IN_RUST.fullmatch(str(error))
         return _REMEDIES.get(int(match[1]) if match else error.errno or 0)
-    # Clients that are not written in Python have the error in their text only.
-    text = _TEXTS.search(str(error).lower())
-    return None if text is None else _REMEDIES[_BY_TEXT[text[0]]]
+    return remedy_in(str(error))
+
+
+def remedy_in(text: str) -> str | None:
+    """The same for the text of an error: clients that are not written in Python have the error in their text only."""
+    match = _TEXTS.search(text.lower())
+    return None if match is None else _REMEDIES[_BY_TEXT[match[0]]]
 
 
 def exhausted(error: BaseException, where: str = "this run") -> SystemProblem:

@@ -199,7 +199,8 @@ class Publisher(Producer, Protocol):
 
 class RecordProducer(Protocol):
     """Writes records as they come, without waiting. Records of one partition arrive in order, each once, even if the
-    connection is lost in between. Not for use by two threads at once.
+    connection is lost in between. One thread may send while another flushes; otherwise not for use by two threads at
+    once.
 
     With a transactional id, the records sent between `begin` and `commit` become visible together, or not at all. A new
     producer fences all earlier producers with its id: they can no longer write, and their open transactions are

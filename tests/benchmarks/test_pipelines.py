@@ -13,9 +13,9 @@ from benchmarks.sources import PARTITIONS, Source
 from benchmarks.workloads import WORKLOADS, Workload
 from fluvial.dsl.message import Record
 from fluvial.runtime import open_system, run
-from fluvial.runtime.cli.commands.read import read_to_ends
 from fluvial.runtime.systems.contract import System
 from fluvial.runtime.systems.partitioner import partition_for
+from fluvial.runtime.systems.reads import read_to_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

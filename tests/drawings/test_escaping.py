@@ -16,7 +16,7 @@ from tests.planner.drawing.readers import Page, dot_texts, mermaid_texts
 from tests.planner.drawing.samples import HOSTILE, texts, worded
 
 SVG = "{http://www.w3.org/2000/svg}"
-some = settings(max_examples=examples(40))
+some = settings(max_examples=examples(160))
 
 
 def words(drawing: Drawing) -> set[str]:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engines.sending import ProducingSystem, stores_of
+from engines.sending import KEEPING, ProducingSystem, stores_of, system_named
 from engines.targets import write
 from explained import assert_explains, error_of
 from fluvial.dsl import Context, KeyedProcessor, ListState, Message, Pipeline, PlanError, ValueState, count, tumbling
 from fluvial.runtime import Report, run
 from fluvial.runtime.local.checkpoints.checkpoint import Checkpoint, decode, encode
 from fluvial.runtime.local.stores.store_keys import CHECKPOINT, META
-from fluvial.runtime.systems import LogSystem, MemorySystem, System
+from fluvial.runtime.systems import System
 
 
 def counting(minutes: int, *, id: str = "w", output: str = "out") -> Pipeline:
@@ -34,14 +34,9 @@ def run_more(system: System, pipeline: Pipeline) -> Report:
         return run(pipeline, system=system, until="end")
 
 
-@pytest.fixture(params=["memory", "log", "sent"])
+@pytest.fixture(params=KEEPING)
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
-    made: dict[str, System] = {
-        "memory": MemorySystem(),
-        "log": LogSystem(tmp_path, fsync=False),
-        "sent": ProducingSystem(),
-    }
-    return made[request.param]
+    return system_named(request.param, tmp_path)
 
 
 def test_another_meaning_is_refused_before_anything_starts(system: System) -> None:

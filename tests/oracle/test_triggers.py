@@ -263,7 +263,7 @@ SENT = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=1
 SESSION, WITH_END = session(ms(5)), [tumbling(ms(5)), hopping(ms(10), every=ms(4))]
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(240))
 @given(SENT, st.sampled_from([*WITH_END, SESSION]), TRIGGERS, st.sampled_from([0, 20]))
 def test_an_early_pane_changes_nothing_of_what_is_shown_later_with_accumulation(
     sent: list[Sent], assigner: Any, trigger: Trigger, lateness: int
@@ -274,7 +274,7 @@ def test_an_early_pane_changes_nothing_of_what_is_shown_later_with_accumulation(
     assert later(trigger=trigger) == later()
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(240))
 @given(SENT, st.sampled_from([tumbling(ms(5)), SESSION, unbounded()]), TRIGGERS, TRIGGERS)
 def test_without_accumulation_every_message_is_shown_once(
     sent: list[Sent], assigner: Any, trigger: Trigger, late_trigger: Trigger

@@ -60,7 +60,7 @@ class LandingMachine(RuleBasedStateMachine):
 
 
 TestLanding = LandingMachine.TestCase
-TestLanding.settings = settings(max_examples=examples(60), deadline=None)
+TestLanding.settings = settings(max_examples=examples(240), deadline=None)
 
 
 async def odd_ones_fail(number: int) -> list[int]:
@@ -77,7 +77,7 @@ def calling(in_flight: int) -> Pipeline:
     return pipeline
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(240), deadline=None)
 @given(st.data(), st.integers(1, 4), st.lists(st.integers(1, 4), max_size=6))
 def test_the_checkpoint_is_where_contiguous_landing_ends(data: Any, in_flight: int, sizes: list[int]) -> None:
     landed: set[int] = set()

@@ -28,13 +28,13 @@ from fluvial.dsl import Message, MessageError, Pipeline, SystemProblem, count, d
 from fluvial.dsl.message import Record
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, run
-from fluvial.runtime.cli.commands.read import read_to_ends
 from fluvial.runtime.preflight import input_streams
 from fluvial.runtime.spark.connectors.kafka import KafkaConnection
 from fluvial.runtime.spark.query.session import session_for
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.log.claim import claim
 from fluvial.runtime.systems.partitioner import partition_for
+from fluvial.runtime.systems.reads import read_to_ends
 from kafka.broker import Broker
 from oracle.interpreter import OutputMessage, run_oracle
 

@@ -1,6 +1,7 @@
 """The verb `check`: checks a pipeline, its system and its stored state before it runs."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -27,6 +28,7 @@ from ...preflight.requirements import has_pyspark, missing
 from ...preflight.state_compatibility import refuse_changed, reset_command
 from ...preflight.unsupported import caveats, limitations
 from ...systems.contract import ProducingSystem, StreamUse, System
+from ...systems.reads import read_to_ends
 from .type_check import foreign
 
 WRONG = 3
@@ -142,19 +144,8 @@ def _round_trips(value: Any, serde: Serde[Any]) -> bool:
 def _first(stream: str, system: System) -> tuple[bytes | None, bytes | None]:
     """Key and value of the first record; None for each if there is no record."""
     admin = system.admin()
-    consumer = system.consumer(max_records=1)
-    try:
-        for partition, (start, end) in enumerate(zip(admin.starts(stream), admin.ends(stream), strict=True)):
-            if start < end:
-                consumer.assign({(stream, partition): start})
-            while start < end:
-                for batch in consumer.poll(1.0):
-                    if batch.records:
-                        return batch.records[0][:2]
-                    start = batch.next_offset
-        return None, None
-    finally:
-        consumer.close()
+    with closing(read_to_ends(system, stream, admin.starts(stream), admin.ends(stream), max_records=1)) as batches:
+        return next((batch.records[0][:2] for batch in batches if batch.records), (None, None))
 
 
 def _outputs(plan: Plan, existing: dict[str, int]) -> Iterator[Finding]:

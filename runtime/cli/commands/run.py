@@ -25,10 +25,10 @@ from ...process.signals import unwinding
 from ...report import OnProgress, Report
 from ...systems import DEFAULT_SYSTEM, LogSystem, open_system
 from ...systems.contract import System
+from ...systems.reads import read_to_ends
 from ..option_values import refused
 from .input_files import EVERY_STREAM, encoding_of, reading_of
 from .load import Loaded, load
-from .read import read_to_ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from ....dsl.validation import explain
 from ...files import ReadOptions, Render, ShownAs, json_of_bytes, shown, unobeyed
 from ...launch import Until, missing_stream
 from ...systems.contract import System
+from ...systems.reads import follow, read_to_ends
 from .load import Loaded, load
-from .read import follow, read_to_ends
 
 Show = Literal["records", "values"]
 

@@ -1,8 +1,8 @@
 """Asynchronous calls: a pool of workers that pull from a queue, and deliver results in the operator's order.
 
 Workers are real asyncio tasks, so that `asyncio.timeout` and task groups work in users' functions. Their number grows
-as needed, 1, 2, 4, 8 ..., since a function that never suspends needs only one. If a call, or what
-follows it, changes context variables of its worker, a new worker replaces it.
+as needed, 1, 2, 4, 8 ..., since a function that never suspends needs only one. If a call, or a function that handles
+its results, changes context variables of its worker, a new worker replaces it.
 """
 
 import asyncio

@@ -10,6 +10,7 @@ from ....dsl.error_policy import GRACE_MS, Retry
 from ....dsl.errors import MessageError
 from ....dsl.validation import explain
 from ....planner.descriptions import duration
+from ...process.interruptions import INTERRUPTIONS
 from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads
 
@@ -26,7 +27,7 @@ def as_error(raised: BaseException) -> Exception:
     becomes `concurrent.futures.CancelledError`. What ends the process is raised again."""
     if isinstance(raised, Exception):
         return raised
-    if isinstance(raised, KeyboardInterrupt | SystemExit):
+    if isinstance(raised, INTERRUPTIONS):
         raise raised
     cancelled = isinstance(raised, asyncio.CancelledError)
     error: Exception = (

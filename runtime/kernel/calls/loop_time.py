@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 PULSE_SECONDS = 0.02
 """The period of the timer that detects a blocked loop: it fires late."""
 COUNTED_SECONDS = 0.25
-"""The longest time in which a loop is blocked that counts. Of a longer one nothing counts: calls may have timeouts that
-are shorter than this."""
+"""A time in which a loop is blocked counts if it is no longer than this. A longer one does not count at all, since a
+call may have a timeout that is shorter than this."""
 
 _NEARLY = 1e-6
 

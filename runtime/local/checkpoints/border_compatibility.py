@@ -1,6 +1,6 @@
 """Whether the records that a run before has left in intermediate streams are read as they were written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 
 from ....dsl.errors import PlanError
@@ -12,6 +12,7 @@ from ....planner.state_schema import differences
 from ....planner.stream_names import intermediate
 from ...kernel.time.border_watermarks import TRAILER_HEADER, read_control
 from ...systems.contract import System
+from ...systems.reads import read_to_ends
 from .checkpoint import Checkpoint, Checkpoints
 from .migration import number_of
 
@@ -53,26 +54,15 @@ def _holds_unread_messages(system: System, stream: str, stored: Checkpoints) -> 
         return False
     first, ends = admin.starts(stream), admin.ends(stream)
     starts = [max(start, _read_up_to(stream, partition, stored)) for partition, start in enumerate(first)]
-    return any(not _is_control(record) for record in _records(system, stream, starts, ends))
+    # Closed at once, since `any` leaves the reader where it finds the first message.
+    with closing(read_to_ends(system, stream, starts, ends)) as batches:
+        return any(not _is_control(record) for batch in batches for record in batch.records)
 
 
 def _read_up_to(stream: str, partition: int, stored: Checkpoints) -> int:
     """The offset of a partition before which a task has read everything, whatever its stage was called."""
     readers = (one for task, one in stored.items() if number_of(task) == str(partition))
     return max((one.offsets.get(stream, 0) for one in readers), default=0)
-
-
-def _records(system: System, stream: str, starts: Sequence[int], ends: Sequence[int]) -> Iterable[Record]:
-    """The records between two offsets of each partition."""
-    with closing(system.consumer()) as consumer:
-        for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            if start < end:
-                consumer.assign({(stream, partition): start})
-            at = start
-            while at < end:
-                for batch in consumer.poll(1.0):
-                    yield from batch.before(end).records
-                    at = batch.next_offset
 
 
 def _is_control(record: Record) -> bool:

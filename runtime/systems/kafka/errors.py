@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError
 
 from ....dsl.errors import SystemProblem, TakenOver
 from ....dsl.validation import explain
-from ...process.resource_limits import remedy_for
+from ...process.resource_limits import remedy_in
 from .settings import KafkaSettings
 
 TRANSIENT = frozenset(
@@ -75,7 +75,7 @@ def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemPro
     wrong += settings.hide(why) or "none"
     expected = "a broker that answers, at one of these addresses and at those that it gives for itself"
     # A client without a file descriptor for a connection reports that no broker is reached.
-    remedy = remedy_for(Exception(why)) or "start the brokers, or correct the address or the settings of TLS and SASL"
+    remedy = remedy_in(why) or "start the brokers, or correct the address or the settings of TLS and SASL"
     return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
 
 

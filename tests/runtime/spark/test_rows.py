@@ -19,7 +19,7 @@ optional = st.none() | st.binary(max_size=4)
 records = st.lists(st.tuples(optional, optional, st.integers(-(2**63), 2**63 - 1), headers), min_size=1, max_size=30)
 
 
-@tries(max_examples=examples(200))
+@tries(max_examples=examples(800))
 @given(records, st.integers(1, 5))
 def test_each_bucket_gets_the_messages_of_its_keys_in_their_order(found: list[Record], buckets: int) -> None:
     rows = list(by_bucket(1, buckets, messages_of("s", 3, range(7, 7 + len(found)), found)))

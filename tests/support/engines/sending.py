@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from unittest.mock import patch
 
 from fluvial.dsl import SystemProblem
@@ -12,10 +13,14 @@ from fluvial.planner.stream_names import checkpoints as checkpoints_of
 from fluvial.runtime.kernel.state_cache import Change
 from fluvial.runtime.local import engine
 from fluvial.runtime.state import MemoryStore
+from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.contract import StreamDescription, StreamPartition, StreamUse, StreamWarning, System
 from fluvial.runtime.systems.memory import MemoryAdmin, MemoryConsumer, MemoryProducer, MemorySystem, MemoryTransaction
 
 FOREVER = 1 << 60
+
+KEEPING = ("memory", "log", "sent")
+"""The kinds of systems, beside a broker, on which what is kept outlives a run: see `system_named`."""
 
 
 class Killed(BaseException):
@@ -30,6 +35,16 @@ def stores_of(system: System) -> Iterator[None]:
         return
     with patch.object(engine, "store_for", lambda _, task, *__: system.store(task)):
         yield
+
+
+def system_named(name: str, folder: Path) -> System:
+    """A system of one of the KEEPING kinds, empty."""
+    systems: dict[str, System] = {
+        "memory": MemorySystem(),
+        "log": LogSystem(folder, fsync=False),
+        "sent": ProducingSystem(),
+    }
+    return systems[name]
 
 
 class Fate:

@@ -17,9 +17,9 @@ from fluvial.dsl.message import Record
 from fluvial.dsl.serde import encode_key, untyped_serde
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.cli.commands.read import read_to_ends
 from fluvial.runtime.launch import EngineName
 from fluvial.runtime.systems import KafkaSystem, LogSystem, MemorySystem, System
+from fluvial.runtime.systems.reads import read_to_ends
 from fluvial.runtime.testing import PipelineDriver
 from generators.building import build
 from generators.cases import Case, Pieces, expected

@@ -7,10 +7,10 @@ import pytest
 
 from fluvial.dsl import SystemProblem, UsageError
 from fluvial.runtime.cli.commands.load import load
-from fluvial.runtime.cli.commands.read import read_to_ends
 from fluvial.runtime.files import ReadOptions
 from fluvial.runtime.systems import LogSystem, MemorySystem, System
 from fluvial.runtime.systems.partitioner import partition_for
+from fluvial.runtime.systems.reads import read_to_ends
 
 
 @pytest.fixture(params=["log", "memory"])

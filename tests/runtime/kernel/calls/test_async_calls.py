@@ -67,7 +67,7 @@ async def timed(call: tuple[int, int]) -> list[int]:
     return [call[0]]
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(200))
 @given(CALLS, st.sampled_from(["none", "key", "input"]), st.integers(1, 4))
 def test_calls_of_one_lane_are_handed_on_in_the_order_they_were_submitted(
     drawn: list[tuple[bytes | None, int]], order: Any, in_flight: int
@@ -95,7 +95,7 @@ def test_a_call_without_key_is_in_nobody_s_order() -> None:
     assert [call.value for call in ended(asleep, 3, 1, 2, order="key")] == [1, 2, 3]
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(200))
 @given(CALLS, st.sampled_from(["none", "key", "input"]), st.integers(1, 4))
 def test_no_more_calls_than_allowed_are_under_way_and_no_fewer_than_there_is_work_for(
     drawn: list[tuple[bytes | None, int]], order: Any, in_flight: int

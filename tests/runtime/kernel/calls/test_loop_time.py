@@ -56,7 +56,7 @@ async def blocked(loop: BlockedLoop, blocks: list[tuple[float, float]]) -> None:
         loop.block(standing)
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(400))
 @given(BLOCKS, st.floats(0.05, 2))
 def test_an_alarm_rings_once_the_loop_has_run_for_so_long(blocks: list[tuple[float, float]], seconds: float) -> None:
     async def work(loop: BlockedLoop) -> None:
@@ -92,7 +92,7 @@ SLICES = st.lists(st.floats(0.001, COUNTED_SECONDS / 2), min_size=1, max_size=5)
 """How long a loop that works stands still at a time, again and again. It may come to its timers after the next one."""
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(400))
 @given(SLICES, st.floats(0.05, 5))
 def test_work_in_slices_counts(slices: list[float], seconds: float) -> None:
     async def work(loop: BlockedLoop) -> None:
@@ -110,7 +110,7 @@ def test_work_in_slices_counts(slices: list[float], seconds: float) -> None:
     run(work)
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(200))
 @given(st.floats(0.3, 100), st.floats(0.05, 0.2))
 def test_what_came_while_a_loop_stood_still_is_taken_in_before_a_call_times_out(pause: float, timeout: float) -> None:
     async def relayed(value: float) -> list[float]:
@@ -155,7 +155,7 @@ def ended(blocks: list[tuple[float, float]], *values: float, **options: Any) -> 
     return found
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(200))
 @given(BLOCKS, st.sampled_from(["none", "key", "input"]))
 def test_calls_do_not_time_out_because_the_loop_stands_still(blocks: list[tuple[float, float]], order: Any) -> None:
     calls = ended(blocks, *[0.3] * 20, timeout=timedelta(seconds=1), order=order)

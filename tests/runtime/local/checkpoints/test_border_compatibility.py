@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from engines.sending import ProducingSystem, stores_of
+from engines.sending import KEEPING, stores_of, system_named
 from engines.targets import contents, write
 from explained import assert_explains, error_of
 from fluvial.dsl import FLOAT64, INT64, Pipeline, PlanError, Serde, msgpack
@@ -66,14 +66,9 @@ def forget_borders(system: System) -> None:
     write_checkpoints(system, "p", {task: structs.replace(one, borders={}) for task, one in stored.items()})
 
 
-@pytest.fixture(params=["memory", "log", "sent"])
+@pytest.fixture(params=KEEPING)
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> System:
-    systems: dict[str, System] = {
-        "memory": MemorySystem(),
-        "log": LogSystem(tmp_path, fsync=False),
-        "sent": ProducingSystem(),
-    }
-    return systems[request.param]
+    return system_named(request.param, tmp_path)
 
 
 def test_another_serde_is_refused_before_anything_starts(system: System) -> None:

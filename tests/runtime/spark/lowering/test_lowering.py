@@ -27,13 +27,13 @@ TEN = tumbling(timedelta(milliseconds=10))
 LETTERS = "p-dead-letters"
 
 
-@tries(max_examples=examples(80))
+@tries(max_examples=examples(320))
 @given(cases(mode="on_time", extras=["tables", "duplicates"]), st.integers(1, 40))
 def test_any_batching_gives_what_the_oracle_does(case: Case, batch_records: int) -> None:
     judge(case, lambda case: lowered(case, batch_records))
 
 
-@tries(max_examples=examples(40))
+@tries(max_examples=examples(160))
 @given(cases(mode="late", extras=["tables", "duplicates"]))
 def test_one_message_a_batch_judges_late_ones_as_the_rulings_do(case: Case) -> None:
     judge(case, lambda case: lowered(case, 1))

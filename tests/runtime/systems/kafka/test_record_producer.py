@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -49,6 +51,33 @@ def test_what_is_flushed_is_there_in_order(
         sender.send(name, 0, numbered(start, start + 1_000))
     sender.flush()
     assert sender.ends([(name, 0)]) == {(name, 0): 30_000}
+    sender.close()
+    assert visible(name) == numbered(30_000)
+
+
+def test_what_is_sent_while_another_thread_flushes_is_there_in_order(
+    kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
+) -> None:
+    name = topic()
+    sender = kafka.record_producer()
+    sent = Event()
+
+    def flush_again_and_again() -> int:
+        flushes = 0
+        while not sent.is_set():
+            sender.flush()
+            flushes += 1
+        return flushes
+
+    with ThreadPoolExecutor(1) as threads:
+        flushing = threads.submit(flush_again_and_again)
+        try:
+            for start in range(0, 30_000, 100):
+                sender.send(name, 0, numbered(start, start + 100))
+        finally:
+            sent.set()
+        assert flushing.result() > 0
+    sender.flush()
     sender.close()
     assert visible(name) == numbered(30_000)
 

@@ -1,14 +1,19 @@
 """Reads the records of a stream, up to its present end or without end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 
-from ...systems.contract import RecordBatch, System
+from .contract import RecordBatch, System
+
+MOST_RECORDS = 10_000
+"""The most records that are read at once."""
 
 
-def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Sequence[int]) -> Iterator[RecordBatch]:
+def read_to_ends(
+    system: System, stream: str, starts: Sequence[int], ends: Sequence[int], *, max_records: int = MOST_RECORDS
+) -> Generator[RecordBatch, None, None]:
     """The records between two offsets of each partition, one partition after the other."""
-    consumer = system.consumer()
-    try:
+    with closing(system.consumer(max_records=max_records)) as consumer:
         for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
             if start < end:
                 consumer.assign({(stream, partition): start})
@@ -16,16 +21,11 @@ def read_to_ends(system: System, stream: str, starts: Sequence[int], ends: Seque
                 for batch in consumer.poll(1.0):
                     yield batch.before(end)
                     start = batch.next_offset
-    finally:
-        consumer.close()
 
 
-def follow(system: System, stream: str, starts: Sequence[int]) -> Iterator[RecordBatch]:
+def follow(system: System, stream: str, starts: Sequence[int]) -> Generator[RecordBatch, None, None]:
     """The records from these offsets on, one for each partition, without end."""
-    consumer = system.consumer()
-    try:
+    with closing(system.consumer()) as consumer:
         consumer.assign({(stream, partition): start for partition, start in enumerate(starts)})
         while True:
             yield from consumer.poll(1.0)
-    finally:
-        consumer.close()

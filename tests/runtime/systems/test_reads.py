@@ -6,8 +6,8 @@ from itertools import islice
 import pytest
 
 from fluvial.dsl.message import Record
-from fluvial.runtime.cli.commands.read import follow, read_to_ends
 from fluvial.runtime.systems import MemorySystem
+from fluvial.runtime.systems.reads import follow, read_to_ends
 
 
 def numbered(*bounds: int) -> list[Record]:
