@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.kafka.clients import admin_client, read_uncommitted_client
+from fluvial.runtime.systems.kafka.errors import TRANSIENT
 from fluvial.runtime.systems.kafka.requests import RequestClient, answer
 from fluvial.runtime.systems.kafka.settings import KafkaSettings
 from kafka.broker import Broker
@@ -118,7 +119,7 @@ def test_offsets_are_not_noted_while_the_cluster_owes_an_answer(own_broker: Brok
             try:
                 (place,) = reader.committed([TopicPartition(name, 0)])
             except KafkaException as error:  # the coordinator of the group is still to be found
-                if not error.args[0].retriable():
+                if error.args[0].code() not in TRANSIENT:
                     raise
             else:
                 return place.offset
