@@ -31,8 +31,8 @@ def called(order: Order) -> str:
             recorder.advance(timedelta(seconds=1))
         recorder.advance(timedelta(seconds=3))
         recording = recorder.recording
-    reach, means = {"calls": _length}, "how long the call takes"
-    return draw_run(recording, by="stream", across="clock", label=_seconds, reach=reach, reach_means=means)
+    intervals, legend = {"calls": _length}, "how long the call takes"
+    return draw_run(recording, by="stream", across="clock", label=_seconds, intervals=intervals, interval_legend=legend)
 
 
 def _length(call: Message[int]) -> tuple[int, int]:

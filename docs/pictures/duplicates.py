@@ -36,7 +36,7 @@ def deduplicated() -> str:
         span = _WITHIN // timedelta(milliseconds=1) if (payment.key, payment.timestamp) in passed else 0
         return payment.timestamp, payment.timestamp + span
 
-    return draw_run(recording, reach={"payments": near}, reach_means="in which the same payment is a duplicate")
+    return draw_run(recording, intervals={"payments": near}, interval_legend="in which the same payment is a duplicate")
 
 
 SCENES: Mapping[str, Callable[[], str]] = {"deduplicate": deduplicated}

@@ -28,7 +28,7 @@ def joined() -> str:
         ("payments", "o2", "5 euro", 17 * MINUTE),
     ]
     means = "for how long it may be joined"
-    return draw_run(played(pipeline, sent), reach={"orders": _kept}, reach_means=means)
+    return draw_run(played(pipeline, sent), intervals={"orders": _kept}, interval_legend=means)
 
 
 def _kept(order: Message[str]) -> tuple[int, int]:

@@ -35,7 +35,7 @@ def processed() -> str:
         ("readings", "oven", "81°", 8 * MINUTE),
         ("readings", "hall", "21°", 12 * MINUTE),
     ]
-    return draw_run(played(pipeline, sent), reach={"readings": _due}, reach_means="until its timer is due")
+    return draw_run(played(pipeline, sent), intervals={"readings": _due}, interval_legend="until its timer is due")
 
 
 def _due(reading: Message[str]) -> tuple[int, int]:

@@ -62,7 +62,7 @@ class Recording:
     >>> with PipelineDriver(pipeline) as driver:
     ...     recorder = Recorder(driver)
     ...     recorder.send("words", "tea")
-    >>> [noted.message.value for step in recorder.recording.steps for noted in step.made]
+    >>> [entry.message.value for step in recorder.recording.steps for entry in step.made]
     [3]
     """
 
@@ -155,8 +155,8 @@ class Recorder:
             kind,
             driver.now,
             self._watermark(),
-            tuple(noted for noted in messages if noted.lane.kind == "source"),
-            tuple(noted for noted in messages if noted.lane.kind != "source"),
+            tuple(entry for entry in messages if entry.lane.kind == "source"),
+            tuple(entry for entry in messages if entry.lane.kind != "source"),
             _grown(self._late, report.late),
             _grown(self._failed, report.failed),
         )

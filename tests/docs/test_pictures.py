@@ -50,7 +50,8 @@ def test_each_operator_has_a_page_that_is_listed(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PAGES.keys() - {"index"}))
-def test_a_page_has_an_example_and_its_rules(name: str) -> None:
+def test_a_page_has_a_picture_an_example_and_its_rules(name: str) -> None:
+    assert "images/operators/" in PAGES[name], f"draw a scene in docs/pictures for docs/operators/{name}.md"
     assert "```python" in PAGES[name]
     rows = re.findall(r"^\| (key|time|time, headers|`None`|order|late data|state) \|", PAGES[name], re.MULTILINE)
     assert {"key", "`None`", "late data", "state"} <= set(rows)

@@ -50,6 +50,7 @@ def attribute(dom: str, name: str) -> str:
     return unescape(found[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan", [visits(), circle(), worded(" ".join(HOSTILE[:9])), worded("漢字 שלום 👨‍👩‍👧")], ids=range(4)
 )
@@ -60,6 +61,7 @@ def test_the_script_runs_and_no_text_leaves_its_box(plan: Plan, tmp_path: Path) 
     assert json.loads(attribute(dom, "wrong")) == []
 
 
+@pytest.mark.slow
 def test_a_node_that_is_asked_tells_its_facts_and_lights_its_ways(tmp_path: Path) -> None:
     ask = """<script>
     document.querySelectorAll("section")[0].querySelectorAll("[data-node]")[4].dispatchEvent(new Event("focus"));
@@ -70,6 +72,7 @@ def test_a_node_that_is_asked_tells_its_facts_and_lights_its_ways(tmp_path: Path
     assert dom.count('class="edge flow near"') > dom.count('class="edge aside near"') == 0
 
 
+@pytest.mark.slow
 def test_buttons_keys_and_wheel_change_what_is_seen(tmp_path: Path) -> None:
     try_all = """<script>
     const svg = () => document.querySelector("section:not([hidden]) svg");
@@ -96,6 +99,7 @@ def test_buttons_keys_and_wheel_change_what_is_seen(tmp_path: Path) -> None:
     assert attribute(dom, "fitted") == "true"
 
 
+@pytest.mark.slow
 def test_the_first_view_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
     dom = opened(draw(visits(), "html", view="stages"), tmp_path)
     assert re.search(r'<section data-view="operators" hidden', dom)

@@ -65,6 +65,7 @@ def test_a_notebook_shows_the_svg() -> None:
     assert made._repr_html_() == draw(made, "svg")
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(plans(most=20))
 def test_drawings_do_not_change_from_one_time_to_the_next(plan: Plan) -> None:

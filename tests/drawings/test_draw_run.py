@@ -41,10 +41,10 @@ def test_values_keys_streams_and_times_are_written() -> None:
     assert {"in", "out", "ann", "bob", "a", "d", "event time, seconds", "10", "too late"} <= set(found)
 
 
-def test_a_reach_is_drawn_and_explained() -> None:
-    reach = {"in": lambda message: (message.timestamp, message.timestamp + 5000)}
-    picture = draw_run(windows(), reach=reach, reach_means="how long it is kept")
-    assert picture.count('class="reach"') == 4 + 1
+def test_an_interval_is_drawn_and_explained() -> None:
+    intervals = {"in": lambda message: (message.timestamp, message.timestamp + 5000)}
+    picture = draw_run(windows(), intervals=intervals, interval_legend="how long it is kept")
+    assert picture.count('class="interval"') == 4 + 1
     assert "how long it is kept" in texts(picture)
 
 

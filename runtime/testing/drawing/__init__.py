@@ -10,7 +10,7 @@ from ....dsl.errors import UsageError
 from ....dsl.validation import require
 from ..recording import Recording
 from .figure import Figure
-from .frame import Across, Options, Reaches
+from .frame import Across, Intervals, Options
 from .labels import Label, value_label
 from .step_layout import by_step
 from .stream_layout import by_stream
@@ -30,19 +30,20 @@ def draw_run(
     across: Across | None = None,
     streams: Sequence[str] | None = None,
     label: Label = value_label,
-    reach: Reaches | None = None,
-    reach_means: str = "when it matters",
+    intervals: Intervals | None = None,
+    interval_legend: str = "when it matters",
 ) -> str:
     """Draw a recording as SVG: time runs from left to right. The same recording always gives the same drawing.
 
-    With `by="step"` what was done to the pipeline stands below one another, each message over what came of it, so that
-    one sees in which order messages came, how far the watermark was, and when a window fired. With `by="stream"` each
-    partition of a stream is a lane, and lines lead from messages to what came of them. `across="clock"` shows the
-    driver's clock instead of event time, for asynchronous calls; a run with a window that goes by the clock is shown so
-    unless `across="event"` asks for the other.
+    With `by="step"` the steps of the run are drawn from top to bottom, each message above its results. That shows in
+    which order messages came, how far the watermark was, and when a window fired. With `by="stream"` each partition of
+    a stream is a lane, and lines lead from messages to their results. `across="clock"` shows the driver's clock instead
+    of event time, which suits asynchronous calls; it is the default for a run with windows in processing time.
 
     `streams` are those to draw, by default all but those between stages. `label` turns a value into a short text.
-    `reach` tells for messages of a stream from when to when they matter, in ms, and `reach_means` says what that is.
+    `intervals` draws a line behind each message of a stream, such as the time for which a join keeps it. It has, by the
+    name of the stream, a function that returns the start and the end for a message, in ms of the axis.
+    `interval_legend` is the text of these lines in the legend.
 
     >>> pipeline = Pipeline("lengths")
     >>> pipeline.stream("words", value=str).map(len).send_to("lengths")
@@ -63,7 +64,7 @@ def draw_run(
     wrong = f"draw_run: streams= names {', '.join(map(repr, unknown))}"
     require(not unknown, UsageError, wrong, f"streams of the run: {', '.join(map(repr, known))}")
     own: Across = "clock" if run.clocked else "event"
-    options = Options(across or own, across in (None, own), chosen, reach or {}, reach_means, label)
+    options = Options(across or own, across in (None, own), chosen, intervals or {}, interval_legend, label)
     return write(_LAYOUTS[by](run, options))
 
 

@@ -1,4 +1,4 @@
-"""The axis: where a moment stands from left to right, and which moments are written down."""
+"""The axis: the x of each time, and the times that have a tick."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ _STEPS = (
 _UNITS = ((_DAY, "days"), (_HOUR, "hours"), (_MINUTE, "minutes"), (_SECOND, "seconds"), (1, "milliseconds"))
 _MOST_TICKS = 8
 _NEAR = 0.34
-"""Times that begin within that share of their extent after zero are shown from zero on."""
+"""The axis begins at zero if the first time is at most this share of the last one."""
 _DATES = 10 * _DAY
-"""From this time on, moments are shown as a time of day rather than as so long after the epoch."""
+"""From this time on, ticks show the time of day, not the time since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Axis:
     right: float
 
     def x(self, time: int) -> float:
-        """The place of a moment; what lies outside stands at the edge."""
+        """The x of a time; a time outside has that of the nearer end."""
         share = (min(max(time, self.first), self.last) - self.first) / (self.last - self.first)
         return round(self.left + share * (self.right - self.left), 1)
 
     @property
     def unit(self) -> str:
-        """What the numbers at the ticks are."""
+        """The unit of the labels of ticks, or their date."""
         if self.first >= _DATES:
             return f"UTC, {datetime.fromtimestamp(self.first / 1000, UTC):%Y-%m-%d}"
         return next(name for size, name in _UNITS if self.every % size == 0)
@@ -58,7 +58,7 @@ class Axis:
 
 
 def axis_of(times: Iterable[int], left: float, right: float) -> Axis:
-    """An axis with room for all times, from tick to tick.
+    """An axis that contains all these times, and begins and ends at a tick.
 
     >>> axis = axis_of([1000, 12_000], 0, 100)
     >>> axis.first, axis.last, axis.every, axis.unit

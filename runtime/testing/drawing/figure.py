@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Look = Literal["sent", "idle", "late", "failed", "made"]
-"""What a mark stands for: a message that was sent; one that nothing came of; one that came too late, or failed; one
-that came out."""
+"""What a mark stands for: a message that was sent; one without a result; one that was late, or failed; an output."""
 
 BarLook = Literal["early", "on_time", "late"]
 
@@ -38,12 +37,12 @@ class Bar:
     inside: bool = True
     """Whether the label has room in the bar; else it stands behind it."""
     note: str = ""
-    """What else is to be said: that it is early, or late, or takes the place of others."""
+    """A remark: that the pane is early or late, or replaces others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """How far a message reaches in time: a line from one moment to another."""
+class Interval:
+    """An interval of time that belongs to a message, as a line from its start to its end."""
 
     x: float
     y: float
@@ -64,7 +63,7 @@ class CauseLine:
 @dataclass(frozen=True, slots=True)
 class FigureRow:
     """A strip of the drawing with its heading: at the left the number of a step, then the stream, then the key of a
-    message or the number of a partition. `striped` gives the row a ground of its own."""
+    message or the number of a partition. `striped` gives the row a background of its own."""
 
     y: float
     height: float
@@ -85,22 +84,22 @@ class AxisTick:
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A line of the legend: what it shows a sample of, and what that stands for."""
+    """An entry of the legend: the sample that it shows, and the text beside it."""
 
-    sample: Look | Literal["pane", "watermark", "reach", "key"]
+    sample: Look | Literal["pane", "watermark", "interval", "key"]
     text: str
     sign: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A whole drawing. `passed` are the corners of the watermark's way, from above."""
+    """A whole drawing. `passed` are the corners of the watermark's line, from top to bottom."""
 
     title: str
     axis: str
     width: float
     titles: float
-    """Where the names of streams stand; `keys` is where keys do, `left` where time begins."""
+    """The x of the names of streams; `keys` is the x of keys, `left` that of the start of the axis."""
     keys: float
     left: float
     top: float
@@ -109,7 +108,7 @@ class Figure:
     rows: tuple[FigureRow, ...]
     marks: tuple[Mark, ...] = ()
     bars: tuple[Bar, ...] = ()
-    reaches: tuple[Reach, ...] = ()
+    intervals: tuple[Interval, ...] = ()
     links: tuple[CauseLine, ...] = ()
     passed: tuple[tuple[float, float], ...] = ()
     legend: tuple[LegendEntry, ...] = ()

@@ -8,14 +8,14 @@ from ....dsl.message import Message, Pane
 from ...kernel.windows.aligned import EVERYTHING
 from ..recording import RecordedMessage, Recording, Step
 from .axis import Axis, axis_of
-from .figure import Bar, Figure, FigureRow, LegendEntry, Look, Mark, Reach
+from .figure import Bar, Figure, FigureRow, Interval, LegendEntry, Look, Mark
 from .labels import HEADING, SMALL, TEXT, Label, fitting, key_label, tooltip_text
 
 Across = Literal["event", "clock"]
 """What runs from left to right: event time, or the driver's clock."""
 
-Reaches = Mapping[str, Callable[[Message[Any]], tuple[int, int]]]
-"""For a stream, from when to when each of its messages matters, in ms since epoch."""
+Intervals = Mapping[str, Callable[[Message[Any]], tuple[int, int]]]
+"""By stream: the interval of time that is drawn behind a message, from its start to its end, in ms since epoch."""
 
 WIDTH = 700.0
 MARGIN = 14.0
@@ -26,7 +26,7 @@ SIZE = 5.5
 """Half of the width of a mark."""
 
 _BEHIND = 88.0
-"""Room behind the last tick, for labels and for what the end of input brings."""
+"""Room behind the last tick, for labels and for outputs at the end of input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class Options:
 
     across: Across = "event"
     panes: bool = True
-    """Whether windows have a place on the axis: they are of event time, or of the clock."""
+    """Whether panes are drawn as bars: only where the axis shows the time that their windows go by."""
     streams: tuple[str, ...] = ()
-    reach: Reaches = field(default_factory=dict)
-    reach_means: str = ""
+    intervals: Intervals = field(default_factory=dict)
+    interval_legend: str = ""
     label: Label = str
 
 
 @dataclass(frozen=True, slots=True)
 class FigureFrame:
-    """What a layout is made in: the run, the options, the axis, and the number of each key."""
+    """What both layouts share: the run, the options, the axis, and the number of each key."""
 
     run: Recording
     options: Options
@@ -53,28 +53,28 @@ class FigureFrame:
     titles: float
     keys: float
 
-    def x(self, noted: RecordedMessage, step: Step) -> float:
-        """Where a message stands."""
-        return self.axis.x(noted.message.timestamp if self.options.across == "event" else step.clock)
+    def x(self, entry: RecordedMessage, step: Step) -> float:
+        """The x of a message."""
+        return self.axis.x(entry.message.timestamp if self.options.across == "event" else step.clock)
 
     def sign(self, message: Message[Any]) -> int | None:
         """The number of a message's key."""
         return None if message.key is None else self.signs[key_label(message.key)]
 
-    def mark(self, noted: RecordedMessage, step: Step, y: float, look: Look) -> Mark:
-        """The mark of a message at some height."""
-        x, label = self.x(noted, step), fitting(self.options.label(noted.message.value))
+    def mark(self, entry: RecordedMessage, step: Step, y: float, look: Look) -> Mark:
+        """The mark of a message at a given y."""
+        x, label = self.x(entry, step), fitting(self.options.label(entry.message.value))
         before = x + SIZE + 5 + TEXT.width(label) > WIDTH - 4
-        return Mark(x, y, self.sign(noted.message), look, label, tooltip_text(noted.lane.stream, noted.message), before)
+        return Mark(x, y, self.sign(entry.message), look, label, tooltip_text(entry.lane.stream, entry.message), before)
 
-    def bar(self, noted: RecordedMessage, pane: Pane[Any, Any], y: float) -> Bar:
+    def bar(self, entry: RecordedMessage, pane: Pane[Any, Any], y: float) -> Bar:
         """The bar of a pane; a window without end takes all the room."""
         x, end = self.axis.x(pane.window.start), self.axis.x(pane.window.end)
         if pane.window == EVERYTHING:
             end = WIDTH - MARGIN
         label = fitting(self.options.label(pane))
         inside = end - x > TEXT.width(label) + 2 * SIZE + 16
-        sign, tooltip = self.sign(noted.message), tooltip_text(noted.lane.stream, noted.message)
+        sign, tooltip = self.sign(entry.message), tooltip_text(entry.lane.stream, entry.message)
         return Bar(x, y, round(end - x, 1), sign, pane.kind, label, tooltip, inside, _note(pane))
 
     def figure(
@@ -96,24 +96,24 @@ class FigureFrame:
             **parts,
         )
 
-    def reaches(self, noted: RecordedMessage, step: Step, y: float) -> Iterator[Reach]:
-        """The line of how far a message reaches, if its stream's do."""
-        reach = self.options.reach.get(noted.lane.stream)
-        if reach is not None:
-            start, end = map(self.axis.x, reach(noted.message))
-            begin = min(max(start, self.label_end(noted, step)), end)
-            yield Reach(begin, y, round(end - begin, 1))
+    def intervals(self, entry: RecordedMessage, step: Step, y: float) -> Iterator[Interval]:
+        """The line of a message's interval, if its stream has intervals; it begins behind the message's label."""
+        interval = self.options.intervals.get(entry.lane.stream)
+        if interval is not None:
+            start, end = map(self.axis.x, interval(entry.message))
+            begin = min(max(start, self.label_end(entry, step)), end)
+            yield Interval(begin, y, round(end - begin, 1))
 
-    def label_end(self, noted: RecordedMessage, step: Step) -> float:
-        """Where a line that goes out of a message may begin."""
-        mark = self.mark(noted, step, 0, "sent")
+    def label_end(self, entry: RecordedMessage, step: Step) -> float:
+        """The x where a line that starts at a message may begin: behind its label."""
+        mark = self.mark(entry, step, 0, "sent")
         return mark.x + SIZE + (0 if mark.before else 5 + TEXT.width(mark.label) + 3)
 
 
 def frame_of(
     run: Recording, options: Options, titles: Iterable[str], keys: Iterable[str], indent: float = 0.0
 ) -> FigureFrame:
-    """The frame of a run's drawing, with room for the titles and keys of its rows, fitting ones, left of its axis."""
+    """The frame of a run's drawing, with room for the titles and keys of its rows left of the axis."""
     times = list(_times(run, options))
     widest = max(map(HEADING.width, titles), default=0.0)
     key = max(map(TEXT.width, keys), default=0.0)
@@ -121,7 +121,7 @@ def frame_of(
     column = MARGIN + indent + widest + 8
     left = round(max(head, column + key + (14 if key else 6)))
     axis = axis_of(times, left, WIDTH - MARGIN - _BEHIND)
-    named = (noted.message.key for noted in shown(run, options) if noted.message.key is not None)
+    named = (entry.message.key for entry in shown(run, options) if entry.message.key is not None)
     signs = {key: number for number, key in enumerate(dict.fromkeys(map(key_label, named)))}
     return FigureFrame(run, options, axis, signs, MARGIN + indent, round(column))
 
@@ -131,7 +131,7 @@ def _axis_title(axis: Axis, options: Options) -> str:
 
 
 def _note(pane: Pane[Any, Any]) -> str:
-    """What is to be said of a pane besides what it holds."""
+    """The remark on a pane: that it is early or late, or which panes it replaces."""
     parts: list[str] = [] if pane.kind == "on_time" else [pane.kind]
     if pane.replaces:
         parts.append(f"in place of {len(pane.replaces)} other{'s' if len(pane.replaces) > 1 else ''}")
@@ -146,47 +146,47 @@ def shown(run: Recording, options: Options) -> Iterator[RecordedMessage]:
 
 
 def wanted(messages: Iterable[RecordedMessage], options: Options) -> list[RecordedMessage]:
-    """Those of the streams that are drawn."""
-    return [noted for noted in messages if noted.lane.stream in options.streams]
+    """Those messages whose streams are drawn."""
+    return [entry for entry in messages if entry.lane.stream in options.streams]
 
 
-def pane_of(noted: RecordedMessage, options: Options) -> Pane[Any, Any] | None:
-    """The pane that a message is, where it can be drawn as one."""
-    value = noted.message.value
+def pane_of(entry: RecordedMessage, options: Options) -> Pane[Any, Any] | None:
+    """The pane in a message, if it is drawn as a bar."""
+    value = entry.message.value
     return value if isinstance(value, Pane) and options.panes else None
 
 
 def look_of(step: Step) -> Look:
-    """What became of the message of a step; of several, nobody knows which it was."""
+    """How the message of a step is drawn. Of several messages it is unknown which was late."""
     if len(step.sent) > 1:
         return "sent"
     return "failed" if step.failed else "late" if step.late else "sent"
 
 
 def _times(run: Recording, options: Options) -> Iterator[int]:
-    """All moments that must have a place."""
-    for noted in shown(run, options):
-        pane, reach = pane_of(noted, options), options.reach.get(noted.lane.stream)
+    """All times that the axis must contain."""
+    for entry in shown(run, options):
+        pane, interval = pane_of(entry, options), options.intervals.get(entry.lane.stream)
         if pane is not None and pane.window != EVERYTHING:
             yield from (pane.window.start, pane.window.end)
         if options.across == "event":
-            yield noted.message.timestamp
-        if reach is not None:
-            yield from reach(noted.message)
+            yield entry.message.timestamp
+        if interval is not None:
+            yield from interval(entry.message)
     if options.across == "clock":
         yield from (step.clock for step in run.steps)
 
 
 def samples(
-    frame: FigureFrame, marks: Sequence[Mark], bars: Sequence[Bar], reaches: Sequence[Reach]
+    frame: FigureFrame, marks: Sequence[Mark], bars: Sequence[Bar], intervals: Sequence[Interval]
 ) -> Iterator[LegendEntry]:
-    """The lines of the legend for what there is."""
+    """The entries of the legend for what the drawing has."""
     looks = {mark.look for mark in marks}
     yield from (LegendEntry(look, text) for look, text in _LOOKS.items() if look in looks)
     if bars:
         yield LegendEntry("pane", "pane: a window, and what it holds")
-    if reaches:
-        yield LegendEntry("reach", frame.options.reach_means)
+    if intervals:
+        yield LegendEntry("interval", frame.options.interval_legend)
 
 
 _LOOKS: Mapping[Look, str] = {

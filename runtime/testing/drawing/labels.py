@@ -36,7 +36,7 @@ def value_label(value: Any) -> str:
 
 
 def title_of(stream: str) -> str:
-    """A stream's name as a heading."""
+    """A stream's name as a heading, shortened to the room there is."""
     return HEADING.fitting(stream, _ROOM)
 
 
@@ -51,7 +51,7 @@ def fitting(text: str) -> str:
 
 
 def tooltip_text(stream: str, message: Message[Any]) -> str:
-    """All of a message, for who points at it."""
+    """The whole message, for the tooltip of its mark."""
     value = message.value
     key = "" if message.key is None else f", key {value_label(message.key)}"
     if not isinstance(value, Pane):

@@ -13,7 +13,7 @@ _SWATCH = 26.0
 
 
 def legend_of(figure: Figure) -> tuple[str, float]:
-    """The legend below the drawing, and how far down it reaches."""
+    """The legend below the drawing, and the y of its bottom."""
     x, y = MARGIN, figure.bottom + 8
     drawn: list[str] = []
     for entry in figure.legend:
@@ -41,8 +41,8 @@ def _pane_sample(_: LegendEntry, x: float, y: float) -> str:
 
 
 def _line_sample(entry: LegendEntry, x: float, y: float) -> str:
-    if entry.sample == "reach":
-        return element("path", class_="reach", d=f"M{x + 2:g} {y:g}h18")
+    if entry.sample == "interval":
+        return element("path", class_="interval", d=f"M{x + 2:g} {y:g}h18")
     area = element("rect", class_="past", x=x, y=y - 8, width=12, height=16)
     return area + element("path", class_="watermark", d=f"M{x + 12:g} {y - 8:g}v16")
 
@@ -55,6 +55,6 @@ _SAMPLES: Mapping[str, Callable[[LegendEntry, float, float], str]] = {
     "made": _mark_sample,
     "key": _key_sample,
     "pane": _pane_sample,
-    "reach": _line_sample,
+    "interval": _line_sample,
     "watermark": _line_sample,
 }

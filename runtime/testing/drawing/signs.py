@@ -1,4 +1,4 @@
-"""Signs of keys: shapes, by which they are told apart without colours, and the classes that colour them."""
+"""Signs of keys: a shape for each key, so that keys differ without colours, and the CSS class of its colour."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from ....planner.drawing.xml import element
 from .frame import SIZE
 
 _SIGNS = 6
-"""Shapes and colours there are; the seventh key begins again."""
+"""How many shapes and colours there are; the seventh key has those of the first."""
 
 
 def _circle(x: float, y: float, size: float) -> str:
@@ -38,12 +38,12 @@ def shape_of(sign: int | None, x: float, y: float, size: float = SIZE) -> str:
 
 
 def colour_of(sign: int | None) -> str:
-    """The class that colours a key by its number."""
+    """The CSS class of a key's colour, by the key's number."""
     return "plain" if sign is None else f"k{sign % _SIGNS}"
 
 
 def cross(x: float, y: float) -> str:
-    """The stroke through what came too late or failed."""
+    """The cross over a message that was late or failed."""
     arm = SIZE + 2.5
     strokes = f"M{x - arm:g} {y - arm:g}L{x + arm:g} {y + arm:g}M{x - arm:g} {y + arm:g}L{x + arm:g} {y - arm:g}"
     return element("path", class_="cross", d=strokes)

@@ -1,11 +1,11 @@
-"""SVG of a figure: a picture that browsers and notebooks show by themselves, on light and on dark ground."""
+"""SVG of a figure: a picture that browsers and notebooks show without other files, in light and in dark mode."""
 
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from ....planner.drawing.xml import element, escaped
-from .figure import Bar, CauseLine, Figure, FigureRow, Mark, Reach
+from .figure import Bar, CauseLine, Figure, FigureRow, Interval, Mark
 from .frame import BAR, MARGIN, SIZE, WIDTH
 from .labels import SMALL, TEXT
 from .legend import legend_of
@@ -23,7 +23,7 @@ def write(figure: Figure) -> str:
         _past(figure),
         *_grid(figure),
         *(_heading(row, figure) for row in figure.rows),
-        *map(_reach, figure.reaches),
+        *map(_interval, figure.intervals),
         *map(_link, figure.links),
         *map(_bar, figure.bars),
         *map(_mark, figure.marks),
@@ -40,13 +40,13 @@ def _style() -> str:
 
 
 def _stripe(row: FigureRow, figure: Figure) -> str:
-    """The ground of a row in which something came out."""
+    """The background of a row with an output."""
     x, width = MARGIN / 2, figure.width - MARGIN
     return element("rect", class_="stripe", x=x, y=row.y + 1, width=width, height=row.height - 2, rx=4)
 
 
 def _heading(row: FigureRow, figure: Figure) -> str:
-    """What a row is of: its number, its stream, and its key."""
+    """The heading of a row: its number, its stream, and its key."""
     base = row.y + row.height / 2 + 4
     number = element("text", row.number, class_="number", x=MARGIN + 10, y=base) if row.number else ""
     title = element("text", escaped(row.title), class_="soft" if row.soft else "stream", x=figure.titles, y=base)
@@ -55,7 +55,7 @@ def _heading(row: FigureRow, figure: Figure) -> str:
 
 
 def _grid(figure: Figure) -> Iterator[str]:
-    """The times of the axis, and a faint line below each."""
+    """The ticks of the axis, and a faint line below each."""
     yield element("text", escaped(figure.axis), class_="axis", x=MARGIN, y=figure.top - 12)
     for tick in figure.ticks:
         yield element("path", class_="grid", d=f"M{tick.x:g} {figure.top - 4:g}V{figure.bottom:g}")
@@ -63,7 +63,7 @@ def _grid(figure: Figure) -> Iterator[str]:
 
 
 def _past(figure: Figure) -> str:
-    """The watermark, and the ground of what is behind it."""
+    """The watermark's line, and the area of the time that has passed."""
     if not figure.passed:
         return ""
     way = "".join(f"L{x:g} {y:g}" for x, y in figure.passed[1:])
@@ -72,8 +72,8 @@ def _past(figure: Figure) -> str:
     return area + element("path", class_="watermark", d=f"M{x:g} {y:g}{way}")
 
 
-def _reach(reach: Reach) -> str:
-    return element("path", class_="reach", d=f"M{reach.x:g} {reach.y:g}h{reach.width:g}")
+def _interval(interval: Interval) -> str:
+    return element("path", class_="interval", d=f"M{interval.x:g} {interval.y:g}h{interval.width:g}")
 
 
 def _link(link: CauseLine) -> str:
@@ -98,7 +98,7 @@ def _mark(mark: Mark) -> str:
 
 
 def _bar(bar: Bar) -> str:
-    """A pane: its window as a bar, with the sign of its key and what it holds."""
+    """A pane: its window as a bar, with the sign of its key and its value."""
     frame = element("rect", x=bar.x, y=bar.y, width=max(bar.width, 2.0), height=BAR, rx=3)
     middle = bar.y + BAR / 2
     x = bar.x + 8 if bar.inside else bar.x + bar.width + 10
@@ -110,7 +110,7 @@ def _bar(bar: Bar) -> str:
 
 
 def _note(bar: Bar, base: float) -> str:
-    """What is said of a pane behind its bar, or within it where there is no room behind."""
+    """The remark on a pane, behind its bar, or within it where there is no room behind."""
     if not bar.note:
         return ""
     end, width = bar.x + bar.width, SMALL.width(bar.note)

@@ -19,8 +19,8 @@ def busy(**options: Any) -> Pipeline:
     return pipeline
 
 
-def values(noted: Sequence[RecordedMessage]) -> list[tuple[str, Any]]:
-    return [(one.lane.stream, getattr(one.message.value, "value", one.message.value)) for one in noted]
+def values(entries: Sequence[RecordedMessage]) -> list[tuple[str, Any]]:
+    return [(one.lane.stream, getattr(one.message.value, "value", one.message.value)) for one in entries]
 
 
 def recorded(pipeline: Pipeline, *times: int | None) -> tuple[Step, ...]:
@@ -80,8 +80,8 @@ def test_a_key_that_cannot_be_decoded_stays_bytes() -> None:
     with PipelineDriver(pipeline) as driver:
         recorder = Recorder(driver)
         recorder.send_records("words", [(b"\xff", b"tea", 7, ())])
-        (noted,) = recorder.recording.steps[0].sent
-    assert noted.message == Message(b"\xff", b"tea", 7)
+        (entry,) = recorder.recording.steps[0].sent
+    assert entry.message == Message(b"\xff", b"tea", 7)
 
 
 def test_asynchronous_results_are_noted_when_they_come() -> None:
