@@ -22,7 +22,7 @@ from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..preflight.input_streams import SUBJECTS
 from ..process.forks import STOPPING, apart_from_children
-from ..process.resource_limits import remedy_for
+from ..process.resource_limits import remedy_for, require_descriptors_of_loop
 from ..process.signals import ENDED, KILL_SECONDS, REPEATED_SECONDS
 from ..report import OnProgress, Progress, Report, sums
 from .child_process import ChildConfig, ChildReport
@@ -51,6 +51,7 @@ def supervise(
 
     Raises `ContainerFailed` for the first one that a restart cannot help, once the others have stopped.
     """
+    require_descriptors_of_loop()
     return asyncio.run(_Supervisor(pipeline, configs, most_restarts, progress, say).run())
 
 

@@ -32,7 +32,15 @@ from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
 from ..state import MemoryStore, TaskStore
 from ..systems.contract import Admin, ProducingSystem, PublishingSystem, RecordProducer, System
-from ..systems.provisioning import bootstrap_streams, make_changelogs, make_streams, refuse_other_counts, table_streams
+from ..systems.provisioning import (
+    bootstrap_streams,
+    changelogs_of,
+    make_changelogs,
+    make_streams,
+    outputs_of,
+    refuse_other_counts,
+    table_streams,
+)
 from .checkpoints.border_compatibility import last_border_schemas, refuse_changed_borders
 from .checkpoints.checkpoint import Checkpoint, Checkpoints, checkpoints_in
 from .checkpoints.migration import kept_states, migrate_checkpoints, read_before, refuse_recreated
@@ -176,6 +184,9 @@ def open_commits(
         longest = _longest(plan, settings) if outputs is None else timedelta(0)
         producer = system.record_producer(member.transactional_id, longest=longest)
         stack.callback(producer.close)
+        # Before the event loop runs: in an outage of the brokers the first `send` would hold up asynchronous calls.
+        producer.learn(changelogs_of(plan))
+        (outputs or producer).learn(outputs_of(plan))
         return ChangelogCommit(
             plan.name,
             system,

@@ -3,13 +3,15 @@
 import errno
 import os
 import re
+import selectors
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ...dsl.errors import SystemProblem
 from ...dsl.validation import explain
 
-_FREE_DISK = "free space on the disk that this path is on, and start again"
+_FREE_DISK = "free space on the disk that this path is on, or raise the quota"
 _MORE_FILES = "raise the limit of open files (ulimit -n), or spread the tasks over more containers"
 _REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: _FREE_DISK,
@@ -42,6 +44,14 @@ def remedy_in(text: str) -> str | None:
     """The same for the text of an error: clients that are not written in Python have the error in their text only."""
     match = _TEXTS.search(text.lower())
     return None if match is None else _REMEDIES[_BY_TEXT[match[0]]]
+
+
+def require_descriptors_of_loop() -> None:
+    """Raise OSError if too few file descriptors are left for a new event loop of asyncio: a loop that fails while it
+    opens them prints a traceback when it is deleted."""
+    with selectors.DefaultSelector():
+        for end in socket.socketpair():
+            end.close()
 
 
 def exhausted(error: BaseException, where: str = "this run") -> SystemProblem:

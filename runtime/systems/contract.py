@@ -208,6 +208,10 @@ class RecordProducer(Protocol):
     was sent before, and where another producer has taken the id.
     """
 
+    def learn(self, streams: Collection[str]) -> None:
+        """Ask now what `send` must know of these streams: else the first `send` to each waits for the answers."""
+        ...
+
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         """Send records; waits while the send buffer is full."""
         ...

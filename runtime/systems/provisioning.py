@@ -34,7 +34,7 @@ def refuse_other_counts(plan: Plan, settings: Settings) -> None:
         if wanted[name] != partitions:
             wrong = f"the stream {name!r} has {partitions} partitions, and is to have {wanted[name]}, as the setting "
             wrong += f"intermediate_partitions={settings.intermediate_partitions} says"
-            remedy = f"leave out the setting, or give {border.id!r} another id, which makes a stream anew"
+            remedy = f"leave out the setting, or give {border.id!r} another id, so that a new stream is created"
             raise PlanError(explain(wrong, "the count that the stream was made with", remedy, border.origin))
 
 
@@ -43,6 +43,16 @@ def make_changelogs(plan: Plan, admin: Admin) -> None:
     admin.create(checkpoints(plan.name), 1, "checkpoints")
     for store in plan.stores:
         admin.create(store.changelog, plan.stage(store.stage).tasks, "changelog")
+
+
+def outputs_of(plan: Plan) -> list[str]:
+    """The streams that a run makes and writes messages to."""
+    return [stream.name for stream in plan.streams if stream.kind != "source"]
+
+
+def changelogs_of(plan: Plan) -> list[str]:
+    """The streams of checkpoints and of changelogs."""
+    return [checkpoints(plan.name), *(store.changelog for store in plan.stores)]
 
 
 def bootstrap_streams(plan: Plan) -> frozenset[str]:

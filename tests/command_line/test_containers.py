@@ -21,6 +21,7 @@ def counts(folder: Path) -> list[str]:
     return sorted((folder / "counts.jsonl").read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_two_containers_write_what_one_does(fluvial: Fluvial, folder: Path) -> None:
     alone = fluvial("run", "letters.py", *WORDS, *COUNTS, "--json")
     wanted = counts(folder)
@@ -32,6 +33,7 @@ def test_two_containers_write_what_one_does(fluvial: Fluvial, folder: Path) -> N
     assert {name: one[name] for name in same} == {name: both[name] for name in same}
 
 
+@pytest.mark.slow
 def test_what_children_say_is_shown_with_their_number(fluvial: Fluvial, folder: Path) -> None:
     program = folder / "letters.py"
     program.write_text(program.read_text() + "\nimport sys\nprint('loaded', file=sys.stderr)\n")
@@ -39,6 +41,7 @@ def test_what_children_say_is_shown_with_their_number(fluvial: Fluvial, folder: 
     assert sorted(ended.err.splitlines()) == ["container 0: loaded", "container 1: loaded", "loaded"]
 
 
+@pytest.mark.slow
 def test_a_line_of_a_child_without_end_is_shown_in_pieces(fluvial: Fluvial, folder: Path) -> None:
     program = folder / "letters.py"
     endless = "if sys.argv[-1].startswith('letters'): print('x' * 17_000_000, end='', file=sys.stderr)"
@@ -50,6 +53,7 @@ def test_a_line_of_a_child_without_end_is_shown_in_pieces(fluvial: Fluvial, fold
     assert len(pieces) > 2
 
 
+@pytest.mark.slow
 def test_escapes_that_children_say_are_shown(fluvial: Fluvial, folder: Path) -> None:
     program = folder / "letters.py"
     program.write_text(program.read_text().replace("return word.text[0]", "raise ValueError('\\x1b[2Jgone')"))
@@ -59,12 +63,14 @@ def test_escapes_that_children_say_are_shown(fluvial: Fluvial, folder: Path) -> 
     assert "\x1b" not in ended.err
 
 
+@pytest.mark.slow
 def test_idle_containers_are_told_of(fluvial: Fluvial, folder: Path) -> None:
     ended = fluvial("run", "letters.py", "--input", "words=words.jsonl", *COUNTS, "--quiet", "--containers", "3")
     assert (ended.code, len(counts(folder))) == (0, 3)
     assert ended.err == "1 container of 3 will be idle: there are no more tasks\n"
 
 
+@pytest.mark.slow
 def test_an_error_of_a_child_is_that_of_all(fluvial: Fluvial, folder: Path) -> None:
     (folder / "words.jsonl").write_text('{"text":3}\n')
     ended = fluvial("run", "letters.py", *WORDS, "--containers", "2")

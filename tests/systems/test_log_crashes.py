@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fluvial.runtime.systems.log import LogSystem
 
 WRITER = """
@@ -24,6 +26,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_death_at_any_call_loses_and_repeats_nothing() -> None:
     script = Path(__file__).with_name("dying.py")
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
@@ -31,6 +34,7 @@ def test_a_death_at_any_call_loses_and_repeats_nothing() -> None:
     assert int(result.stdout.split()[0]) > 50
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_of_commits_keeps_all_that_were_done(tmp_path: Path) -> None:
     for commits in (1, 100, 250):
         done = kill_after(tmp_path, commits)

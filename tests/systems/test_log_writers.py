@@ -5,6 +5,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from fluvial.runtime.systems.log import LogSystem
 
 COMMITS = 200
@@ -36,6 +38,7 @@ def start(home: Path, name: str) -> subprocess.Popen[str]:
     return writer
 
 
+@pytest.mark.slow
 def test_two_processes_write_while_a_third_reads(tmp_path: Path) -> None:
     log = LogSystem(tmp_path, fsync=False)
     log.admin().create("numbers", 2)

@@ -179,6 +179,7 @@ for more in range(12):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
 def test_descriptors_that_run_out_are_named(tmp_path: Path) -> None:
     command = [sys.executable, "-c", DESCRIPTORS, str(Path(__file__).parent), str(tmp_path)]

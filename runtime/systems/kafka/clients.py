@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from ....dsl.errors import UsageError
 from ....dsl.validation import explain
+from ...process.resource_limits import remedy_in
 from .settings import KafkaSettings
 
 T = TypeVar("T")
@@ -38,6 +39,10 @@ _LINES = _Lines()
 
 _SILENCE = 15.0
 """Seconds without an error after which a connection counts as restored. An attempt to connect takes 10 s at most."""
+
+_REPEATED_WITHIN = 60.0
+"""Seconds within which an error of exhausted resources comes again if it lasts: librdkafka reports one that is the same
+as before each 30 s."""
 
 _COMMON: Mapping[str, object] = {
     "client.id": "fluvial",
@@ -72,13 +77,16 @@ _PRODUCER_ALWAYS: Mapping[str, object] = {
 
 
 class ConnectionMonitor:
-    """The state of the connections of a client: the last error, and since when no broker is connected."""
+    """The state of the connections of a client: the last error, the last one of exhausted resources, and since when no
+    broker is connected."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.last = ""
         self._clock = clock
         self._down_since: float | None = None
         self._heard_at = 0.0
+        self._exhausted = ""
+        self._exhausted_at = 0.0
 
     def __call__(self, error: KafkaError) -> None:
         """Record an error. Errors of connections repeat as long as the client fails to connect."""
@@ -87,10 +95,18 @@ class ConnectionMonitor:
             self.last = error.str()
         elif self._down_since is None:
             self._down_since = self._heard_at
+        if remedy_in(error.str()) is not None:
+            self._exhausted, self._exhausted_at = error.str(), self._heard_at
 
     def answered(self) -> None:
         """Record that a broker answered."""
         self._down_since = None
+
+    @property
+    def exhausted(self) -> str:
+        """The text of a recent error that says that the machine has run out of something, such as file descriptors;
+        empty if there is none. An answer does not end it: it may have come by another connection."""
+        return self._exhausted if self._clock() - self._exhausted_at <= _REPEATED_WITHIN else ""
 
     @property
     def seconds_down(self) -> float:

@@ -98,14 +98,20 @@ class Cluster:
 
 
 class KnownTopics:
-    """A cache of the partition count of topics, and of how far ahead their timestamps may be. It sends one request for
-    each topic."""
+    """A cache of the partition count of topics, and of how far ahead their timestamps may be. It asks for these of each
+    topic once: in `learn`, or else when they are needed."""
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.time) -> None:
         self._cluster = cluster
         self._clock = clock
         self._counts: dict[str, int] = {}
         self._ahead: dict[str, int | None] = {}
+
+    def learn(self, streams: Collection[str]) -> None:
+        """Ask for these topics now. One that does not exist stays unknown."""
+        self._counts |= {name: topic.partitions for name, topic in self._cluster.describe_all(streams).items()}
+        for stream in streams:
+            self.latest(stream)
 
     def latest(self, stream: str) -> int | None:
         """The latest timestamp that a topic accepts now, in ms since epoch; None where it accepts any."""

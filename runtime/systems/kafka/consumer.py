@@ -10,7 +10,7 @@ from ..contract import RecordBatch, StreamPartition
 from ..errors import outside
 from .clients import ConnectionMonitor, consumer_client, read_committed_client
 from .cluster import Cluster
-from .errors import GONE, TRANSIENT, out_of_reach, refused
+from .errors import GONE, TRANSIENT, out_of_reach, refused, starved
 from .prefetch import MAX_PREFETCHED_BYTES, PrefetchBuffer
 
 MAX_MESSAGES_AT_ONCE = 1000
@@ -51,6 +51,7 @@ class KafkaConsumer:
         self._next_look = 0.0
         self._buffers: dict[StreamPartition, PrefetchBuffer] = {}
         self._ready: dict[StreamPartition, PrefetchBuffer] = {}
+        self._starved: dict[tuple[StreamPartition, int], float] = {}
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
         """Read these partitions from these offsets on, in place of those assigned before.
@@ -179,10 +180,26 @@ class KafkaConsumer:
         except KafkaException as caught:
             if away:
                 raise out_of_reach(self._settings, patience, self._monitor.last or caught.args[0].str()) from None
+        else:
+            self._monitor.answered()
+            for stream in {stream for stream, _ in self._buffers} - {*known}:
+                self._cluster.topic(stream)  # which raises, unless it has come back meanwhile
+        self._check_starved(now)
+
+    def _check_starved(self, now: float) -> None:
+        """Raise SystemProblem where a partition has messages, and none has come for too long since the client ran out
+        of file descriptors. Other connections may answer, and the client reports the same error but once in 30 s."""
+        why = self._monitor.exhausted
+        if not why:
+            self._starved.clear()
             return
-        self._monitor.answered()
-        for stream in {stream for stream, _ in self._buffers} - {*known}:
-            self._cluster.topic(stream)  # which raises, unless it has come back meanwhile
+        empty = {place: buffer.position for place, buffer in self._buffers.items() if not buffer}
+        ends = self._cluster.offsets.ends(empty)
+        waiting = [(place, position) for place, position in empty.items() if ends[place] > position]
+        self._starved = {key: self._starved.get(key, now) for key in waiting}
+        for (place, _), since in self._starved.items():
+            if now - since > self._settings.give_up_after:
+                raise starved(self._settings, place, self._settings.give_up_after, why)
 
 
 def _runs(messages: Sequence[Message], stream: str | None) -> Iterator[tuple[StreamPartition, Sequence[Message]]]:

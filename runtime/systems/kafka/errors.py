@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError
 from ....dsl.errors import SystemProblem, TakenOver
 from ....dsl.validation import explain
 from ...process.resource_limits import remedy_in
+from ..contract import StreamPartition
 from .settings import KafkaSettings
 
 TRANSIENT = frozenset(
@@ -77,6 +78,14 @@ def out_of_reach(settings: KafkaSettings, seconds: float, why: str) -> SystemPro
     # A client without a file descriptor for a connection reports that no broker is reached.
     remedy = remedy_in(why) or "start the brokers, or correct the address or the settings of TLS and SASL"
     return SystemProblem(explain(wrong, expected, remedy, at=settings.url))
+
+
+def starved(settings: KafkaSettings, place: StreamPartition, seconds: float, why: str) -> SystemProblem:
+    """Brokers answer, but for `seconds` no message has come of a partition that has some, for want of a resource."""
+    wrong = f"{settings.url} has messages of {place[0]!r}, partition {place[1]}, but none has come for {seconds:g} s; "
+    wrong += f"the last error: {settings.hide(why)}"
+    expected = "a connection to the broker that leads the partition"
+    return SystemProblem(explain(wrong, expected, remedy_in(why) or "", at=settings.url))
 
 
 def refused(settings: KafkaSettings, what: str, error: KafkaError) -> SystemProblem:

@@ -78,6 +78,10 @@ class KafkaRecordProducer:
                 self._client.list_topics(timeout=_SLICE)
             self._insist("take a transactional id", self._client.init_transactions)
 
+    def learn(self, streams: Collection[str]) -> None:
+        """Ask now what `send` must know of these topics: else the first `send` to each waits for the answers."""
+        self._topics.learn(streams)
+
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         """Send records. Waits while 64 MB are still to be written.
 
@@ -267,6 +271,8 @@ class KafkaRecordProducer:
                 return
             except KafkaException as caught:
                 error = caught.args[0]
+                if error.code() in TRANSIENT:
+                    self._serve(self._client.poll, 0)  # runs the error callback, which feeds the monitor
                 self._check()
                 late = time.monotonic() > deadline
                 if late or not (error.retriable() or error.code() in RETRIED) or error.txn_requires_abort():

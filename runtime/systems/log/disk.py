@@ -12,6 +12,7 @@ from pathlib import Path
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ...process.data_files import open_file
+from ...process.resource_limits import remedy_for
 
 
 class Descriptor:
@@ -52,20 +53,19 @@ class OpenFiles:
             self._open.popitem()[1].close()
 
 
-_NO_ROOM = "free space on the disk", "free some space or raise the quota"
-_NO_NUMBERS = "a file descriptor for each file in use", "raise the limit of open files (ulimit -n)"
 _REMOVED = (
     "all files and folders of the log, some of which were removed",
     "restore the whole log from a copy, or choose another folder",
 )
-_CAUSES = {
-    errno.ENOENT: _REMOVED,
-    errno.ENOSPC: _NO_ROOM,
-    errno.EDQUOT: _NO_ROOM,
-    errno.EMFILE: _NO_NUMBERS,
-    errno.ENFILE: _NO_NUMBERS,
-}
+_EXPECTED_RESOURCES = "disk space and file descriptors for the files of the log"
 _OTHERWISE = "a local disk that this user may write to", "check the disk and the permissions"
+
+
+def _expected_and_remedy(error: OSError) -> tuple[str, str]:
+    if error.errno == errno.ENOENT:
+        return _REMOVED
+    remedy = remedy_for(error)
+    return _OTHERWISE if remedy is None else (_EXPECTED_RESOURCES, remedy)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def explained(verb: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        expected, remedy = _CAUSES.get(error.errno or 0, _OTHERWISE)
+        expected, remedy = _expected_and_remedy(error)
         wrong = f"could not {verb} {path}: {error.strerror or error}"
         raise SystemProblem(explain(wrong, expected, f"{remedy}, then start again", at=path)) from error
 

@@ -55,6 +55,25 @@ def test_what_is_flushed_is_there_in_order(
     assert visible(name) == numbered(30_000)
 
 
+def test_a_producer_that_knows_its_topics_asks_nothing_when_it_sends(
+    kafka: KafkaSystem, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [topic(), topic()]
+    sender = kafka.record_producer()
+    sender.learn(names)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a request while records are sent")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sender._cluster, "request", refuse)
+        for name in names:
+            sender.send(name, 0, numbered(3))
+    sender.flush()
+    assert sender.ends([(name, 0) for name in names]) == {(name, 0): 3 for name in names}
+    sender.close()
+
+
 def test_what_is_sent_while_another_thread_flushes_is_there_in_order(
     kafka: KafkaSystem, topic: MakeTopic, visible: Callable[[str], list[Record]]
 ) -> None:

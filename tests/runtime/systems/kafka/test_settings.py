@@ -96,6 +96,7 @@ def test_the_error_of_a_refused_setting_shows_no_secret(name: str) -> None:
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_cluster_out_of_reach_is_named_with_the_last_error() -> None:
     system = KafkaSystem(NOBODY, reach_within=SOON)
     told = r"(?s)kafka://127.0.0.1:1 is out of reach: .* for 0.3 s.*127.0.0.1:1.*refused.*to do: start the brokers"
@@ -124,6 +125,7 @@ def test_no_pipeline_is_claimed() -> None:
         pass
 
 
+@pytest.mark.slow
 def test_the_client_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemProblem):
         KafkaSystem(NOBODY, conf={"linger.ms": 1}, reach_within=SOON).consumer().assign({("clicks", 0): 0})

@@ -1,5 +1,6 @@
 """Segment files: who writes them, when new ones begin, and what is given back."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -110,14 +111,24 @@ def test_more_partitions_are_written_and_read_than_files_may_be_open(tmp_path: P
     assert len(files(log)) == 250
 
 
-def test_a_write_that_fails_names_the_file(log: LogSystem, numbered: Numbered, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free space on the disk"),
+        (errno.EFBIG, "raise the limit of the size of files"),
+        (errno.EIO, "check the disk and the permissions"),
+    ],
+)
+def test_a_write_that_fails_names_the_file_and_the_remedy(
+    number: int, remedy: str, log: LogSystem, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     writing = log.producer().begin()
     writing.append("clicks", 0, numbered(1))
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(SystemProblem, match=r"(?s)could not write to .*\.seg: No space left.*free some space"):
+    with pytest.raises(SystemProblem, match=rf"(?s)could not write to .*\.seg: {os.strerror(number)}.*to do: {remedy}"):
         writing.commit()
     monkeypatch.undo()
     assert log.admin().ends("clicks") == [0, 0]
