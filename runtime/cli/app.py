@@ -73,6 +73,9 @@ def _run(command: list[str], *, debug: bool) -> int:
         _print_traceback(error)
         return 1
     except SystemExit as ended:
+        if isinstance(ended.code, str):  # of a user's function: as Python ends a process
+            print_last(visible(ended.code), sys.stderr)
+            return 1
         return ended.code if isinstance(ended.code, int) else 0
     return 0
 

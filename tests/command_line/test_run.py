@@ -313,7 +313,7 @@ def test_results_that_cannot_be_written_out_stay(fluvial: Fluvial, temporary: Pa
     assert problem == (
         "/dev/full cannot be written to: No space left on device\n  at /dev/full\n"
         "  expected: room for all that is written\n"
-        "  to do: free space on the disk that this path is on, and start again"
+        "  to do: free space on the disk that this path is on, or raise the quota"
     )
     (folder,) = temporary.iterdir()
     assert remove == f"Remove it afterwards: rm -r {folder}"
@@ -337,3 +337,18 @@ def test_a_value_that_its_serde_does_not_decode_is_told_with_its_place(fluvial: 
         "  expected: values that their type or Serde decodes\n"
         "  to do: correct the value's Serde, or see the bytes: fluvial consume out --format base64\n"
     )
+
+
+@pytest.mark.parametrize(("given", "code", "told"), [("'over'", 1, "over\n"), ("7", 7, ""), ("", 0, "")])
+def test_a_function_that_ends_the_process_does_so_as_in_python(
+    fluvial: Fluvial, folder: Path, given: str, code: int, told: str
+) -> None:
+    source = f"""
+import sys
+from fluvial.dsl import Pipeline
+pipeline = Pipeline("over")
+pipeline.stream("words", value=str).map(lambda word: sys.exit({given})).send_to("out", value=str)
+"""
+    (folder / "over.py").write_text(source)
+    ended = fluvial("run", "over.py", "--input", "words=words.jsonl", "--output", "out=-")
+    assert (ended.code, ended.err) == (code, told)
