@@ -13,6 +13,11 @@ VERSION = 1
 PARTITIONS = "partitions"
 """The fact that says over how many tasks the keys are spread."""
 
+STATE = "state "
+"""The beginning of the fact that has the form of a state of a processor; its name follows."""
+CLOCK_TIMERS = "timers in processing time"
+"""The fact of a processor that declares them."""
+
 
 class StateSchema(Struct, frozen=True, kw_only=True):
     """What may not change as long as the state of an operator is kept: `facts` by name, as people read them, and the
@@ -64,6 +69,11 @@ def _obstacle(stored: StateSchema, name: str, wanted: TypeSchema) -> str | None:
     if form in ("list", "list, with ttl") and (before.schema == "bytes") != (wanted.schema == "bytes"):
         return "items of the type bytes are kept as they are, others encoded"
     return obstacle(wanted, before)
+
+
+def undeclared(stored: StateSchema, wanted: StateSchema) -> list[str]:
+    """What a processor has kept and does not declare any more: its states, and its timers in processing time."""
+    return [name for name in stored.facts if name not in wanted.facts and name.startswith((STATE, CLOCK_TIMERS))]
 
 
 def carried(stored: Mapping[str, StateSchema], wanted: Mapping[str, StateSchema]) -> dict[str, StateSchema]:

@@ -12,6 +12,7 @@ from ...dsl.processor import KeyedProcessor, Tagged, clock_of, states_of, tags_o
 from ...dsl.serde import Serde, key_serde
 from ..descriptions import duration, state_text
 from ..flow import Flow
+from ..state_schema import CLOCK_TIMERS, STATE
 from .checks import check_keyed
 from .row import Flows, Meaning, OperatorState, PlannerKind
 from .state_facts import format_name, key_facts, layout_facts, type_of_values
@@ -81,11 +82,14 @@ def _check_process(operator: ops.Process, flows: Flows) -> None:
 
 
 def _process_state(_: Pipeline, op: ops.Process, inputs: list[Flow]) -> Meaning:
-    """Key, and the form of each state of the processor; the types of their values."""
+    """Key, the form of each state of the processor, and whether it has timers in processing time; the types of their
+    values."""
     facts, types = key_facts(inputs[0].key), dict[str, Any]()
     for name, state in states_of(op.processor).items():
         facts |= _state(name, state)
         types |= type_of_values(f"values of state {name}", state.kind)
+    if clock_of(op.processor) is not None:
+        facts[CLOCK_TIMERS] = "declared"
     return facts, types
 
 
@@ -98,7 +102,7 @@ def _state(name: str, state: State) -> dict[str, str]:
     keys = {}
     if isinstance(state, MapState):
         form, keys = f"map by {key_serde(state.key).name}", layout_facts(f"keys of state {name}", key_serde(state.key))
-    return {f"state {name}": f"{form}{format}{aged}", **keys, **layout_facts(f"values of state {name}", state.kind)}
+    return {f"{STATE}{name}": f"{form}{format}{aged}", **keys, **layout_facts(f"values of state {name}", state.kind)}
 
 
 def _process_text(op: ops.Process, _: list[Flow]) -> str:

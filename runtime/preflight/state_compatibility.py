@@ -10,7 +10,7 @@ from ...dsl.pipeline import Pipeline
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
-from ...planner.state_schema import StateSchema, differences
+from ...planner.state_schema import StateSchema, differences, undeclared
 from ..systems import DEFAULT_SYSTEM, System
 
 
@@ -45,6 +45,16 @@ def changed_states(plan: Plan, stored: Iterable[tuple[str, StateSchema]], reset:
             remedy = f"give it another id to start over without it, or remove its state: {reset} --state {operator.id}"
             remedy += "".join(f"; {note}" for note in emptied(plan.pipeline, [operator.id]))
             yield ChangedState(operator.label, origin, tuple(changed), remedy)
+
+
+def undeclared_states(plan: Plan, stored: Iterable[tuple[str, StateSchema]]) -> dict[str, list[str]]:
+    """What processors have stored and do not declare any more, by the label of the processor."""
+    names: dict[str, list[str]] = {}
+    schemas = {store.operator: store.schema for store in plan.stores}
+    for operator, record in stored:
+        if operator in schemas and (gone := undeclared(record, schemas[operator])):
+            names[plan.operator(operator).label] = gone
+    return names
 
 
 def emptied(pipeline: Pipeline, operators: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ from ...dsl.errors import UnsupportedError
 from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
+from ...planner.state_schema import StateSchema
 from ..preflight.input_streams import InputStreamMonitor
 from ..preflight.state_compatibility import reset_command
 from ..preflight.unsupported import limitations
@@ -110,12 +111,15 @@ def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:
     check_checkpoints(plan, system, settings)
 
 
-def check_checkpoints(plan: Plan, system: System, settings: Settings) -> None:
-    """Raise PlanError if a query of the plan cannot continue its checkpoint."""
+def check_checkpoints(plan: Plan, system: System, settings: Settings) -> list[tuple[str, StateSchema]]:
+    """Raise PlanError if a query of the plan cannot continue its checkpoint. Returns the records of stored state, as
+    (operator, record)."""
     root, reset = folder_of(plan, system, settings) / plan.name, reset_command(plan, system, settings, "spark")
+    records: list[tuple[str, StateSchema]] = []
     for stages in components(plan):
         query_levels = levels(plan, stages, settings.spark_buckets)
-        check_checkpoint(plan, wanted_record(plan, stages, query_levels, settings), root, reset)
+        records += check_checkpoint(plan, wanted_record(plan, stages, query_levels, settings), root, reset).items()
+    return records
 
 
 def _refuse_unsupported(plan: Plan, system: System) -> None:

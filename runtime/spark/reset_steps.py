@@ -64,7 +64,7 @@ def _refuse_tables(plan: Plan, records: Sequence[QueryRecord], operators: Sequen
     for operator in operators:
         if any(operator in record.states and follows_a_stream(record, operator) for record in records):
             wrong = f"the rows of table {operator!r} cannot be removed alone: Spark would not read its stream again"
-            remedy = f"begin all anew: {reset} --all"
+            remedy = f"start over with {reset} --all"
             raise UnsupportedError(explain(wrong, "an operator that reads no stream", remedy, plan.pipeline.origin))
 
 

@@ -18,12 +18,14 @@ from engines.spark_in_process import Query, queries
 from engines.targets import contents, write
 from fluvial.dsl import (
     INT64,
+    ClockTimers,
     Context,
     KeyedProcessor,
     KeyedStream,
     ListState,
     Message,
     Pipeline,
+    Timer,
     ValueState,
     after_count,
     collect,
@@ -37,6 +39,8 @@ from fluvial.planner import plan
 from fluvial.runtime import Progress, run
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.contract import RecordBatch
+from fluvial.runtime.testing import PipelineDriver
+from generators.changing import changed, restart_with
 
 Keyed = KeyedStream[str, Any]
 Outputs = list[Any]
@@ -89,6 +93,26 @@ def process(states: Callable[[], dict[str, Any]], times: int = 1) -> Pipeline:
         yield self.seen.value * times
 
     kind: Any = type("Count", (KeyedProcessor,), {**states(), "on_message": on_message})
+    return of(lambda keyed: keyed.process(kind(), id="c"))
+
+
+HOUR = 3_600_000
+
+
+def reminding(*, clock: bool) -> Pipeline:
+    """Counts messages, and an hour later by the clock says so, unless the processor has no clock."""
+
+    def on_message(self: Any, _: Message[int], __: Context[str]) -> Iterable[int | str]:
+        self.seen.value += 1
+        if clock:
+            self.clock.set("told", self.clock.now + HOUR)
+        yield self.seen.value
+
+    def on_timer(self: Any, timer: Timer, _: Context[str]) -> Iterable[str]:
+        yield f"{timer.name}: {self.seen.value}"
+
+    states = {**seen(), **({"clock": ClockTimers()} if clock else {})}
+    kind: Any = type("Reminding", (KeyedProcessor,), {**states, "on_message": on_message, "on_timer": on_timer})
     return of(lambda keyed: keyed.process(kind(), id="c"))
 
 
@@ -251,6 +275,23 @@ ROWS = [
         "a state less",
         lambda: process(lambda: {**seen(), "more": ListState(str)}),
         lambda: process(seen),
+        [1, 2],
+        [3],
+        [3],
+    ),
+    Row(
+        "timers in processing time that are new",
+        lambda: reminding(clock=False),
+        lambda: reminding(clock=True),
+        [1, 2],
+        [3],
+        [3, "told: 3"],
+    ),
+    # The end of the input fires all timers that the processor has.
+    Row(
+        "timers in processing time that are gone",
+        lambda: reminding(clock=True),
+        lambda: reminding(clock=False),
         [1, 2],
         [3],
         [3],
@@ -430,3 +471,27 @@ def test_on_spark(row: Row) -> None:
         query.batch([RecordBatch("in", 0, range(number, number + 1), [record])])
     then.batch([], end=True)
     assert [msgspec.json.decode(message.value or b"") for message in then.written["out"]] == row.expected
+
+
+def test_timers_that_come_back_fire_on_the_local_engine() -> None:
+    """What fell due while the processor had no clock fires at once, with the state as it is then."""
+    with PipelineDriver(reminding(clock=True)) as driver:
+        driver.send("in", 1, key="k")
+        restart_with(driver, reminding(clock=False))
+        driver.advance(timedelta(hours=2))
+        driver.send("in", 1, key="k")
+        restart_with(driver, reminding(clock=True))
+        driver.advance(ms(1))
+        assert [message.value for message in driver.read("out")] == [1, 2, "told: 2"]
+
+
+def test_timers_that_come_back_fire_on_spark() -> None:
+    query = planned(reminding(clock=True))
+    query.now = 100
+    query.batch([RecordBatch("in", 0, range(1), [(b"k", b"1", 0, ())])])
+    query = changed(query, reminding(clock=False))
+    query.now += 2 * HOUR
+    query.batch([RecordBatch("in", 0, range(1, 2), [(b"k", b"1", 0, ())])])
+    query = changed(query, reminding(clock=True))
+    query.batch([])
+    assert [msgspec.json.decode(message.value or b"") for message in query.written["out"]] == [1, 2, "told: 2"]

@@ -52,6 +52,37 @@ def test_kept_state_with_another_meaning(fluvial: Fluvial, folder: Path, engine:
     assert told in ended.out
 
 
+REMINDERS = """
+from fluvial.dsl import ClockTimers, Context, KeyedProcessor, Message, Pipeline, ValueState
+
+
+class Remind(KeyedProcessor[str, dict[str, str | int], str]):
+    seen = ValueState(int)
+    clock = ClockTimers()
+
+    def on_message(self, message: Message[dict[str, str | int]], context: Context[str]) -> None: ...
+
+
+pipeline = Pipeline("letters")
+pipeline.stream("words", key=str, value=dict[str, str | int]).process(Remind(), id="remind").send_to("counts")
+"""
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, needs_pyspark])])
+def test_what_a_processor_does_not_declare_any_more(fluvial: Fluvial, folder: Path, engine: str) -> None:
+    (folder / "letters.py").write_text(REMINDERS)
+    fluvial("produce", "words", "words.jsonl", "--format", "json", "--key-field", "text")
+    assert fluvial("run", "letters.py", "--until", "end", "--engine", engine).code == 0
+    words = ("check", "letters.py", "--system", "log:.fluvial", "--engine", engine)
+    unused = "✓ state: process remind leaves unused what it has stored before: "
+    assert unused not in fluvial(*words).out
+    changed = REMINDERS.replace("    seen = ValueState(int)\n    clock = ClockTimers()\n", "")
+    (folder / "letters.py").write_text(changed)
+    ended = fluvial(*words)
+    assert (ended.code, ended.err) == (0, "")
+    assert unused + "state seen, timers in processing time\n" in ended.out
+
+
 def test_messages_left_between_stages_with_another_meaning(fluvial: Fluvial, folder: Path) -> None:
     fluvial("produce", "words", "words.jsonl")
     assert fluvial("run", "letters.py", "--until", "end").code == 0
@@ -298,6 +329,7 @@ def write(folder: Path, stream: str, value: bytes) -> None:
     writing.commit()
 
 
+@pytest.mark.slow
 def test_a_first_record_is_decoded_with_its_schema_and_not_encoded(fluvial: Fluvial, folder: Path) -> None:
     with schema_registry() as server:
         (folder / "copy.py").write_text(REGISTERED.format(url=server.url))

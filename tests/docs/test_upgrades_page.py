@@ -36,6 +36,13 @@ PROOFS: dict[str, tuple[str, ...]] = {
         f"{UPGRADES}::a state less",
         "tests/local_engine/test_changed_state.py::test_a_state_that_comes_back_has_the_form_that_it_had",
     ),
+    "timers in processing time (`ClockTimers`) more, or none, in a processor": (
+        f"{UPGRADES}::timers in processing time that are new",
+        f"{UPGRADES}::timers in processing time that are gone",
+        f"{UPGRADES}::test_timers_that_come_back_fire_on_the_local_engine",
+        f"{UPGRADES}::test_timers_that_come_back_fire_on_spark",
+        "tests/command_line/test_check.py::test_what_a_processor_does_not_declare_any_more",
+    ),
     "a field with a default more in a class that is kept, or a field less": (
         f"{UPGRADES}::a field with a default",
         f"{UPGRADES}::a field less",

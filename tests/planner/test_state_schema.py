@@ -38,7 +38,7 @@ from fluvial.dsl import (
 )
 from fluvial.planner import plan
 from fluvial.planner.sides import OWN
-from fluvial.planner.state_schema import StateSchema, carried, differences
+from fluvial.planner.state_schema import StateSchema, carried, differences, undeclared
 
 
 def minutes(number: int) -> timedelta:
@@ -236,11 +236,19 @@ def test_a_processor_with_another_meaning(before: Make, after: Make, told: str) 
         (lambda: {"n": ValueState(int), "more": ListState(str)}, lambda: {"n": ValueState(int)}),
         (lambda: {"n": ValueState(int, ttl=minutes(1))}, lambda: {"n": ValueState(int, ttl=minutes(5))}),
         (lambda: {"n": ValueState(int)}, lambda: {"n": ValueState(int), "clock": ClockTimers()}),
+        (lambda: {"n": ValueState(int), "clock": ClockTimers()}, lambda: {"n": ValueState(int)}),
         (lambda: {"n": ValueState(Order)}, lambda: {"n": ValueState(LongerOrder)}),
     ],
 )
 def test_a_processor_with_the_same_meaning(before: Make, after: Make) -> None:
     assert differences(process(**before()), process(**after())) == []
+
+
+def test_what_a_processor_does_not_declare_any_more() -> None:
+    before = process(n=ValueState(msgpack(int)), m=MapState(INT64, int), clock=ClockTimers())
+    assert undeclared(before, process(n=ValueState(msgpack(int)))) == ["state m", "timers in processing time"]
+    assert undeclared(before, before) == []
+    assert undeclared(join(), join()) == []
 
 
 def table(value: Any = Order, key: Any = str) -> StateSchema:

@@ -25,7 +25,7 @@ from ...local.checkpoints.migration import kept_states, refuse_recreated
 from ...local.stores.survey import missing_stores
 from ...preflight.other_engine import other_engine_warning
 from ...preflight.requirements import has_pyspark, missing
-from ...preflight.state_compatibility import refuse_changed, reset_command
+from ...preflight.state_compatibility import refuse_changed, reset_command, undeclared_states
 from ...preflight.unsupported import caveats, limitations
 from ...systems.contract import ProducingSystem, StreamUse, System
 from ...systems.reads import read_to_ends
@@ -194,7 +194,7 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
         return
     try:
         if engine == "spark":
-            import_module("fluvial.runtime.spark.engine").check_checkpoints(plan, system, settings)
+            records = import_module("fluvial.runtime.spark.engine").check_checkpoints(plan, system, settings)
         else:
             records = kept_states(plan, checkpoints_in(system, plan.name))
             refuse_changed(plan, records, reset_command(plan, system, settings))
@@ -205,6 +205,8 @@ def _stored_state(plan: Plan, engine: EngineName, system: System, settings: Sett
     else:
         operators = ", ".join(store.operator for store in plan.stores) or "queries"
         yield Finding(f"state: a run can continue with the stored state of {operators}")
+        for label, names in undeclared_states(plan, records).items():
+            yield Finding(f"state: {label} leaves unused what it has stored before: {', '.join(names)}")
 
 
 def _borders(plan: Plan, system: System) -> Iterator[Finding]:

@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from contextlib import closing
 
-from msgspec import DecodeError, Struct, field, json, structs
+from msgspec import Struct, field, json, structs
 
-from ....dsl.errors import SystemProblem
 from ....dsl.operators import TableOf, table_id
-from ....dsl.validation import explain
 from ....planner.border_schema import BorderSchema
 from ....planner.state_schema import StateSchema
 from ...kernel.time.position import Position
 from ...systems.contract import System
+from ..saved_record import read_saved
 
 VERSION = 1
 
@@ -101,21 +100,17 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 def decode(data: bytes, task: str) -> Checkpoint:
     """Decode a checkpoint. Raises SystemProblem if that fails, or if it has another version."""
-    try:
-        # Each decoder ignores the fields of the other.
-        position = json.decode(data, type=Position)
-        checkpoint = structs.replace(json.decode(data, type=Checkpoint), position=position)
-    except (DecodeError, UnicodeDecodeError) as error:
-        wrong = f"the checkpoint of task {task} cannot be read: {error}"
-        remedy = "remove what another program has written, or start over with fluvial reset --all"
-        expected = "a checkpoint that a run of the pipeline wrote"
-        raise SystemProblem(explain(wrong, expected, remedy, "the checkpoints of the pipeline")) from None
-    if checkpoint.version != VERSION:
-        wrong = f"the checkpoint of task {task} has version {checkpoint.version}"
-        remedy = "run the version that wrote it"
-        raise SystemProblem(explain(wrong, f"version {VERSION}", remedy, "the checkpoints of the pipeline"))
+    expected, place = "a checkpoint that a run of the pipeline wrote", "the checkpoints of the pipeline"
+    checkpoint = read_saved(_decode, data, VERSION, f"the checkpoint of task {task}", expected, place)
     before = _tables_of_before(checkpoint) if checkpoint.tables is None else None
     return structs.replace(checkpoint, tables=before) if before else checkpoint
+
+
+def _decode(data: bytes) -> Checkpoint:
+    """Decode the checkpoint and its position, whose fields lie in one JSON object. Each decoder ignores the fields of
+    the other."""
+    position = json.decode(data, type=Position)
+    return structs.replace(json.decode(data, type=Checkpoint), position=position)
 
 
 def _tables_of_before(checkpoint: Checkpoint) -> dict[str, int]:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 from msgspec.structs import replace
 
-from ....dsl.errors import SystemProblem
-from ....dsl.validation import explain
 from ....planner.task_assignment import Stages, assign, tasks_of
+from ..saved_record import read_saved
 
 VERSION = 1
 
@@ -185,15 +184,5 @@ def read_record(key: bytes | None, value: bytes | None) -> CoordinatorRecord | N
     decode = next((decode for start, decode in _DECODERS.items() if key is not None and key.startswith(start)), None)
     if decode is None or value is None:
         return None
-    try:
-        record = decode(value)
-    except (DecodeError, UnicodeDecodeError) as error:
-        wrong = f"the record {key!r} cannot be read: {error}"
-        remedy = "remove what another program has written, or start over with fluvial reset --all"
-        expected = "a record that a container of the pipeline wrote"
-        raise SystemProblem(explain(wrong, expected, remedy, "the coordinator stream")) from None
-    if record.version != VERSION:
-        wrong = f"a record of the coordinator stream has version {record.version}"
-        remedy = "run the version that wrote it"
-        raise SystemProblem(explain(wrong, f"version {VERSION}", remedy, "the coordinator stream"))
-    return record
+    expected = "a record that a container of the pipeline wrote"
+    return read_saved(decode, value, VERSION, f"the record {key!r}", expected, "the coordinator stream")

@@ -63,7 +63,7 @@ class KafkaConnection:
         for name in query.sources:
             if identities[name] != recorded[name]:
                 wrong = f"the stream {name!r} of {self._kafka.url} is not the one that {query.plan.name!r} has read"
-                remedy = f"remove {query.folder} to begin again, or set state_dir to another folder for another cluster"
+                remedy = f"remove {query.folder} to start over, or set state_dir to another folder for another cluster"
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
     def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":

@@ -166,15 +166,17 @@ def find_checkpoint(plan: Plan, wanted: QueryRecord, fingerprint: str, root: Pat
     return QueryCheckpoint(checkpoint.folder, wanted)
 
 
-def check_checkpoint(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> None:
-    """Raise PlanError where `find_checkpoint` would because of a record. Nothing is written.
+def check_checkpoint(plan: Plan, wanted: QueryRecord, root: Path, reset: str) -> dict[str, StateSchema]:
+    """Raise PlanError where `find_checkpoint` would because of a record. Nothing is written. Returns the records of the
+    state that the query continues with, by operator.
 
     The number of buckets is not compared: only the settings of a run have it.
     """
     candidates = _candidates(wanted, root)
     records = [candidate.record for candidate in candidates if candidate.begun]
     buckets = next((record.buckets for record in records if record is not None), wanted.buckets)
-    _begun(plan, replace(wanted, buckets=buckets), candidates, reset)
+    checkpoint = _begun(plan, replace(wanted, buckets=buckets), candidates, reset)
+    return {} if checkpoint is None or checkpoint.record is None else checkpoint.record.states
 
 
 def _candidates(wanted: QueryRecord, root: Path) -> list[QueryCheckpoint]:
