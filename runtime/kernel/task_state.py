@@ -44,7 +44,7 @@ class TaskState:
         return self._changed_bytes.bytes + self._backend.size.bytes
 
     def measure(self, messages: int) -> None:
-        """Estimate the bytes anew, after so many messages more."""
+        """Update the estimate of the bytes, after so many further messages."""
         self._changed_bytes.measure(self._caches(), messages)
 
     def changes(self) -> Iterator[Change]:

@@ -89,6 +89,86 @@ def test_a_lookup_that_fails_in_the_end_is_the_failure_of_its_message() -> None:
     assert dict(letter.headers)["fluvial-operator"] == b"named"
 
 
+Cart = dict[str, list[str]]
+
+
+async def one_cart(_: str) -> Cart:
+    return {"things": []}
+
+
+async def carts(users: Sequence[str]) -> Mapping[str, Cart]:
+    return {user: {"things": []} for user in users}
+
+
+async def forget(user: str, cart: Cart | None) -> None:
+    """Keep nothing."""
+
+
+def put_in(thing: str, cart: Cart | None) -> list[str]:
+    """Changes the row."""
+    assert cart is not None
+    cart["things"].append(thing)
+    return cart["things"]
+
+
+def shopping(**options: Any) -> Pipeline:
+    pipeline = Pipeline("shopping")
+    baskets = pipeline.remote_table("carts", **options)
+    pipeline.stream("things", key=str, value=str).join(baskets, put_in, id="put").send_to("carts-now")
+    if "write" in options:
+        pipeline.stream("filled", key=str, value=Cart).send_to(baskets)
+    return pipeline
+
+
+SHARING = [
+    {"read": one_cart, "cache": Cache()},
+    {"read": one_cart, "write": forget, "cache": Cache()},
+    {"read": carts, "batch": Batch(size=3, delay=timedelta(milliseconds=1))},
+    {"read": carts, "batch": Batch(size=3, delay=timedelta(milliseconds=1)), "cache": Cache()},
+]
+THINGS: list[Record] = [(b"ann", thing, 0, ()) for thing in (b"tea", b"milk", b"jam", b"salt")]
+
+
+@pytest.mark.parametrize("options", SHARING)
+def test_a_row_is_the_own_of_the_function_that_changes_it(options: dict[str, Any]) -> None:
+    with PipelineDriver(shopping(**options)) as driver:
+        if "write" in options:
+            driver.send("filled", {"things": []}, key="ann")
+            driver.advance(timedelta(milliseconds=1))
+        for key, thing, _, _ in THINGS:
+            driver.send("things", (thing or b"").decode(), key=(key or b"").decode())
+            driver.advance(timedelta(0))
+        driver.end()
+        assert [message.value for message in driver.read("carts-now")] == [["tea"], ["milk"], ["jam"], ["salt"]]
+
+
+@pytest.mark.parametrize("options", [options for options in SHARING if "write" not in options])
+def test_a_row_is_the_own_of_its_function_on_spark_too(options: dict[str, Any]) -> None:
+    (query,) = queries(plan(shopping(**options)))
+    query.batch([Records("things", 0, range(2), THINGS[:2])])
+    query.batch([Records("things", 0, range(2, 4), THINGS[2:])], end=True)
+    values = [message.value for message in query.written["carts-now"]]
+    assert values == [b'["tea"]', b'["milk"]', b'["jam"]', b'["salt"]']
+
+
+class DriversRow(dict[str, list[str]]):
+    """A row that cannot be copied, as drivers of databases have them."""
+
+    def __deepcopy__(self, _: object) -> "DriversRow":
+        raise TypeError("cannot be copied")
+
+
+def test_a_row_that_cannot_be_copied_is_shared() -> None:
+    async def read(_: str) -> DriversRow:
+        return DriversRow(things=[])
+
+    with PipelineDriver(shopping(read=read, cache=Cache())) as driver:
+        for thing in ("tea", "milk"):
+            driver.send("things", thing, key="ann")
+            driver.advance(timedelta(0))
+        assert [message.value for message in driver.read("carts-now")] == [["tea"], ["tea", "milk"]]
+
+
 class Kept:
     """Rows that a pipeline writes."""
 

@@ -11,6 +11,7 @@ from ....dsl.errors import MessageError
 from ....dsl.validation import explain
 from ....planner.descriptions import duration
 from ...process.interruptions import INTERRUPTIONS
+from ...process.resource_limits import require_descriptors_of_loop
 from .loop_time import LoopTimer, loop_time
 from .threads import CallThreads
 
@@ -160,6 +161,7 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 def begin_loop() -> tuple[asyncio.AbstractEventLoop, CallThreads]:
     """An event loop for users' functions, and the threads of its `asyncio.to_thread` calls."""
+    require_descriptors_of_loop()
     loop, threads = asyncio.new_event_loop(), CallThreads()
     loop.set_default_executor(threads)
     return loop, threads

@@ -13,6 +13,7 @@ from typing import Any
 from ....dsl.error_policy import Retry
 from ....dsl.remote_table import Batch, Cache, RemoteTable
 from ..calls.cancellation import AbandonedCalls, Expired, call_with_timeout, is_retried, too_late
+from ..value_copies import own_copy
 
 _MISSING: Any = object()
 
@@ -39,9 +40,18 @@ class RateLimiter:
             await asyncio.sleep(self._free_at - now)
 
 
+def _copied(row: Any) -> Any:
+    """A copy of a row that several messages are given: their functions may change it in place. The row itself where it
+    cannot be copied, as rows of some database drivers."""
+    try:
+        return own_copy(row)
+    except Exception:  # copying may run code of the row's class, which may raise anything
+        return row
+
+
 class RowCache:
     """The rows that were read or written last, as many and as long as the rules say. A key without a row is not
-    cached."""
+    cached. Rows are copied on their way in and out."""
 
     def __init__(self, rules: Cache | None) -> None:
         self._size = 0 if rules is None else rules.size
@@ -58,13 +68,13 @@ class RowCache:
             del self._rows[key]
             return _MISSING
         self._rows.move_to_end(key)
-        return row
+        return _copied(row)
 
     def put(self, key: Any, row: Any) -> None:
         if row is None:
             self._rows.pop(key, None)
         elif self._size:
-            self._rows[key] = (asyncio.get_running_loop().time() + self._ttl, row)
+            self._rows[key] = (asyncio.get_running_loop().time() + self._ttl, _copied(row))
             self._rows.move_to_end(key)
             if len(self._rows) > self._size:
                 self._rows.popitem(last=False)
@@ -101,7 +111,8 @@ async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]
 
 class KeyBatcher:
     """Combines requests for keys into batches. A batch is sent when it has `size` keys, or `delay` seconds after its
-    first. Requests for the same key share one answer; of several rows for a key the last is written."""
+    first. Requests for the same key share one answer, of which each gets a copy; of several rows for a key the last is
+    written."""
 
     def __init__(self, batch: Batch, make: Callable[[dict[Any, Any]], Awaitable[Mapping[Any, Any]]]) -> None:
         self._size = batch.size
@@ -124,7 +135,7 @@ class KeyBatcher:
         if len(self._open) >= self._size:
             self._send()
         # A caller that is cancelled must not cancel the batch, which serves others.
-        return (await asyncio.shield(answer)).get(key)
+        return _copied((await asyncio.shield(answer)).get(key))
 
     def _send(self) -> None:
         keys, answer = self._open, self._answer

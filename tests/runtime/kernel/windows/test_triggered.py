@@ -190,6 +190,7 @@ TRIGGERS = triggers(st.integers(1, 8))
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "advance"]), st.integers(0, 60)), max_size=30)
 
 
+@pytest.mark.slow
 @given(TRIGGERS, TRIGGERS, st.integers(0, 20), st.booleans(), st.sampled_from([Tumbling(10), Hopping(10, 4)]), STEPS)
 def test_a_restart_at_any_time_changes_nothing_and_in_the_end_nothing_is_left(
     early: Trigger, late: Trigger, lateness: int, accumulate: bool, by: Any, steps: list[tuple[str, int]]
