@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 
-FILES = sorted(Path(oracle.__path__[0]).glob("*.py"))
+FILES = sorted(Path(oracle.__path__[0]).rglob("*.py"))
 JUDGED = ("fluvial.planner", "fluvial.runtime", "fluvial.dsl.serde", "fluvial.dsl.annotations", "fluvial.dsl.finite")
 """Packages and modules whose work the oracle does on its own."""
 JUDGED_WORDS = ("FLOAT64", "INT64", "msgpack")
@@ -33,7 +33,7 @@ def judged(source: str) -> set[str]:
     return {name for name in imports(source) if name in words or f"{name}.".startswith(inside)}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(oracle.__path__[0])))
 def test_a_file_of_the_oracle_imports_nothing_that_it_judges(file: Path) -> None:
     assert judged(file.read_text()) == set()
 

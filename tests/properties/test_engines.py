@@ -247,7 +247,7 @@ def test_a_late_pane_follows_all_else_that_its_message_gives_rise_to() -> None:
 @pytest.mark.slow
 @KINDS
 def test_spark_writes_what_the_oracle_does(kind: Extra, spark: "SparkSession") -> None:
-    @settings(FEW, max_examples=8)
+    @settings(FEW, max_examples=examples(30, least=3))
     @given(
         cases(
             "on_time",

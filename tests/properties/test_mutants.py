@@ -658,13 +658,20 @@ MUTANTS: Mapping[tuple[str, Target], list[Mutant]] = {
 """Mistakes, by the cases that can show them and by who runs those."""
 
 PLANTED = [
-    pytest.param(mutant, kind, target, id=f"{mutant}, {kind}", marks=[pytest.mark.long] * (number > 0))
+    pytest.param(mutant, kind, target, id=f"{mutant}, {kind}")
     for (kind, target), mutants in MUTANTS.items()
-    for number, mutant in enumerate(mutants)
+    for mutant in mutants
 ]
-"""The first mistake of each kind is planted in each run of the tests; all of them by `make faults`."""
 
 
+@pytest.mark.parametrize("mutant", [mutant for mutants in MUTANTS.values() for mutant in mutants], ids=str)
+def test_a_mistake_has_its_place_in_the_code(mutant: Mutant) -> None:
+    """Where code has changed, this shows it in each run of the tests; what finds the mistakes runs at length alone."""
+    with planted(mutant):
+        pass
+
+
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("mutant", "kind", "target"), PLANTED)
 def test_a_mistake_is_caught(mutant: Mutant, kind: str, target: Target) -> None:
@@ -672,6 +679,7 @@ def test_a_mistake_is_caught(mutant: Mutant, kind: str, target: Target) -> None:
         assert any(fails(target, judged) for judged in some_cases(kind, SEARCHES))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [STRAIGHT, RESTARTING])
 @pytest.mark.parametrize("kind", KINDS)

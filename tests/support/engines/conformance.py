@@ -91,15 +91,16 @@ TARGETS: Mapping[str, tuple[Callable[[Conformance, Any], Outputs], tuple[pytest.
 }
 
 
-def _targets(*rare: str) -> pytest.MarkDecorator:
-    """All targets; the rare ones only at length."""
-    marks = {name: [*marks, *([pytest.mark.long] if name in rare else [])] for name, (_, marks) in TARGETS.items()}
-    return pytest.mark.parametrize("target", [pytest.param(name, marks=found) for name, found in marks.items()])
+RARE = ("spark-kafka",)
+"""Where cases run at length alone: `tests/spark_engine/test_on_kafka.py` shows what Kafka adds to a run on Spark."""
 
-
-targets = _targets()
-targets_of_state = _targets("spark-kafka")
-"""For cases about what operators keep: between Spark's sources and its sinks they meet nothing of Kafka's."""
+targets = pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param(name, marks=(*marks, *([pytest.mark.long] if name in RARE else [])))
+        for name, (_, marks) in TARGETS.items()
+    ],
+)
 
 
 def check(case: Conformance, target: str, request: Any) -> None:

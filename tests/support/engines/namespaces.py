@@ -147,6 +147,9 @@ class NamedSender:
     sender: RecordProducer
     prefix: str
 
+    def learn(self, streams: Collection[str]) -> None:
+        self.sender.learn([self.prefix + stream for stream in streams])
+
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         self.sender.send(self.prefix + stream, partition, records)
 

@@ -178,6 +178,7 @@ class MemorySender:
         self._number = owners[id or ""]
         self._waiting: list[tuple[str, int, Sequence[Record]]] = []
         self._open = False
+        self.known: set[str] = set()
 
     def _step(self) -> None:
         if self._id is not None and self._owners[self._id] != self._number:
@@ -195,6 +196,9 @@ class MemorySender:
             writing.append(stream, partition, records)
         writing.commit()
         del self._waiting[:number]
+
+    def learn(self, streams: Collection[str]) -> None:
+        self.known.update(streams)
 
     def send(self, stream: str, partition: int, records: Sequence[Record]) -> None:
         self._step()

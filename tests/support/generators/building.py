@@ -95,7 +95,7 @@ def build(description: Description, idle_after: int | None = None) -> Pipeline:
         built.tables.append(_table(pipeline, built.tables, table))
     built.remotes += [_remote(pipeline, *numbered) for numbered in enumerate(description.remotes)]
     for step in description.steps:
-        built.nodes.append(_BUILD[type(step)](built, step))
+        built.nodes.append(BUILDERS[type(step)](built, step))
     read = {node for step in description.steps for node in inputs_of(step)}
     for number, node in enumerate(built.nodes):
         if number not in read and node is not None:
@@ -227,7 +227,7 @@ def _trigger(when: When | None) -> Trigger | None:
     return repeat(any_of(*parts)) if when.repeats else any_of(*parts)
 
 
-_BUILD: Mapping[type[Step], Callable[[_Built, Any], Any]] = {
+BUILDERS: Mapping[type[Step], Callable[[_Built, Any], Any]] = {
     Map: lambda built, step: built.of(step).map(_MAPS[step.fn](step.number)),
     Filter: lambda built, step: built.of(step).filter(_FILTERS[step.fn](step.number)),
     FlatMap: lambda built, step: built.of(step).flat_map(_FLAT_MAPS[step.fn](step.number)),

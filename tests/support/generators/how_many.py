@@ -8,14 +8,14 @@ AT_LENGTH = "FLUVIAL_TESTS_AT_LENGTH"
 QUICK = "FLUVIAL_TESTS_QUICK"
 """The variable that `pytest --quick` sets."""
 
-SHARE = 4
+SHARE = 10
 LEAST = 10
 FEW = 5
 """The examples of each property in a quick run."""
 
 
-def examples(number: int) -> int:
-    """Of that many examples, how many are tried now."""
+def examples(number: int, *, least: int = LEAST) -> int:
+    """Of that many examples, how many are tried now: at least so many, but in a quick run."""
     if os.environ.get(AT_LENGTH):
         return number
-    return FEW if os.environ.get(QUICK) else max(LEAST, number // SHARE)
+    return FEW if os.environ.get(QUICK) else max(least, number // SHARE)

@@ -9,7 +9,27 @@ from generators import draft_meetings as meetings
 from generators import draft_remotes as remotes
 from generators import draft_steps as steps
 from generators import draft_windows as windowing
-from generators.described_steps import Source
+from generators.described_steps import (
+    Async,
+    Border,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    FlatMap,
+    Join,
+    Lookup,
+    Map,
+    Merge,
+    Messages,
+    Process,
+    RemoteLookup,
+    RemotePut,
+    Send,
+    Source,
+    Split,
+    Step,
+    WindowStep,
+)
 from generators.descriptions import Description, Mode, OnError
 from generators.draft import Draft, Extra, Limits, Windows
 
@@ -59,45 +79,46 @@ def _sources(draw: st.DrawFn, stream: str, failing: bool, keyed: bool) -> Source
     )
 
 
-class _Kind(NamedTuple):
+class DrawnStep(NamedTuple):
     """A kind of step: where it may be, how it is drawn, and how many times as often as others."""
 
+    step: type[Step]
     fits: Callable[[Draft, int], bool]
     add: Callable[[Draft, int], None]
     often: int = 1
 
 
 # Windows, joins and borders are what there is most to get wrong in.
-_KINDS: Mapping[str, _Kind] = {
-    "window": _Kind(windowing.may_window, windowing.window, 5),
-    "early panes": _Kind(windowing.may_show_early, windowing.show_early, 3),
-    "border": _Kind(steps.may_cross, steps.border, 3),
-    "map": _Kind(steps.anywhere, steps.map_values),
-    "filter": _Kind(steps.anywhere, steps.filter_values),
-    "flat_map": _Kind(steps.anywhere, steps.flat_map),
-    "async": _Kind(steps.may_call, steps.async_flat_map),
-    "messages": _Kind(steps.anywhere, steps.map_messages),
-    "merge": _Kind(meetings.may_merge, meetings.merge),
-    "join": _Kind(meetings.may_join, meetings.join, 15),
-    "lookup": _Kind(meetings.may_look_up, meetings.look_up, 10),
-    "split": _Kind(steps.may_split, steps.split),
-    "process": _Kind(steps.may_process, steps.process, 15),
-    "deduplicate": _Kind(steps.may_deduplicate, steps.deduplicate, 8),
-    "send": _Kind(steps.anywhere, steps.send),
-    "broadcast": _Kind(steps.may_broadcast, steps.broadcast, 8),
-    "remote read": _Kind(remotes.may_read, remotes.read, 20),
-    "remote write": _Kind(remotes.may_write, remotes.write, 15),
+DRAWN_STEPS: Mapping[str, DrawnStep] = {
+    "window": DrawnStep(WindowStep, windowing.may_window, windowing.window, 5),
+    "early panes": DrawnStep(WindowStep, windowing.may_show_early, windowing.show_early, 3),
+    "border": DrawnStep(Border, steps.may_cross, steps.border, 3),
+    "map": DrawnStep(Map, steps.anywhere, steps.map_values),
+    "filter": DrawnStep(Filter, steps.anywhere, steps.filter_values),
+    "flat_map": DrawnStep(FlatMap, steps.anywhere, steps.flat_map),
+    "async": DrawnStep(Async, steps.may_call, steps.async_flat_map),
+    "messages": DrawnStep(Messages, steps.anywhere, steps.map_messages),
+    "merge": DrawnStep(Merge, meetings.may_merge, meetings.merge),
+    "join": DrawnStep(Join, meetings.may_join, meetings.join, 15),
+    "lookup": DrawnStep(Lookup, meetings.may_look_up, meetings.look_up, 10),
+    "split": DrawnStep(Split, steps.may_split, steps.split),
+    "process": DrawnStep(Process, steps.may_process, steps.process, 15),
+    "deduplicate": DrawnStep(Deduplicate, steps.may_deduplicate, steps.deduplicate, 8),
+    "send": DrawnStep(Send, steps.anywhere, steps.send),
+    "broadcast": DrawnStep(Broadcast, steps.may_broadcast, steps.broadcast, 8),
+    "remote read": DrawnStep(RemoteLookup, remotes.may_read, remotes.read, 20),
+    "remote write": DrawnStep(RemotePut, remotes.may_write, remotes.write, 15),
 }
 
 
 def _add_step(draft: Draft) -> None:
     """Add one step that is possible here, if any node may still be read."""
-    possible = {name: found for name, kind in _KINDS.items() if (found := _places(draft, kind))}
+    possible = {name: found for name, kind in DRAWN_STEPS.items() if (found := _places(draft, kind))}
     if not possible:
         return
-    name = draft.pick(name for name in possible for _ in range(_KINDS[name].often))
-    _KINDS[name].add(draft, draft.pick(possible[name]))
+    name = draft.pick(name for name in possible for _ in range(DRAWN_STEPS[name].often))
+    DRAWN_STEPS[name].add(draft, draft.pick(possible[name]))
 
 
-def _places(draft: Draft, kind: _Kind) -> list[int]:
+def _places(draft: Draft, kind: DrawnStep) -> list[int]:
     return [number for number, _ in draft.open() if kind.fits(draft, number)]

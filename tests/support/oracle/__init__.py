@@ -8,5 +8,6 @@ those parts of `fluvial.dsl` that decode, or read annotations; `tests/oracle/tes
 A `Serde` is called as the pipeline brings it: its own tests judge its bytes. States are put into a processor by
 `fluvial.dsl`, for a processor holds them by names of its own; what they keep, and for how long, is the oracle's.
 
-`interpreter` is the file to read first. Pipelines and inputs go into `run_oracle`; messages by stream come out.
+Pipelines and inputs go into `run_oracle`; messages by stream come out. `interpreter` is the file to read first;
+`kinds` says what each kind of operator does with a message.
 """

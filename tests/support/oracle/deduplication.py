@@ -24,7 +24,7 @@ class KeptTimes:
     def restore(self, snapshot: Any) -> None:
         self._times = snapshot
 
-    def take(self, encoded: bytes, message: Message[Any]) -> list[Emitted] | Literal["late"]:
+    def take(self, encoded: bytes, message: Message[Any], _: int) -> list[Emitted] | Literal["late"]:
         """The message as it came, if it is to be passed on."""
         place = encoded, self._name(message.value)
         if message.timestamp < self.watermark - self._operator.within:

@@ -63,7 +63,7 @@ class KeptRows:
     def restore(self, snapshot: Any) -> None:
         self._rows, self._alone = snapshot
 
-    def take(self, encoded: bytes, side: int, message: Message[Any]) -> list[Joined] | Literal["late"]:
+    def take(self, encoded: bytes, message: Message[Any], side: int) -> list[Joined] | Literal["late"]:
         """Put a message to the rows of its side; what it joins, after what it takes the place of."""
         if message.timestamp < self.watermark:
             return "late"

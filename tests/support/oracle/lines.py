@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from fluvial.dsl import Pipeline
 from fluvial.dsl import operators as ops
+from oracle.kinds import ORACLE_KINDS
 
 Delays = dict[str, int]
 """Sources, each with how far behind its time is, in ms."""
@@ -87,8 +88,7 @@ def _delays(pipeline: Pipeline) -> dict[str, Delays]:
     def out_of(source: ops.Operator, reader: str) -> Delays:
         if isinstance(source, ops.Source | ops.Border):
             return of_stage(reader)
-        # A row without a partner comes so much later than its time.
-        held = source.within if isinstance(source, ops.JoinStreams) and source.how != "inner" else 0
+        held = ORACLE_KINDS[source].delay(source)
         return {id: delay + held for id, delay in found[source.id].items()}
 
     for _ in [None, *borders]:  # often enough for the longest chain of borders

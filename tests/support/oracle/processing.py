@@ -29,7 +29,7 @@ class Emitted:
 
 
 @dataclass(frozen=True)
-class Due:
+class DueTimer:
     """A timer that is about to be handled, at a time that is not before its own."""
 
     encoded: bytes
@@ -93,13 +93,13 @@ class KeptProcess:
 
     # What the interpreter asks.
 
-    def take(self, encoded: bytes, message: Message[Any]) -> list[Emitted]:
+    def take(self, encoded: bytes, message: Message[Any], _: int) -> list[Emitted]:
         """Let the processor handle a message."""
         seen = self.watermark
         self._reached = seen
         return self._handle(encoded, message.key, message, message.timestamp, message.headers, seen)
 
-    def fire(self, due: Due) -> list[Emitted]:
+    def fire(self, due: DueTimer) -> list[Emitted]:
         """Let the processor handle a timer."""
         timer = Timer(due.name, due.time)
         return self._handle(due.encoded, due.key, timer, due.time, (), due.now)
@@ -122,7 +122,7 @@ class KeptProcess:
             return Emitted(self.key, one.value, one.tag.name, timestamp, headers)
         return Emitted(self.key, one, None, timestamp, headers)
 
-    def next_due(self, watermark: float) -> Due | None:
+    def next_due(self, watermark: float) -> DueTimer | None:
         """The timer that is due next, if one is; it is no longer set."""
         if watermark == math.inf:
             return self._next_at_the_end()
@@ -131,10 +131,10 @@ class KeptProcess:
         found = sorted((at, time, key, name) for (key, name), (_, time, at) in timers if at <= watermark)
         for at, time, encoded, name in found[:1]:
             key, _, _ = self._kept.timers.pop((encoded, name))
-            return Due(encoded, key, name, time, int(at))
+            return DueTimer(encoded, key, name, time, int(at))
         return None
 
-    def _next_at_the_end(self) -> Due | None:
+    def _next_at_the_end(self) -> DueTimer | None:
         """Those that are set when the input ends fire once, unless they are set anew meanwhile."""
         self._reached = self.watermark
         if self._closing is None:
@@ -144,7 +144,7 @@ class KeptProcess:
             encoded, name, time = self._closing.pop(0)
             if self._kept.timers.get((encoded, name), (None, None))[1] == time:
                 key, _, _ = self._kept.timers.pop((encoded, name))
-                return Due(encoded, key, name, time, int(max(time, self.watermark)))
+                return DueTimer(encoded, key, name, time, int(max(time, self.watermark)))
         return None
 
     def advance(self, watermark: float) -> None:

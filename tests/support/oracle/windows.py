@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from fluvial.dsl import Trigger, Window
+from fluvial.dsl import Message, Trigger, Window
 from fluvial.dsl.message import PaneKind
 from fluvial.dsl.operators import WindowBy
 from fluvial.dsl.windows.assigners import Assigner, Hopping, Session, Unbounded
@@ -53,7 +53,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Due:
+class DueWindow:
     """Something that the watermark brings to a window: the end of its phase (`rank` 0), or its trigger's time (1)."""
 
     time: float
@@ -83,17 +83,18 @@ class KeptWindows:
     def restore(self, snapshot: Any) -> None:
         self._kept = snapshot
 
-    def take(self, encoded: bytes, key: Any, time: int, value: Any) -> list[Firing] | Literal["late"]:
+    def take(self, encoded: bytes, message: Message[Any], _: int) -> list[Firing] | Literal["late"]:
         """Put a message into those of its windows that are not over; what fires at once, by the ends of windows."""
-        own = windows_of(self._operator.assigner, time)
+        own = windows_of(self._operator.assigner, message.timestamp)
         taking = [window for window in own if self._phase_of(self._joined(encoded, window)[0]) != "over"]
         if not taking:
             return "late"
-        fired = [self._put(encoded, key, window, time, value) for window in taking]
+        fired = [self._put(encoded, message, window) for window in taking]
         return [firing for firing in fired if firing is not None]
 
-    def _put(self, encoded: bytes, key: Any, own: Window, time: int, value: Any) -> Firing | None:
+    def _put(self, encoded: bytes, message: Message[Any], own: Window) -> Firing | None:
         """Put a message into one of its windows; what its trigger then fires."""
+        key, value, time = message.key, message.value, message.timestamp
         aggregate = self._operator.aggregate
         span, joined = self._joined(encoded, own)
         phase = self._phase_of(span)
@@ -150,8 +151,8 @@ class KeptWindows:
                 return firing
         return None
 
-    def _all_due(self, watermark: float) -> list[Due]:
-        found: list[Due] = []
+    def _all_due(self, watermark: float) -> list[DueWindow]:
+        found: list[DueWindow] = []
         for key, kept in ((key, w) for key, windows in self._kept.values() for w in windows):
             end = self._end_of_phase(kept)
             if end is None:
@@ -159,9 +160,9 @@ class KeptWindows:
             time = deadline(self._trigger_of(kept.phase), kept.seen)
             if end <= watermark:
                 # Where the watermark comes to both, only the end of the phase is told.
-                found.append(Due(end, 0, key, kept))
+                found.append(DueWindow(end, 0, key, kept))
             elif time < end and time <= watermark:
-                found.append(Due(time, 1, key, kept))
+                found.append(DueWindow(time, 1, key, kept))
         return found
 
     def _end_of_phase(self, kept: Kept) -> float | None:
