@@ -60,7 +60,7 @@ def _broadcast(pipeline: Pipeline, known: Mapping[str, int]) -> dict[str, int]:
 def _check_copies(operator: ops.Operator, name: str, count: int, tasks: int) -> None:
     if count != tasks:
         wrong = f"broadcast {operator.id!r}: the stream {name!r} has {count} partitions, and {tasks} tasks read it"
-        remedy = "remove that stream, to have it made anew, or give the operator another id"
+        remedy = "remove that stream, so that it is created again, or give the operator another id"
         raise PlanError(explain(wrong, "a partition for each task of the next stage", remedy, operator.origin))
 
 

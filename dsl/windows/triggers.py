@@ -11,8 +11,8 @@ from ..validation import at_least_one, flag, millis, require
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """Fires at the `count`th message, `first` ms after the first one, or `last` ms after the last one: whichever comes
-    first of those that are given. It does so once for each key and window, or, where it `repeats`, begins anew with the
-    next message.
+    first of those that are given. It does so once for each key and window, or, where it `repeats`, counts
+    from zero again at the next message.
 
     Made by `after_count`, `after`, `any_of` and `repeat`.
 
@@ -63,7 +63,7 @@ def after(*, first: timedelta | None = None, last: timedelta | None = None) -> T
 
 
 def any_of(*triggers: Trigger) -> Trigger:
-    """Fires when one of several triggers does; all of them are over, or begin anew, then.
+    """Fires when one of several triggers does; all of them end with that, or, repeated, start from zero.
 
     >>> any_of(after_count(100), after(first=timedelta(seconds=10)))
     Trigger(count=100, first=10000, last=None, repeats=False)
@@ -82,7 +82,7 @@ def any_of(*triggers: Trigger) -> Trigger:
 
 
 def repeat(trigger: Trigger) -> Trigger:
-    """Fires each time the trigger would, which begins anew with the message after that.
+    """Fires each time the trigger would; after a firing the trigger starts from zero at the next message.
 
     >>> repeat(after_count(100)).repeats
     True

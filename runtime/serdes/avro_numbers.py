@@ -36,8 +36,8 @@ SIZES = tuple(None if number is None or number < 0 else number for number in NUM
 """The same for numbers that must not be negative."""
 _MOST_UPPER = 4096
 UPPER: dict[bytes, int] = {}
-"""What the last four bytes of numbers of six stand for, less what marks the first two as not the last. So many have the
-times of messages, in ms, and times that are near to each other have these in common."""
+"""A cache: the value of the last four bytes of a number of six bytes, by these bytes. The value is less the
+continuation bits of the first two bytes. Timestamps in ms have six bytes, and near ones share the last four."""
 
 
 def read_number(data: bytes, start: int) -> tuple[int, int]:

@@ -73,9 +73,9 @@ def avro(
     records are dicts. Logical types are `datetime`, `date`, `time`, `Decimal` and `UUID`.
 
     Without `registry` a message is the bare record, and must have been written with this very schema. With it a
-    message names its schema by id: what was written with another one is brought to this one by Avro's rules. Values
-    are written under `subject`: its schema is registered with the first of them, `normalize`d if you wish, or under
-    `register=False` must have been before.
+    message has the id of its schema, and values written with another schema are resolved to this one by Avro's rules
+    of schema resolution. Values are written under `subject`: its schema is registered with the first of them,
+    `normalize`d if you wish, or under `register=False` must have been before.
 
     Raises PipelineError for a schema that is none, and for a type with fields that the schema lacks.
 

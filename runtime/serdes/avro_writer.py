@@ -1,7 +1,8 @@
-"""Functions made for one schema and type, that write Avro without a walk through the schema for each value.
+"""Generates functions that encode values as Avro, one for each pair of a schema and a type: they do not walk through
+the schema for each value.
 
-They know what most records have: numbers, texts, bytes, enums, arrays, maps, optional values, records in records, and
-logical types. What they raise says nothing of the value: it is for the library to judge, which knows all of Avro.
+They support numbers, strings, bytes, enums, arrays, maps, optional values, nested records, and logical types. Where
+such a function raises, the value may still be valid: the library then encodes or refuses it.
 """
 
 import struct

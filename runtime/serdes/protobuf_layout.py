@@ -9,8 +9,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 def message_layout(message: Descriptor) -> dict[str, str]:
     """The facts of a message, and of those that it holds.
 
-    A number stands for a type, and a name for a number. So fields may come and go, and be renamed; but no number may
-    get another type, and no name another number, which is another field's or was.
+    Each fact maps the number of a field to its type, or the name of a field to its number. So fields may be added,
+    removed and renamed; but a number must keep its type, and a name must keep its number.
 
     >>> from google.protobuf.timestamp_pb2 import Timestamp
     >>> message_layout(Timestamp.DESCRIPTOR)["field 1 of google.protobuf.Timestamp"]

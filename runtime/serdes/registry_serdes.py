@@ -32,8 +32,8 @@ class Format(Protocol):
         ...
 
     def schema(self, keep: Keep) -> Schema | None:
-        """The schema that values are written with. `keep` is given those that it uses; where it knows no version of
-        one there is no schema yet."""
+        """The schema that values are written with. `keep` is called with each schema that it references. None if
+        `keep` returns no version for one of these."""
         ...
 
     def reader(self, written: Schema, registry: "Registry") -> Read:
