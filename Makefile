@@ -49,42 +49,49 @@ $(LINKS)/%:
 	@mkdir -p $(LINKS)
 	@ln -sfn ../../$* $@
 
-LANES := test-on-spark test-faults test-elsewhere test-properties test-searches
+# The longest come first, so that none of them is left to run alone at the end.
+LANES := test-on-spark test-cases-on-spark test-faults test-elsewhere test-properties test-searches
 PYTEST := $(BIN)/python -u -m pytest --durations=20
 
 .PHONY: test $(LANES)
-test: setup broker-jars spark-jars ## run every test, three lanes at a time; branch coverage of the two widest
-	@rm -f .coverage .coverage.*
+test: setup broker-jars spark-jars ## run every test, three lanes at a time
 	$(MAKE) --no-print-directory --jobs 3 --keep-going $(LANES)
-	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python -m coverage report --fail-under=94
 
+CASES := tests/conformance
 test-on-spark:
-	COVERAGE_FILE=.coverage.spark $(PYTEST) -m spark --cov --cov-report= 2>&1 | sed -u 's/^/on spark  | /'
+	$(PYTEST) -m spark --ignore $(CASES) 2>&1 | sed -u 's/^/on spark  | /'
 
-# Most of the time these wait, for what has died to be noticed. What they run is in other processes, which are not traced.
+test-cases-on-spark:
+	$(PYTEST) -m spark $(CASES) 2>&1 | sed -u 's/^/cases     | /'
+
+# Most of the time these wait, for what has died to be noticed.
 test-faults:
 	$(PYTEST) -m "not spark" tests/faults 2>&1 | sed -u 's/^/faults    | /'
 
 ELSEWHERE := --ignore tests/faults --ignore tests/properties --ignore tests/oracle
 test-elsewhere:
-	COVERAGE_FILE=.coverage.others $(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) --cov --cov-report= 2>&1 \
-		| sed -u 's/^/elsewhere | /'
+	$(PYTEST) -m "not spark and not hypothesis" $(ELSEWHERE) 2>&1 | sed -u 's/^/elsewhere | /'
 
-# What Hypothesis draws is not traced: that would take as long again as to run it.
 test-searches:
 	$(PYTEST) -m "hypothesis and not spark" $(ELSEWHERE) 2>&1 | sed -u 's/^/searches  | /'
 
 test-properties:
 	$(PYTEST) -m "not spark" tests/properties tests/oracle 2>&1 | sed -u 's/^/properties| /'
 
+# To trace the code takes as long again as to run it, so `make test` does without. What Hypothesis draws is not traced.
+.PHONY: coverage
+coverage: setup broker-jars spark-jars ## run the tests that show what is covered, and refuse less than 94 % of the branches
+	$(PYTEST) -m "not hypothesis" $(ELSEWHERE) --cov --cov-report=term --cov-fail-under=94
+
 .PHONY: test-quick
-test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience
-	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow"
+test-quick: setup ## run the tests that need neither Spark nor Kafka nor patience; little more than a minute
+	$(BIN)/python -m pytest --quick --numprocesses auto -m "not spark and not kafka and not slow" $(ELSEWHERE) \
+		--ignore tests/benchmarks --ignore tests/examples
 
 .PHONY: faults
-faults: setup broker-jars ## kill, lose, damage and stop all that can be, at length; takes about an hour
+faults: setup broker-jars spark-jars ## kill, lose, damage and stop all that can be, at length; takes more than an hour
 	$(BIN)/python -m pytest tests/faults tests/properties tests/oracle --long -rP
+	$(BIN)/python -m pytest -m long $(CASES) --long
 	$(BIN)/python -m pytest -m "hypothesis and not spark" $(ELSEWHERE) --long
 
 .PHONY: broker

@@ -23,6 +23,7 @@ def test_words_and_plan_load_no_client(module: str) -> None:
     assert loaded_by(module) & CLIENTS == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["fluvial.runtime", "fluvial.runtime.serdes", "fluvial.runtime.testing"])
 def test_runtime_loads_no_extra_before_it_is_asked_for(module: str) -> None:
     assert loaded_by(module) & EXTRAS == set()
@@ -51,6 +52,7 @@ print(len(before), fluvial.runtime.run.__name__, fluvial.runtime.reset.__name__)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(missing("spark") is not None, reason="modules of the Spark engine import pyspark")
 def test_no_module_hides_a_public_name() -> None:
     """A module sets its name in its package when it is loaded, which may be long after the package was."""

@@ -155,6 +155,7 @@ def test_without_keys_a_table_is_warned_of(fluvial: Fluvial, folder: Path, caplo
     assert "--key-field" in caplog.text
 
 
+@pytest.mark.slow
 def test_without_keys_several_containers_warn_once_of_all_rows(
     fluvial: Fluvial, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

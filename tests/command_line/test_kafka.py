@@ -97,6 +97,7 @@ def test_settings_of_the_client_come_from_a_file(fluvial: Fluvial, folder: Path,
     assert "sesame" not in ended.out + ended.err
 
 
+@pytest.mark.slow
 def test_brokers_out_of_reach_are_told(fluvial: Fluvial) -> None:
     ended = fluvial("check", "letters.py", "--system", "kafka://127.0.0.1:1")
     assert ended.code == 4

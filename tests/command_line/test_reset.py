@@ -1,4 +1,4 @@
-"""`reset`: what a pipeline keeps is removed, and its operators begin anew."""
+"""`reset`: what a pipeline keeps is removed, and its operators start empty."""
 
 import json
 import shlex

@@ -153,6 +153,7 @@ def test_the_last_look_stays_on_the_terminal(metrics: Metrics, capsys: pytest.Ca
     assert capsys.readouterr().out.rpartition("\x1b[?1049l")[2].count("send_to copies") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("containers", [1, 2])
 def test_processes_that_go_on_are_found_and_shown_together(fluvial: Fluvial, folder: Path, containers: int) -> None:
     fluvial("produce", "words", "words.jsonl")

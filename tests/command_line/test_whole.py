@@ -62,6 +62,7 @@ def test_a_traceback_is_for_those_who_ask(fluvial: Fluvial, words: list[str]) ->
     assert "Traceback (most recent call last)" in ended.err
 
 
+@pytest.mark.slow
 def test_a_pipe_that_closes_is_quiet(fluvial: Fluvial, folder: Path) -> None:
     (folder / "many").write_text("a line of some length\n" * 20_000)
     fluvial("produce", "many", "many")
@@ -73,6 +74,7 @@ def test_a_pipe_that_closes_is_quiet(fluvial: Fluvial, folder: Path) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["consume", "words"], ["run", "letters.py", "--until", "end"], ["plan", "letters.py"]]
 )
@@ -88,6 +90,7 @@ def test_a_standard_output_that_is_full(fluvial: Fluvial, words: list[str], unbu
     assert "free space on the disk" in ended.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
 def test_a_standard_error_that_takes_nothing_changes_no_exit_code(fluvial: Fluvial, stderr: str) -> None:
     fluvial("produce", "words", "words.jsonl")
@@ -96,6 +99,7 @@ def test_a_standard_error_that_takes_nothing_changes_no_exit_code(fluvial: Fluvi
         assert (ended.returncode, bool(ended.stdout)) == (code, code == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_stops_when_it_is_told(fluvial: Fluvial, folder: Path, number: signal.Signals) -> None:
     fluvial("produce", "words", "words.jsonl")
@@ -111,6 +115,7 @@ def test_a_run_stops_when_it_is_told(fluvial: Fluvial, folder: Path, number: sig
     assert "letters on local: " in out.read_text()
 
 
+@pytest.mark.slow
 def test_a_load_that_is_stopped_leaves_no_log(folder: Path) -> None:
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -137,6 +142,7 @@ def until_read(fluvial: Fluvial) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_nothing_of_spark_is_loaded() -> None:
     code = "import sys, fluvial.runtime.cli.app; print([name for name in sys.modules if name.startswith('pyspark')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

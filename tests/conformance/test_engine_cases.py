@@ -284,6 +284,7 @@ def test_e05_a_broadcast_of_a_bounded_input_ends() -> None:
     assert report.written == {"broadcast-all": 1, "out": 2}
 
 
+@pytest.mark.slow
 def test_p16_every_task_reads_all_that_is_broadcast() -> None:
     # EL02 and EL03 besides: what is broadcast reaches the tasks that others' partitions make, and makes none itself.
     pipeline = Pipeline("broadcast")

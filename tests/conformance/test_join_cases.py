@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engines.conformance import Conformance, check, targets_of_state
+from engines.conformance import Conformance, check, targets
 from fluvial.dsl import Pipeline, PipelineError
 from fluvial.dsl.message import Record
 
@@ -147,7 +147,7 @@ CASES = [
 ]
 
 
-@targets_of_state
+@targets
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from engines.conformance import Conformance, check, targets_of_state
+from engines.conformance import Conformance, check, targets
 from fluvial.dsl import Context, KeyedProcessor, MapState, Message, Pipeline, Tag, Tagged, Timer, ValueState
 from fluvial.dsl.message import Record
 
@@ -162,7 +162,7 @@ CASES = [
 ]
 
 
-@targets_of_state
+@targets
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

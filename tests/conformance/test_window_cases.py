@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engines.comparing import OutputsDiffer
-from engines.conformance import Conformance, Gap, check, events, targets_of_state, told
+from engines.conformance import Conformance, Gap, check, events, targets, told
 from engines.one_window import ms
 from fluvial.dsl import Pipeline, after, after_count, any_of, count, hopping, repeat, session, tumbling, unbounded
 from fluvial.dsl.windows.assigners import Assigner
@@ -204,7 +204,7 @@ CASES = [
 ]
 
 
-@targets_of_state
+@targets
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_case_holds(case: Conformance, target: str, request: pytest.FixtureRequest) -> None:
     check(case, target, request)

@@ -32,6 +32,7 @@ def test_a_package_says_what_comes_in_what_goes_out_and_what_to_read_first(packa
     assert (package.parent / f"{first[1]}.py").exists() or (package.parent / first[1] / "__init__.py").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_docstring_has_words(layer: str) -> None:
     silent = [

@@ -60,6 +60,7 @@ def run_commands(block: Block, _: dict[str, Any]) -> None:
 RUNNERS = {"python": run_python, "sh": run_commands}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_a_page_holds(page: Path, capfd: pytest.CaptureFixture[str]) -> None:

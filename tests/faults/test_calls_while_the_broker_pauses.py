@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
@@ -34,11 +34,12 @@ class Calls:
     """A function that takes a while, and notes how long the event loop kept it waiting besides."""
 
     def __init__(self) -> None:
-        self.done = 0
+        self.begun = self.done = 0
         self.longest = 0.0
 
     async def look(self, number: int) -> list[int]:
         began = time.monotonic()
+        self.begun += 1
         await asyncio.sleep(0.3)
         self.longest = max(self.longest, time.monotonic() - began - 0.3)
         self.done += 1
@@ -81,6 +82,23 @@ def joined(name: str, calls: Calls) -> Pipeline:
 def test_no_call_times_out(
     own_broker: Broker, tmp_path: Path, build: Callable[[str, Calls], Pipeline], guarantee: Guarantee
 ) -> None:
+    refuse_waits(own_broker, tmp_path, build, guarantee, pauses=(0.2, 0.5))
+
+
+def test_no_call_times_out_before_the_first_output(own_broker: Broker, tmp_path: Path) -> None:
+    """The broker stands still when the first calls end: their outputs are the first ones of the topic."""
+    refuse_waits(own_broker, tmp_path, copied, "at_least_once", pauses=(0,))
+
+
+def refuse_waits(
+    own_broker: Broker,
+    tmp_path: Path,
+    build: Callable[[str, Calls], Pipeline],
+    guarantee: Guarantee,
+    pauses: Sequence[float],
+) -> None:
+    """Run a pipeline, and let the broker stand still each time that a share of the calls has ended; at 0 once the first
+    has begun. Fail if that has held up a call."""
     name, calls = f"calls-{uuid4().hex[:8]}", Calls()
     system = KafkaSystem(own_broker.address)
     system.admin().create(f"{name}-in", 1)
@@ -90,15 +108,15 @@ def test_no_call_times_out(
     )
     writing.commit()
 
-    def pause_twice() -> None:
-        for share in (0.2, 0.5):
-            while calls.done < share * CALLS:
+    def pause() -> None:
+        for share in pauses:
+            while not calls.begun or calls.done < share * CALLS:
                 time.sleep(0.01)
             own_broker.pause()
             time.sleep(PAUSE)
             own_broker.resume()
 
-    pausing = Thread(target=pause_twice, daemon=True)
+    pausing = Thread(target=pause, daemon=True)
     pausing.start()
     settings = Settings(guarantee=guarantee, commit_interval=timedelta(milliseconds=300), state_dir=str(tmp_path / "s"))
     report = run(build(name, calls), system=system, until="end", settings=settings)

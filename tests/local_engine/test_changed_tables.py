@@ -92,6 +92,7 @@ def changes(system: System) -> list[bytes | None]:
     return [record[1] for record in contents(system, "changes")]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_reset_reads_its_rows_again(system: System) -> None:
     put(system, "rows", b"1")
     put(system, "in", b"x")
@@ -138,6 +139,7 @@ def test_a_table_that_is_gone_for_a_run_goes_on_where_it_was(system: System) -> 
     assert changes(system) == [b"1", b"2"]
 
 
+@pytest.mark.slow
 def test_a_joined_table_that_is_reset_has_the_rows_of_its_tables_again(system: System) -> None:
     for stream in ("left", "right", "in"):
         put(system, stream, b"1")
@@ -164,6 +166,7 @@ def test_a_joined_table_that_is_gone_for_a_run_misses_nothing(system: System) ->
     assert run_on(system, joining(str)) == [b"3 None"]
 
 
+@pytest.mark.slow
 def test_rows_are_not_skipped_for_what_was_read_of_them_under_another_name(system: System) -> None:
     """The task that has read the stream furthest is not the one that keeps the table."""
     for value in (b"1", b"2"):

@@ -132,6 +132,7 @@ def left_behind(name: str, messages: int) -> tuple[int, int]:
     return gc.collect(), report.checkpoints
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("name", MADE)
 def test_what_a_run_leaves_does_not_grow_with_its_messages(name: str) -> None:

@@ -42,6 +42,7 @@ def test_an_intermediate_stream_does_not_grow_during_a_run(tmp_path: Path, monke
     assert sorted(int(record[1] or b"") for record in contents(system, "out")) == list(range(2_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("containers", [1, 2, 3])
 def test_at_the_end_of_a_run_intermediate_streams_are_empty(tmp_path: Path, containers: int) -> None:
     system = LogSystem(tmp_path, fsync=False)

@@ -168,6 +168,7 @@ def test_timers_ring_when_a_list_says(waits: list[tuple[str, int, int, bool]]) -
         assert found(rings(driver)) == expected(waits)
 
 
+@pytest.mark.slow
 @given(WAITS)
 @example([("k", 0, 0, False), ("k", 0, 0, False)])
 def test_in_the_levels_of_spark_they_ring_at_the_next_look_at_the_clock(

@@ -118,6 +118,7 @@ def test_a_second_reset_does_no_harm(system: System) -> None:
     assert run_with(system, 1)["by-key"] == [b"1", b"2", b"3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("states", "complete"),
     [

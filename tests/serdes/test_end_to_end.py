@@ -80,6 +80,7 @@ def test_a_registry_that_goes_away_is_missed_where_it_is_needed(server: SchemaRe
     assert read(system, "copy-dead-letters") == []
 
 
+@pytest.mark.slow
 def test_it_is_missed_behind_asynchronous_calls_too(server: SchemaRegistry, registry: Registry, system: System) -> None:
     async def same(click: Click) -> list[Click]:
         return [click]

@@ -61,6 +61,7 @@ def test_what_passes_is_json(text: str) -> None:
     assert passes(text) == is_json(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 100_000])
 def test_depth_has_no_bound(depth: int) -> None:
     check_deep_json(b'{"a":[ ' * depth + b"1" + b"]}" * depth)

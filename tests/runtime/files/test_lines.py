@@ -62,6 +62,7 @@ def test_no_line_is_longer_than_it_may_be(pieces: list[bytes], most: int) -> Non
         list(lines)
 
 
+@pytest.mark.slow
 def test_a_bomb_of_gzip_is_given_up_at_once(tmp_path: Path) -> None:
     """Of a gigabyte without an end of line a few are unpacked."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ class Work:
         return [number]
 
 
+@pytest.mark.slow
 def test_a_call_times_out_while_another_stage_works() -> None:
     work, system = Work(), MemorySystem()
     write(system, {"numbers": [[(None, b"%d" % number, 0, ()) for number in range(MESSAGES)]]})

@@ -124,6 +124,7 @@ def sockets() -> int:
     return sum(stat.S_ISSOCK(os.fstat(number).st_mode) for number in range(3, 256) if is_open(number))
 
 
+@pytest.mark.slow
 def test_a_forked_child_handles_signals_as_if_there_were_no_run() -> None:
     handlers, open_before = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)], sockets()
 
@@ -211,6 +212,7 @@ def watched(request: pytest.FixtureRequest) -> "Iterator[subprocess.Popen[str]]"
         process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watched", [0, 1100], indirect=True, ids=["few files", "many files"])
 def test_a_watchdog_kills_a_process_that_does_not_stop(watched: "subprocess.Popen[str]") -> None:
     watched.send_signal(signal.SIGUSR1)  # which is none of its business

@@ -47,6 +47,7 @@ def test_a_stream_that_somebody_has_put_there_stays(monkeypatch: pytest.MonkeyPa
         assert sys.stderr is theirs
 
 
+@pytest.mark.slow
 def test_who_says_something_does_not_wait_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     line, many = "x" * 999 + "\n", 2 * MOST_BYTES // 1000

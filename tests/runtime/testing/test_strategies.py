@@ -5,6 +5,7 @@ import sys
 from dataclasses import dataclass
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 def test_without_hypothesis_the_strategies_name_what_to_install() -> None:
     found = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True).stdout
     assert found.startswith("MissingExtraError")

@@ -112,6 +112,7 @@ def by_the_ms(duration: int) -> Sequence[int]:
     return [1] * duration
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 @settings(max_examples=10)
 @given(messages=MESSAGES, steps=STEPS)

@@ -145,6 +145,7 @@ def test_a_pipeline_whose_checkpoints_are_gone_is_run_again(
     assert not take(log, stack, 0, 2).membership.done
 
 
+@pytest.mark.slow
 def test_a_container_that_comes_alone_says_whom_it_waits_for_and_gives_up(
     log: LogSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -33,6 +33,7 @@ def test_any_batching_gives_what_the_oracle_does(case: Case, batch_records: int)
     judge(case, lambda case: lowered(case, batch_records))
 
 
+@pytest.mark.slow
 @tries(max_examples=examples(160))
 @given(cases(mode="late", extras=["tables", "duplicates"]))
 def test_one_message_a_batch_judges_late_ones_as_the_rulings_do(case: Case) -> None:

@@ -69,6 +69,7 @@ print(value.text, isinstance(value, out.value.type), "sent_pb2" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_what_protoc_has_generated_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "sent_pb2.py").write_text(generated(proto("sent.proto", message("Sent", text="string")), "sent_pb2"))
@@ -116,6 +117,7 @@ print(hasattr(queue, "SimpleQueue"), hasattr(chunk, "Chunk"), hasattr(telnetlib,
 """
 
 
+@pytest.mark.slow
 def test_modules_of_the_user_s_may_be_named_like_python_s(tmp_path: Path) -> None:
     """A pipeline in `queue.py` with helpers such as `chunk.py`: workers have Python's modules of these names, too, but
     for those that the user's functions import first."""

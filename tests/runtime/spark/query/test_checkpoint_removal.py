@@ -77,6 +77,7 @@ def killed_at(call: int, monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any
     return False
 
 
+@pytest.mark.slow
 def test_a_reset_that_is_cut_off_leaves_all_checkpoints_or_none(
     made: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
