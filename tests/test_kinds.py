@@ -53,7 +53,7 @@ STEPS: set[type[Step]] = {
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table._name)
 def test_each_kind_has_a_row_in_the_table_of_each_phase(table: KindTable[Any]) -> None:
     missing = sorted(kind.__name__ for kind in KINDS - set(table))
-    assert not missing, f"{table._name} has no row for {', '.join(missing)}: see CONTRIBUTING.md, 'Adding an operator'"
+    assert not missing, f"{table._name} has no row for {', '.join(missing)}: see docs/contributing/operators.md"
     assert set(table) <= KINDS
 
 

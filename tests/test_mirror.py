@@ -19,7 +19,7 @@ def without_code(root: Path, mirror: str) -> Iterable[str]:
 
 @pytest.mark.parametrize("mirror", MIRRORS)
 def test_a_test_file_in_a_mirror_names_a_file_of_code(mirror: str) -> None:
-    """What shows a behaviour of several files belongs to the folder of that behaviour: CONTRIBUTING lists them."""
+    """What shows a behaviour of several files belongs to its folder: docs/contributing/tests.md lists them."""
     assert list(without_code(ROOT, mirror)) == []
 
 
@@ -31,6 +31,6 @@ def test_a_test_file_that_names_none_is_seen(tmp_path: Path) -> None:
 
 
 def test_every_folder_of_tests_is_listed_for_contributors() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = (ROOT / "docs/contributing/tests.md").read_text()
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.rglob("*.py"))}
     assert {name for name in folders if f"`tests/{name}`" not in text} == set()

@@ -43,7 +43,7 @@ def test_each_picture_is_in_a_page() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_operator_has_a_page_that_is_listed(kind: str) -> None:
-    """To add one: CONTRIBUTING.md, "Adding an operator"."""
+    """To add one: docs/contributing/operators.md."""
     assert kind in PAGES, f"docs/operators/{kind}.md is missing"
     assert f"({kind}.md)" in PAGES["index"]
     assert f"operators/{kind}.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
