@@ -106,9 +106,9 @@ broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothin
 spark-jars: setup ## let Maven bring Spark's connector to Kafka for tests and benchmarks; does nothing where that is done
 	PYTHONPATH=tests/support $(BIN)/python -m kafka.broker_jars spark
 
-LINTERS := style format-check mypy pyright arrows
+LINTERS := style format-check mypy pyright arrows subjects
 .PHONY: lint $(LINTERS)
-lint: $(LINTERS) ## check style, format, types and the arrows between packages; -k goes on after a failure
+lint: $(LINTERS) ## check style, format, types, the arrows between packages and the subjects of commits; -k goes on after a failure
 $(LINTERS): setup
 style:
 	$(BIN)/ruff check
@@ -120,6 +120,8 @@ pyright:
 	$(BIN)/pyright
 arrows:
 	$(BIN)/lint-imports
+subjects:
+	.ci/subjects
 
 .PHONY: format
 format: setup ## format the code and repair what ruff can
