@@ -77,9 +77,10 @@ def published(page: Path) -> str:
 
 
 def summary(found: Results) -> str:
-    """The few figures that the README shows, as Markdown."""
+    """The few figures that the README shows, with commit and date, as Markdown."""
     runs = [run for run in found.runs if run.workload in _SUMMARY]
-    return "\n".join(_matrix(runs, _rate, _SUMMARY)) + "\n"
+    measured = f"Measured on {found.date} at commit `{found.commit}`; what has changed since is not in these figures."
+    return "\n".join([*_matrix(runs, _rate, _SUMMARY), "", measured]) + "\n"
 
 
 def figures(found: Results) -> str:
@@ -103,7 +104,7 @@ def _setting(found: Results) -> str:
     others = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
         f"{found.messages:,} messages of about 185 bytes (W5: a fifth of them; W6: {joined:,} orders and payments of "
-        f"about 80), commit `{found.commit}`, "
+        f"about 80), measured on {found.date} at commit `{found.commit}`, "
         f"{machine['processor']}, {machine['cores']} cores and {machine['memory']} for contender, broker and harness "
         f"together; Kafka {kafka}, Python {python}; {others}."
     )

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -63,10 +64,11 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Results(Struct, frozen=True, kw_only=True):
-    """The figures with what they depend on. `messages` is the size of the input; W5 reads a part of it, and
-    W6 has an input of its own, of about half as many."""
+    """The figures with what they depend on. `date` is the day on which they were measured, in UTC. `messages` is the
+    size of the input; W5 reads a part of it, and W6 has an input of its own, of about half as many."""
 
     commit: str
+    date: str
     versions: dict[str, str]
     machine: dict[str, str]
     messages: int
@@ -82,6 +84,7 @@ def results(
     engines = {run.engine for run in runs}
     return Results(
         commit=commit(),
+        date=today(),
         versions=_versions(engines),
         machine=machine(),
         messages=messages,
@@ -108,6 +111,11 @@ def commit() -> str:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
+
+
+def today() -> str:
+    """The day on which it runs, in UTC, as 2026-11-23."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def _versions(engines: set[str]) -> dict[str, str]:

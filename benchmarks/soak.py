@@ -16,7 +16,7 @@ from benchmarks.constants import MINUTE, OUT_OF_ORDER
 from benchmarks.contenders import CONTENDERS, fluvial
 from benchmarks.latency import feeding
 from benchmarks.process import Running, running
-from benchmarks.results import LATEST, commit, load, machine
+from benchmarks.results import LATEST, commit, load, machine, today
 from benchmarks.sampling import use_of
 from benchmarks.topics import Topics
 from benchmarks.workloads import Total
@@ -66,6 +66,7 @@ class Soak(Struct, frozen=True, kw_only=True):
     much more than a minute is well."""
 
     commit: str
+    date: str
     machine: dict[str, str]
     engine: str
     workload: str
@@ -124,6 +125,7 @@ def judged(
     found = {name: growth(times, [getattr(sample, name) for sample in steady]) for name in names}
     return Soak(
         commit=commit(),
+        date=today(),
         machine=machine(),
         engine=ENGINE,
         workload=WORKLOAD,

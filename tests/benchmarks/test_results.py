@@ -33,6 +33,7 @@ def found(**rounds: list[Measured]) -> Results:
     parts = [Share(engine=engine, workload="W1", part="all together", nanoseconds=1_234) for engine in rounds]
     return Results(
         commit="c",
+        date="2026-11-23",
         versions=versions,
         machine=machine,
         messages=1_000,
