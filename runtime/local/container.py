@@ -131,7 +131,7 @@ class Container:
     @property
     def finished(self) -> bool:
         """Whether the run has end offsets and all tasks have reached them."""
-        return self._ends is not None and all(task.done for task in self._tasks)
+        return self._ends is not None and all(task.view.done for task in self._tasks)
 
     def turn(self, patience: float = 0.0) -> bool:
         """One turn of the loop. Waits up to `patience` seconds for records. Returns whether there was any work."""
@@ -139,7 +139,7 @@ class Container:
 
     def _calling(self) -> bool:
         """Whether asynchronous calls are in flight, which need the event loop."""
-        return self._asynchronous and any(task.busy for task in self._tasks)
+        return self._asynchronous and any(task.view.busy for task in self._tasks)
 
     def _turn(self, patience: float) -> Steps[bool]:
         fed = self._read(patience)
@@ -222,7 +222,7 @@ class Container:
         due = [task for task in self._tasks if self._is_due(task, now, starved=task.name not in fed)]
         if due and self._commits.together:
             due = self._tasks
-        waiting = [task for task in due if task.drains and task.busy]
+        waiting = [task for task in due if task.drains and task.view.busy]
         self._draining.update(task.name for task in waiting)
         if waiting and self._commits.together:
             self._draining.update(task.name for task in due)
@@ -238,11 +238,11 @@ class Container:
             return True
         if task.commit_is_large:
             return True
-        if self._ends is None or not task.queues.empty or task.busy or not starved:
+        if self._ends is None or not task.queues.empty or task.view.busy or not starved:
             return False
         # On Kafka records arrive with a delay: one poll without records does not mean that the input is read to its
         # end.
-        caught_up = not self._commits.early or now - self._fed_at > QUIET_SECONDS or task.done
+        caught_up = not self._commits.early or now - self._fed_at > QUIET_SECONDS or task.view.done
         return caught_up and task.has_changes
 
     def _commit(self, tasks: Iterable[LocalTask]) -> Steps[bool]:
@@ -266,7 +266,7 @@ class Container:
 
     def commit_ready(self) -> bool:
         """Commit the tasks that need not wait for asynchronous calls. Returns whether any has changed."""
-        waiting = [task for task in self._tasks if task.drains and task.busy]
+        waiting = [task for task in self._tasks if task.drains and task.view.busy]
         if waiting and self._commits.together:
             return False
         return run_steps(self._commit(task for task in self._tasks if task not in waiting))
@@ -282,7 +282,7 @@ class Container:
             return IDLE_SECONDS
         # Background work of users' clients continues meanwhile.
         began = self._clock()
-        await asyncio.sleep(BUSY_SECONDS if any(task.busy for task in self._tasks) else IDLE_SECONDS)
+        await asyncio.sleep(BUSY_SECONDS if any(task.view.busy for task in self._tasks) else IDLE_SECONDS)
         self._reporter.idle_seconds += self._clock() - began
         return 0.0
 
@@ -290,7 +290,7 @@ class Container:
         """Wait for the calls in flight, and commit. A run that was asked to stop waits a bounded time: the next run
         processes the messages of abandoned calls again."""
         until = self._clock() + DRAIN_SECONDS
-        while any(task.busy for task in self._tasks):
+        while any(task.view.busy for task in self._tasks):
             for task in self._tasks:
                 task.drain()
             if self._stop() and self._clock() > until:
@@ -333,17 +333,17 @@ class Container:
 
     def _waits_for(self, task: LocalTask) -> str:
         """What a task waits for, as text; empty if it has no work."""
-        if not task.queues.empty or task.busy:
+        if not task.queues.empty or task.view.busy:
             return "messages in flight"
         if self._ends is None:
             unread = self._unread_inputs(task)
             return "messages of " + ", ".join(unread) if unread else ""
-        if task.done:
+        if task.view.done:
             return ""
         # The end of an intermediate stream comes from tasks of other containers. While those run, they report a stall
         # themselves, so this container waits for sources only.
         present = self._others and not self._wait_reporter.absent()
-        inputs = [name for name in task.open_inputs if not present or self._plan.stream(name).kind == "source"]
+        inputs = [name for name in task.view.open_inputs if not present or self._plan.stream(name).kind == "source"]
         return "the end of " + ", ".join(inputs) if inputs else ""
 
     def _unread_inputs(self, task: LocalTask) -> list[str] | None:

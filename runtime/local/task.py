@@ -191,28 +191,13 @@ class LocalTask:
     def end_inputs(self, ends: Mapping[StreamPartition, int]) -> bool:
         """End each input whose messages up to the run's end offset have landed. Returns whether an input ended."""
         moved = False
-        for stream in self.open_inputs if not self._work.joined.stale else ():
+        for stream in self.view.open_inputs if not self._work.joined.stale else ():
             end = ends.get((stream, self.setup.number))
             if end is not None and self.queues.has_landed(stream, end):
                 self._work.inputs.end(stream)
                 self._route_outputs()
                 moved = True
         return moved
-
-    @property
-    def done(self) -> bool:
-        """Whether all inputs have ended and no message is in flight."""
-        return not self._work.progress.busy and not self.open_inputs and not self._work.joined.stale
-
-    @property
-    def open_inputs(self) -> list[str]:
-        """The inputs that have not ended."""
-        return [stream for stream in self.setup.inputs if not self._work.inputs.ended(stream)]
-
-    @property
-    def busy(self) -> bool:
-        """Whether messages or firings are in flight."""
-        return self._work.progress.busy
 
     def close(self) -> None:
         """Cancel the asynchronous calls in flight."""

@@ -1,4 +1,4 @@
-"""A read-only view of a task, for progress, metrics and `PipelineDriver`: watermarks, rows of tables, and counts."""
+"""A read-only view of a task, for its container, for metrics and for `PipelineDriver`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,13 +24,28 @@ class ClockSchedule:
 
 
 class TaskView:
-    """Reads what a task holds, and changes nothing."""
+    """Reads what a task holds, and changes nothing: whether it is done, watermarks, rows of tables, and counts."""
 
     def __init__(self, setup: TaskSetup, program: Program, work: StageTask, queues: InputQueues) -> None:
         self._setup = setup
         self._program = program
         self._work = work
         self._queues = queues
+
+    @property
+    def done(self) -> bool:
+        """Whether all inputs have ended and no message is in flight."""
+        return not self.busy and not self.open_inputs and not self._work.joined.stale
+
+    @property
+    def open_inputs(self) -> list[str]:
+        """The inputs that have not ended."""
+        return [stream for stream in self._setup.inputs if not self._work.inputs.ended(stream)]
+
+    @property
+    def busy(self) -> bool:
+        """Whether messages or firings are in flight."""
+        return self._work.progress.busy
 
     def watermark_of(self, operator: str) -> int | None:
         """The watermark in front of an operator, in ms since epoch, as messages have reported it; None if the operator

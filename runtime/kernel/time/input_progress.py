@@ -162,7 +162,7 @@ class InputProgress:
         position = Position(
             highs=dict(self._gone.highs),
             ended={stream: numbers for stream, numbers in ended.items() if numbers},
-            clock=self._watermarks.clock if self._watermarks.clocked else START,
+            clock=self._watermarks.clock if self._watermarks.clock_users else START,
             out_of_order=self._gone.out_of_order | lags,
             reached=self._gone.reached | reached(self._watermarks),
         )

@@ -23,14 +23,16 @@ from .watermark_node import NodeKind, WatermarkNode, lagging, slowest
 
 
 class ClockUsers:
-    """The operators of a task that fire by the processing time."""
+    """What depends on the processing time in a task: operators that fire by it, and nodes that follow it, which
+    `has_nodes` says there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_nodes: bool = False) -> None:
+        self._has_nodes = has_nodes
         self._dues: list[Callable[[], int]] = []
         self._callbacks: list[Callable[[int], None]] = []
 
-    def __len__(self) -> int:
-        return len(self._dues)
+    def __bool__(self) -> bool:
+        return self._has_nodes or bool(self._dues)
 
     def attach(self, due: Callable[[], int], fire: Callable[[int], None] | None = None) -> None:
         """Call `fire` with the processing time whenever it advances. `due` returns the next time at which the operator
@@ -84,8 +86,7 @@ class WatermarkGraph:
         self.restored: dict[str, int] = {}
         self._streams = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stream"}
         self.operators = {node.owner: index for index, node in enumerate(nodes) if node.kind == "stateful"}
-        self.clock_users = ClockUsers()
-        self._has_clock_nodes = any(node.kind == "clock" for node in nodes)
+        self.clock_users = ClockUsers(has_nodes=any(node.kind == "clock" for node in nodes))
         self.returns = any(node.returns for node in nodes)
         moves: dict[NodeKind, Callable[[int, WatermarkNode], None]] = {
             "clock": self._follow_clock,
@@ -95,12 +96,8 @@ class WatermarkGraph:
         }
         self._steps = [(moves[node.kind], index, node) for index, node in enumerate(nodes) if node.kind != "stream"]
 
-    @property
-    def clocked(self) -> bool:
-        """Whether anything depends on the processing time."""
-        return self._has_clock_nodes or bool(self.clock_users)
-
     def attach(self, id: str, operator: TimedOperator) -> None:
+        """Add a stateful operator, which fires from now on as its node advances."""
         self._stateful[id] = operator
         self.schedule(operator.next_due())
 
@@ -145,7 +142,7 @@ class WatermarkGraph:
         """Set the processing time, in ms since epoch, and advance the nodes that follow it."""
         if now > self.clock:
             self.clock = now
-            if self.clocked:
+            if self.clock_users:
                 self._follow()
             self.clock_users.fire(now)
 
