@@ -27,7 +27,7 @@ from fluvial.dsl import (
     tumbling,
 )
 from fluvial.dsl.keyed_stream import KeyedStream as Keyed
-from fluvial.runtime.testing import PipelineDriver
+from fluvial.runtime.testing import DriverState, PipelineDriver, StreamRecords
 from generators.building import pipeline_of
 
 MINUTE = timedelta(minutes=1)
@@ -321,8 +321,9 @@ CASES: dict[str, Case] = {
     "driver.advance": on(driver, PipelineDriver.advance, duration=MINUTE),
     "driver.read": on(driver, PipelineDriver.read, stream="out"),
     "driver.take": on(driver, PipelineDriver.take, stream="out"),
-    "driver.table": on(lambda: PipelineDriver(filled()), PipelineDriver.table, id="table"),
-    "driver.watermark": on(driver, PipelineDriver.watermark, operator="send_to-2"),
+    "driver.records.read": on(lambda: driver().records, StreamRecords.read, stream="out"),
+    "driver.state.table": on(lambda: PipelineDriver(filled()).state, DriverState.table, id="table"),
+    "driver.state.watermark": on(lambda: driver().state, DriverState.watermark, operator="send_to-2"),
 }
 
 NAMES = {

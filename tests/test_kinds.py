@@ -107,7 +107,7 @@ def test_a_kind_with_a_row_in_each_table_is_drawn_and_run(monkeypatch: pytest.Mo
     with PipelineDriver(with_echo()) as driver:
         recorder = Recorder(driver)
         recorder.send("words", "hello", timestamp=1)
-        outputs = {"echoes": driver.records("echoes")}
+        outputs = {"echoes": driver.records.read("echoes")}
     assert run_oracle(with_echo(), {"words": [[(None, b"hello", 1, ())]]}) == outputs
     assert "hello" in draw_run(recorder.recording)
 

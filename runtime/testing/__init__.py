@@ -6,6 +6,8 @@ Comes in: a pipeline and the messages of a test. Goes out: decoded outputs, reco
 from .completion_order import Ended
 from .drawing import draw_run
 from .driver import PipelineDriver
+from .driver_state import DriverState
 from .recording import Recorder, Recording
+from .stream_records import StreamRecords
 
-__all__ = ["Ended", "PipelineDriver", "Recorder", "Recording", "draw_run"]
+__all__ = ["DriverState", "Ended", "PipelineDriver", "Recorder", "Recording", "StreamRecords", "draw_run"]

@@ -16,7 +16,7 @@ from ..local.task import LocalTask
 Decode = Callable[[bytes], Any]
 
 
-_READ_RAW = "correct the annotation of the function before it; records() returns the bytes"
+_READ_RAW = "correct the annotation of the function before it; records.read() returns the bytes"
 
 
 class Decoder:

@@ -20,7 +20,7 @@ from ...planner.settings import Settings
 from ...planner.stream_names import dead_letters
 from ...planner.validation import check_arguments
 from ..kernel.compiler.bindings import are_headers
-from ..kernel.time.bounds import END, START
+from ..kernel.time.bounds import END
 from ..local.commit.two_phase_commit import TwoPhaseCommit
 from ..local.container import Container
 from ..local.engine import make_tasks, open_sinks
@@ -34,7 +34,9 @@ from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
 from ..systems.provisioning import frozen_ends, make_streams
 from .completion_order import AsyncResults, CompletionGate, chooser
-from .decoded_outputs import Decoder, rows_of
+from .decoded_outputs import Decoder
+from .driver_state import DriverState
+from .stream_records import StreamRecords
 from .virtual_clock import VirtualLoop
 
 
@@ -52,6 +54,8 @@ class PipelineDriver:
     `commits="always"` commits after each step, so that the outputs of a step can be read at once. With "timed" the
     tasks commit as in a real run, after each `Settings.commit_interval` of virtual time, and at `commit()` and `end()`:
     `crash()` loses what was processed since.
+
+    `records` has the streams as bytes. `state` has the rows of tables and the watermarks.
 
     >>> pipeline = Pipeline("shout")
     >>> pipeline.stream("words", value=str).map(str.upper).send_to("loud", value=str)
@@ -92,6 +96,7 @@ class PipelineDriver:
         _check_names(counts, [stream.name for stream in self.plan.streams])
         make_streams(self.plan, self._admin)
         self._decoder = Decoder(self.plan)
+        self.records = StreamRecords(self._system, self._decoder.check, self._send)
         self._taken: dict[str, int] = {}
         self._loop = VirtualLoop()
         self._container: Container | None = None
@@ -146,14 +151,9 @@ class PipelineDriver:
         at = self.now if timestamp is None else timestamp
         good = are_headers(headers)
         require(good, UsageError, f"send: headers={headers!r}", "a tuple of pairs of str and bytes")
-        self.send_records(stream, [(known, data, at, headers)], partition=partition)
+        self.records.send(stream, [(known, data, at, headers)], partition=partition)
 
-    def send_record(self, stream: str, record: Record, *, partition: int | None = None) -> None:
-        """Write one record, as bytes, to an input, and process it."""
-        self.send_records(stream, [record], partition=partition)
-
-    def send_records(self, stream: str, records: Sequence[Record], *, partition: int | None = None) -> None:
-        """Write records to an input, by default each to the partition of its key, and process them as one batch."""
+    def _send(self, stream: str, records: Sequence[Record], partition: int | None) -> None:
         self._source(stream)
         if self._ended and self._container is not None:
             remedy = "call restart() to begin another run, which continues from here"
@@ -195,22 +195,7 @@ class PipelineDriver:
 
     def read(self, stream: str) -> list[Message[Any]]:
         """All messages of an output that readers can see so far, partition by partition, decoded."""
-        return list(self._decoder.messages(stream, self.records(stream)))
-
-    def table(self, id: str) -> dict[Any, Any]:
-        """The rows of a table now, committed or not, by key; of all partitions.
-
-        >>> pipeline = Pipeline("latest")
-        >>> scores = pipeline.table("scores", key=str, value=int)
-        >>> pipeline.stream("games", key=str, value=int).send_to(scores)
-        >>> with PipelineDriver(pipeline) as driver:
-        ...     for score in (3, 5):
-        ...         driver.send("games", score, key="ann")
-        ...     driver.table("scores")
-        {'ann': 5}
-        """
-        self._running()
-        return rows_of(self.plan, id, self._tasks)
+        return list(self._decoder.messages(stream, self.records.read(stream)))
 
     def take(self, stream: str) -> list[Message[Any]]:
         """The messages of an output that were added since its last `take`, in the order of their commits."""
@@ -218,27 +203,7 @@ class PipelineDriver:
         ends = {(stream, partition): end for partition, end in enumerate(self._admin.ends(stream))}
         starts = {place: self._taken.get(f"{place}", 0) for place in ends}
         self._taken.update({f"{place}": end for place, end in ends.items()})
-        return list(self._decoder.messages(stream, self._read_from(starts)))
-
-    def records(self, stream: str) -> list[Record]:
-        """The same as `read`, as bytes."""
-        self._decoder.check(stream)
-        return self._read_from({(stream, partition): 0 for partition in range(len(self._admin.ends(stream)))})
-
-    def written(self, stream: str, partition: int, start: int = 0) -> list[Record]:
-        """Records of one partition from an offset on, of any stream of the plan: of inputs as they were sent, of
-        intermediate streams with trailers and control messages."""
-        return self._read_from({(stream, partition): start})
-
-    def watermark(self, operator: str) -> int | None:
-        """The watermark of an operator's input, in ms since epoch: the least of its tasks; None as long as one of them
-        has none."""
-        self._running()
-        known = [planned.id for planned in self.plan.operators]
-        wrong, expected = f"the pipeline has no operator {operator!r}", f"one of {', '.join(map(repr, known))}"
-        require(operator in known, UsageError, wrong, expected)
-        watermarks = [mark for task in self._tasks if (mark := task.view.watermark_of(operator)) is not None]
-        return None if START in watermarks else min(watermarks)
+        return list(self._decoder.messages(stream, self.records.read_from(starts)))
 
     @property
     def dead_letters(self) -> list[Message[Any]]:
@@ -281,6 +246,7 @@ class PipelineDriver:
         gate = None if self._gates is None else self._gates.wait
         run = RunContext(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
         tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)
+        self.state = DriverState(self.plan, self._running_tasks)
         open_sinks(self.plan, stack)
         clock, stop = self._loop.time, lambda: False
         reporter = ProgressReporter(self.plan, EndOffsets(self._admin), None, clock=clock)
@@ -346,11 +312,6 @@ class PipelineDriver:
         """Wait until cancelled calls have ended."""
         await self._loop.quiet()
 
-    def _read_from(self, starts: Mapping[tuple[str, int], int]) -> list[Record]:
-        consumer = self._system.consumer(max_records=1 << 30)
-        consumer.assign(starts)
-        return [record for batch in consumer.poll() for record in batch.records]
-
     def _check_open(self) -> None:
         if self._loop.is_closed():
             raise UsageError(explain("the driver is closed", "a driver in use", "use it within its with block"))
@@ -362,6 +323,10 @@ class PipelineDriver:
             wrong = f"the pipeline reads no stream {stream!r}"
             raise UsageError(explain(wrong, f"one of its inputs: {', '.join(map(repr, self._sources))}"))
         return source
+
+    def _running_tasks(self) -> Sequence[LocalTask]:
+        self._running()
+        return self._tasks
 
     def _running(self) -> Container:
         self._check_open()

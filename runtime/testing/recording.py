@@ -126,8 +126,8 @@ class Recorder:
         self._note("send")
 
     def send_records(self, stream: str, records: Sequence[Record], *, partition: int | None = None) -> None:
-        """Write records to an input, and process them as one batch: see `PipelineDriver.send_records`."""
-        self._driver.send_records(stream, records, partition=partition)
+        """Write records to an input, and process them as one batch: see `StreamRecords.send`."""
+        self._driver.records.send(stream, records, partition=partition)
         self._note("send")
 
     def advance(self, duration: timedelta, *, every: timedelta = _SECOND) -> None:
@@ -167,7 +167,7 @@ class Recorder:
     def _watermark(self) -> int | None:
         if self._keeps is None:
             return None
-        return self._driver.now if self._clocked else self._driver.watermark(self._keeps)
+        return self._driver.now if self._clocked else self._driver.state.watermark(self._keeps)
 
     def _new(self, lane: StreamLane) -> Sequence[Message[Any]]:
         """The messages written to a partition since the last step."""
@@ -176,7 +176,7 @@ class Recorder:
             messages = self._sinks[lane.stream][start:]
             self._taken[lane] += len(messages)
             return messages
-        records = self._driver.written(lane.stream, lane.partition, start)
+        records = self._driver.records.partition(lane.stream, lane.partition, start)
         self._taken[lane] += len(records)
         return list(self._readers[lane.stream](records))
 

@@ -46,12 +46,12 @@ def expected(rules: Records, words: Records, copies: int) -> Counter[Record]:
 @given(RECORDS, RECORDS, st.integers(1, 4), st.booleans())
 def test_each_task_has_each_message_once(rules: Records, words: Records, partitions: int, crashes: bool) -> None:
     with PipelineDriver(pipeline(), partitions={"words": partitions, "rules": 2}) as driver:
-        driver.send_records("rules", records(rules))
+        driver.records.send("rules", records(rules))
         if crashes:
             driver.restart()
-        driver.send_records("words", records(words), partition=0)
+        driver.records.send("words", records(words), partition=0)
         driver.end()
-        assert Counter(driver.records("seen")) == expected(rules, words, partitions)
+        assert Counter(driver.records.read("seen")) == expected(rules, words, partitions)
         assert driver.report().late == {}
 
 

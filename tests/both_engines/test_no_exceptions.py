@@ -261,10 +261,10 @@ Outcome = tuple[Counter[bytes | None], dict[str, int]]
 def on_driver(pipeline: Pipeline) -> Outcome:
     with PipelineDriver(pipeline) as driver:
         for source in pipeline.sources:
-            driver.send_records(source.stream, records())
+            driver.records.send(source.stream, records())
         driver.advance(timedelta(seconds=1))
         report = driver.end()
-        out = driver.records("out") if "out" in driver._admin.streams() else []
+        out = driver.records.read("out") if "out" in driver._admin.streams() else []
         return Counter(record[1] for record in out), dict(report.failed)
 
 

@@ -121,7 +121,7 @@ def test_r24d_an_error_behind_the_call_stops_the_run() -> None:
 
 def test_r25_a_message_that_cannot_be_decoded_stops_the_run() -> None:
     with PipelineDriver(asynchronous(at_once)) as driver, pytest.raises(MessageError, match="DecodeError"):
-        driver.send_record("in", (None, b"bad", 0, ()))
+        driver.records.send("in", [(None, b"bad", 0, ())])
 
 
 # E and F. Landing and checkpoints

@@ -140,7 +140,7 @@ def test_t07_a_table_is_read_from_where_its_store_is_or_from_the_start() -> None
         driver.restart()
         driver.send("table", "b", key=2)
         assert driver.report().read == {"table": 1}
-        assert driver.table("table") == {1: "a", 2: "b"}
+        assert driver.state.table("table") == {1: "a", 2: "b"}
 
 
 class _Few(MemorySystem):

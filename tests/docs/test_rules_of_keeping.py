@@ -56,7 +56,7 @@ def test_messages_without_value_count_and_are_collected() -> None:
         for value in (None, 2):
             driver.send("in", value, key="k", timestamp=0)
         driver.end()
-        assert b'"value":[null,2]' in (driver.records("out")[0][1] or b"")
+        assert b'"value":[null,2]' in (driver.records.read("out")[0][1] or b"")
 
 
 def test_a_function_of_an_aggregate_is_given_none_and_its_error_leaves_the_window_as_it_was() -> None:

@@ -82,7 +82,7 @@ def test_a_keyed_stream_stays_keyed(name: str) -> None:
 def test_a_map_may_return_none() -> None:
     with PipelineDriver(one_way(lambda stream: stream.map(lambda _: None))) as driver:
         driver.send("in", "tea", key="k")
-        assert driver.records("out") == [(b"k", None, 0, ())]
+        assert driver.records.read("out") == [(b"k", None, 0, ())]
 
 
 def test_a_flat_map_that_fails_half_way_gives_nothing() -> None:

@@ -81,7 +81,7 @@ def test_messages_whose_key_is_none_meet_in_the_first_partition() -> None:
     with PipelineDriver(by_letter(), partitions={"in": 3}) as driver:
         for partition in (1, 2):
             driver.send("in", "", partition=partition)
-        assert [len(driver.written("out", number)) for number in range(3)] == [2, 0, 0]
+        assert [len(driver.records.partition("out", number)) for number in range(3)] == [2, 0, 0]
 
 
 def test_a_window_and_a_join_refuse_messages_without_key() -> None:
@@ -108,7 +108,7 @@ def test_a_key_of_another_type_is_an_error_of_its_message() -> None:
 def test_messages_of_one_key_and_task_stay_in_order_behind_a_border() -> None:
     words = ["tea", "toast", "coffee", "trout", "cake"]
     with PipelineDriver(by_letter(), partitions={"in": 2}) as driver:
-        driver.send_records("in", [(None, word.encode(), 0, ()) for word in words], partition=1)
+        driver.records.send("in", [(None, word.encode(), 0, ()) for word in words], partition=1)
         assert [word for word in shown(driver) if word[0] == "t"] == ["tea", "toast", "trout"]
 
 
@@ -134,15 +134,15 @@ def test_send_to_writes_under_the_key_it_is_told_or_the_one_there_is() -> None:
     source.send_to("other", key=lambda word: len(word))
     with PipelineDriver(pipeline) as driver:
         driver.send("in", "tea", key="k", timestamp=7, headers=HEADERS)
-        assert driver.records("same") == [(b"k", b"tea", 7, HEADERS)]
-        assert driver.records("other") == [((3).to_bytes(8, "big"), b"tea", 7, HEADERS)]
+        assert driver.records.read("same") == [(b"k", b"tea", 7, HEADERS)]
+        assert driver.records.read("other") == [((3).to_bytes(8, "big"), b"tea", 7, HEADERS)]
 
 
 def test_messages_without_key_keep_to_the_partition_of_their_task() -> None:
     with PipelineDriver(one_way(itself), partitions={"in": 2, "out": 2}) as driver:
         for word in ("a", "b"):
             driver.send("in", word, partition=1)
-        assert [len(driver.written("out", number)) for number in range(2)] == [0, 2]
+        assert [len(driver.records.partition("out", number)) for number in range(2)] == [0, 2]
 
 
 def test_an_output_that_does_not_exist_has_as_many_partitions_as_there_are_tasks() -> None:
@@ -189,7 +189,7 @@ def sunk(shelf: Shelf) -> Pipeline:
 def test_a_sink_is_opened_written_in_batches_flushed_by_commits_and_closed() -> None:
     shelf = Shelf()
     with PipelineDriver(sunk(shelf), commits="timed") as driver:
-        driver.send_records("in", [(b"k", b"tea", 0, ()), (None, None, 0, ())])
+        driver.records.send("in", [(b"k", b"tea", 0, ()), (None, None, 0, ())])
         assert shelf.told == ["open", [("k", "tea"), (None, None)]]
         driver.commit()
         assert shelf.told[2:] == ["flush"]

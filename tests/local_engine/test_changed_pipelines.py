@@ -161,7 +161,7 @@ def test_a_source_without_patience_is_not_idle_any_more() -> None:
         restart_with(driver, windows())
         for stream, time in (("a", 110), ("b", 150), ("a", 111), ("a", 125)):
             driver.send(stream, "x", key="k", timestamp=time)
-        assert driver.watermark("n") == 125
+        assert driver.state.watermark("n") == 125
         assert driver.report().late == {}
 
 

@@ -106,8 +106,8 @@ def test_what_a_crash_takes_of_a_table_is_sent_again(steps: list[tuple[str, str]
             elif then == "crash":
                 driver.restart()
         driver.end()
-        assert sorted(value or b"" for _, value, _, _ in driver.records("out")) == sorted(wanted)
-        assert driver.table("last") == {key: str(number) for key, number in seen.items()}
+        assert sorted(value or b"" for _, value, _, _ in driver.records.read("out")) == sorted(wanted)
+        assert driver.state.table("last") == {key: str(number) for key, number in seen.items()}
 
 
 def both_sides() -> Pipeline:

@@ -18,7 +18,7 @@ def test_what_is_passed_on_in_one_batch_crosses_a_border_with_the_watermark_of_e
     words = once.partition_by(itself, id="by", key_type=str)
     words.window(tumbling(TEN), count(), id="w").map(lambda pane: pane.key).send_to("out")
     with PipelineDriver(pipeline) as driver:
-        driver.send_records("in", [(b"k", word, at, ()) for word, at in ((b"a", 0), (b"b", 15), (b"c", 5))])
+        driver.records.send("in", [(b"k", word, at, ()) for word, at in ((b"a", 0), (b"b", 15), (b"c", 5))])
         driver.end()
         # The window of "c" has fired when "b" moved time; for `deduplicate` it is not late.
         assert sorted(message.value for message in driver.read("out")) == ["a", "b"]

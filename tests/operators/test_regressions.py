@@ -64,7 +64,7 @@ def test_a_key_that_cannot_be_decoded_fails_at_its_source() -> None:
     pipeline = Pipeline("p", on_error=skip())
     keyed(pipeline).window(TEN, count(), id="window").send_to("out")
     with PipelineDriver(pipeline) as driver:
-        driver.send_record("in", (b"\xff", b"1", 0, ()))
+        driver.records.send("in", [(b"\xff", b"1", 0, ())])
         assert driver.report().failed == {"stream-1": 1}
         driver.end()
         assert driver.read("out") == []
@@ -128,7 +128,7 @@ def test_time_waits_for_the_panes_behind_a_call() -> None:
     both = first.merge(source).async_flat_map(at_once, id="call")
     both.window(TEN, total(int), id="second").send_to("out")
     with PipelineDriver(pipeline) as driver:
-        driver.send_records("in", [(b"a", b"1", time, ()) for time in (0, 0, 0, 11, 11)])
+        driver.records.send("in", [(b"a", b"1", time, ()) for time in (0, 0, 0, 11, 11)])
         report = driver.end()
         assert (report.late, panes(driver, "out")) == ({}, [(10, "on_time", 6), (20, "on_time", 4)])
 
@@ -237,7 +237,7 @@ def test_what_a_trigger_shows_crosses_with_the_time_of_its_message(together: boo
     records: list[Record] = [(b"a", b"1", time, ()) for time in (0, 100, 1)]
     with PipelineDriver(pipeline, commits="timed") as driver:
         for batch in [records] if together else [[record] for record in records]:
-            driver.send_records("in", batch)
+            driver.records.send("in", batch)
         driver.commit()
-        crossed = [record[1] for record in driver.written("p-again", 0)]
+        crossed = [record[1] for record in driver.records.partition("p-again", 0)]
         assert [unpack_trailer(value[-TRAILER_SIZE:]) for value in crossed if value] == [(0, START), (0, 0), (0, 100)]

@@ -42,7 +42,7 @@ def driver_for(case: Case, guarantee: Guarantee, data: st.DataObject) -> Pipelin
 def feed(driver: PipelineDriver, case: Case, data: st.DataObject, steps: tuple[str, ...]) -> None:
     """Send the inputs in random pieces, with random steps between them."""
     for (stream, partition), records in data.draw(pieces_of(case.inputs, case.first), label="pieces"):
-        driver.send_records(stream, records, partition=partition)
+        driver.records.send(stream, records, partition=partition)
         take(driver, data.draw(st.sampled_from(steps), label="step"))
 
 

@@ -188,7 +188,7 @@ def driven(kind: str, told: Told, *, changing: bool) -> tuple[list[str], int]:
                 driver.send(stream, value, key=key, timestamp=time)
         late += driver.report().late.get("w", 0)
         driver.end()
-        out = driver.records("out") if "out" in driver._admin.streams() else []
+        out = driver.records.read("out") if "out" in driver._admin.streams() else []
     return sorted(map(repr, out)), late
 
 

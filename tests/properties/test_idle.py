@@ -313,6 +313,6 @@ def test_random_pipelines_go_by_the_partitions_that_are_not_idle(drawn: tuple[Ca
             if isinstance(turn, int):
                 driver.advance(timedelta(milliseconds=turn))
             else:
-                driver.send_record(turn[0], next(queues[turn]), partition=turn[1])
+                driver.records.send(turn[0], [next(queues[turn])], partition=turn[1])
         driver.end()
         assert_same(driver_outputs(driver), wanted)

@@ -91,7 +91,7 @@ def test_the_checkpoint_is_where_contiguous_landing_ends(data: Any, in_flight: i
 
     with PipelineDriver(calling(in_flight), async_results=choose, commits="timed") as driver:
         for size in sizes:
-            driver.send_records("in", [(None, b"%d" % number, 0, ()) for number in range(sent, sent + size)])
+            driver.records.send("in", [(None, b"%d" % number, 0, ()) for number in range(sent, sent + size)])
             sent += size
             driver.commit()
             kept = decode(driver._admin.checkpoints("calling")["in/0"], "in/0").offsets["in"]

@@ -88,7 +88,7 @@ def _key(value: str) -> str:
 
 def outputs(driver: PipelineDriver) -> Counter[tuple[str, bytes | None, bytes | None, int]]:
     names = [stream.name for stream in driver.plan.streams if stream.kind == "output"]
-    return Counter((name, key, value, at) for name in names for key, value, at, _ in driver.records(name))
+    return Counter((name, key, value, at) for name in names for key, value, at, _ in driver.records.read(name))
 
 
 def by_clock(made: Pipeline, steps: Sequence[Step]) -> Counter[tuple[str, bytes | None, bytes | None, int]]:

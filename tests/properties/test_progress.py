@@ -61,7 +61,7 @@ def before_the_end(case: Case) -> Outputs:
         feed_whole(driver, case.inputs)
         for source in case.description.sources:
             for partition in range(case.partitions[source.stream]):
-                driver.send_record(source.stream, last(source), partition=partition)
+                driver.records.send(source.stream, [last(source)], partition=partition)
         driver.advance(timedelta(seconds=1))
         driver.commit()
         return driver_outputs(driver)

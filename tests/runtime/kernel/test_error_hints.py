@@ -198,7 +198,7 @@ def test_what_a_stream_holds_is_told_by_the_name_of_its_serde() -> None:
         ) as raised,
         PipelineDriver(pipeline) as driver,
     ):
-        driver.send_records("in", [(None, b"plum", 0, ())])
+        driver.records.send("in", [(None, b"plum", 0, ())])
     assert "0x" not in str(raised.value)
 
 

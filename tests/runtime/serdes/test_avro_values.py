@@ -199,14 +199,14 @@ def test_a_message_that_is_no_record_names_its_place() -> None:
     pipeline = Pipeline("p")
     pipeline.stream("clicks", value=CLICKS).send_to("out")
     with PipelineDriver(pipeline) as driver, pytest.raises(MessageError, match=r"offset 0.*none of Avro's shop.Click"):
-        driver.send_record("clicks", (None, b"\x06ad", 0, ()))
+        driver.records.send("clicks", [(None, b"\x06ad", 0, ())])
 
 
 def test_a_message_that_is_no_record_can_be_set_aside() -> None:
     pipeline = Pipeline("p", on_error=dead_letter())
     pipeline.stream("clicks", value=CLICKS).map(lambda click: click.user).send_to("out")
     with PipelineDriver(pipeline) as driver:
-        driver.send_record("clicks", (None, b"\x06ad", 0, ()))
+        driver.records.send("clicks", [(None, b"\x06ad", 0, ())])
         driver.send("clicks", CLICKED)
         assert [message.value for message in driver.read("out")] == ["ada"]
         assert [message.value for message in driver.read("p-dead-letters")] == [b"\x06ad"]

@@ -66,7 +66,7 @@ def test_threads_are_run_in_place() -> None:
 )
 def test_calls_end_in_the_order_asked_for(order: Any, expected: str) -> None:
     with PipelineDriver(calling(in_a_thread, order="none"), async_results=order) as driver:
-        driver.send_records("in", [(None, word.encode(), 0, ()) for word in "abc"])
+        driver.records.send("in", [(None, word.encode(), 0, ()) for word in "abc"])
         assert "".join(values(driver)) == expected.upper()
 
 
@@ -109,7 +109,7 @@ def test_dead_letters_can_be_read() -> None:
     pipeline = Pipeline("p", on_error=dead_letter())
     pipeline.stream("in", value=int).send_to("out")
     with PipelineDriver(pipeline) as driver:
-        driver.send_record("in", (b"k", b"bad", 0, ()))
+        driver.records.send("in", [(b"k", b"bad", 0, ())])
         assert [(message.key, message.value) for message in driver.dead_letters] == [(b"k", b"bad")]
 
 
@@ -174,29 +174,3 @@ def test_partitions_of_a_stream_that_the_pipeline_does_not_have_are_refused() ->
         UsageError, match=r"partitions= names 'inn'\n.*\n  expected: streams of the pipeline: 'in', 'out'"
     ):
         PipelineDriver(calling(half_a_minute), partitions={"inn": 2})
-
-
-def test_the_watermark_is_the_least_of_the_tasks_of_an_operator() -> None:
-    pipeline = Pipeline("busy")
-    words = pipeline.stream("in", value=str, key=str)
-    words.window(tumbling(SECOND), count(), id="window").send_to("out")
-    with PipelineDriver(pipeline, partitions=2) as driver:
-        driver.send("in", "a", timestamp=7, partition=0, key="k")
-        assert driver.watermark("window") is None
-        driver.send("in", "b", timestamp=5, partition=1, key="k")
-        assert driver.watermark("window") == 5
-        driver.end()
-        assert driver.watermark("window") == 5
-
-
-def test_the_watermark_of_an_operator_that_is_not_there_is_refused() -> None:
-    with PipelineDriver(calling(half_a_minute)) as driver, pytest.raises(UsageError, match="no operator 'window'"):
-        driver.watermark("window")
-
-
-def test_what_stands_in_any_partition_can_be_looked_at() -> None:
-    with PipelineDriver(calling(in_a_thread), partitions=2) as driver:
-        for word in ("a", "b"):
-            driver.send("in", word, timestamp=7, partition=1)
-        assert driver.written("in", 1, start=1) == [(None, b"b", 7, ())]
-        assert len(driver.written("out", 1)) == 2

@@ -70,7 +70,7 @@ def on_driver_in_pieces(case: Case, pieces: Pieces) -> Outputs:
     """The driver, fed piece by piece."""
     with PipelineDriver(build(case.description), partitions=case.partitions, commits="timed") as driver:
         for (stream, partition), records in pieces:
-            driver.send_records(stream, records, partition=partition)
+            driver.records.send(stream, records, partition=partition)
         driver.end()
         return driver_outputs(driver)
 
@@ -83,7 +83,7 @@ def on_driver_with_restarts(case: Case, pieces: Pieces) -> Outputs:
     partitions = case.partitions
     with PipelineDriver(build(case.description), partitions=partitions, settings=settings, commits="timed") as driver:
         for number, ((stream, partition), records) in enumerate(pieces):
-            driver.send_records(stream, records, partition=partition)
+            driver.records.send(stream, records, partition=partition)
             driver.commit()
             if number % 2:
                 driver.restart()
@@ -95,13 +95,13 @@ def feed_whole(driver: PipelineDriver, inputs: Inputs) -> None:
     """Send all of each partition as one batch."""
     for stream, partitions in inputs.items():
         for number, records in enumerate(partitions):
-            driver.send_records(stream, records, partition=number)
+            driver.records.send(stream, records, partition=number)
 
 
 def driver_outputs(driver: PipelineDriver) -> Outputs:
     """What a driver's pipeline wrote to its streams."""
     names = [stream.name for stream in driver.plan.streams if stream.kind not in ("source", "intermediate")]
-    return {name: [OutputMessage(*record) for record in driver.records(name)] for name in names}
+    return {name: [OutputMessage(*record) for record in driver.records.read(name)] for name in names}
 
 
 @with_remote_rows

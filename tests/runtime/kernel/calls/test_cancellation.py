@@ -76,7 +76,7 @@ def records() -> list[Any]:
 
 def on_driver(pipeline: Pipeline) -> Outcome:
     with PipelineDriver(pipeline) as driver:
-        driver.send_records("in", records())
+        driver.records.send("in", records())
         report = driver.end()
         return [message.value for message in driver.read("out")], report.failed
 

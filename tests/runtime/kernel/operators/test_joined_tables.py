@@ -74,7 +74,7 @@ def test_a_joined_table_has_the_rows_of_its_tables_after_runs_without_it(
                 if value is not None:
                     tables[table][key] = value
         driver.advance(timedelta(0))
-        assert driver.table("more") == expected(**tables)
+        assert driver.state.table("more") == expected(**tables)
 
 
 @settings(max_examples=examples(20), suppress_health_check=PATIENT, deadline=None)
@@ -161,7 +161,7 @@ def test_who_follows_a_joined_table_is_told_of_no_row_that_is_made_anew(followed
         driver.commit()
         restart_with(driver, pipeline(followed=followed))
         driver.advance(timedelta(0))
-        assert driver.table("more") == {"a": "<xNoneNone>"}
+        assert driver.state.table("more") == {"a": "<xNoneNone>"}
         driver.send("left", "y", key="a")
         if followed:
             assert [message.value for message in driver.read("changes")] == ["<yNoneNone>"]

@@ -154,7 +154,7 @@ def test_a_table_may_be_filled_without_being_read() -> None:
         for key, value in (("a", 1), ("b", 2), ("a", 3), ("b", None)):
             driver.send("in", value, key=key)
         driver.restart()
-        assert driver.table("last") == {"a": 3}
+        assert driver.state.table("last") == {"a": 3}
 
 
 def test_a_row_is_sent_once_the_calls_of_its_message_have_come_back() -> None:
@@ -170,11 +170,11 @@ def test_a_row_is_sent_once_the_calls_of_its_message_have_come_back() -> None:
     stream.send_to(table)
     with PipelineDriver(pipeline) as driver:
         driver.send("in", "1", key="a")
-        assert driver.table("last") == {}
+        assert driver.state.table("last") == {}
         driver.advance(timedelta(seconds=10))
         driver.send("in", "2", key="a")
         driver.advance(timedelta(seconds=10))
-        assert driver.table("last") == {"a": "2"}
+        assert driver.state.table("last") == {"a": "2"}
         assert [message.value for message in driver.read("out")] == ["1:None", "2:1"]
 
 
@@ -214,7 +214,7 @@ def test_each_change_of_a_joined_row_is_told(how: str, changes: list[str | None]
         found = driver.read("changes")
         assert [message.value for message in found] == changes
         assert {message.headers for message in found} == {(("h", b"1"),)}
-        assert driver.table("pair") == {}
+        assert driver.state.table("pair") == {}
 
 
 def test_none_from_the_function_deletes_the_joined_row() -> None:
@@ -222,14 +222,14 @@ def test_none_from_the_function_deletes_the_joined_row() -> None:
         for value in ("1", "-"):
             driver.send("left", value, key="a")
         assert [message.value for message in driver.read("changes")] == ["1+None", None]
-        assert driver.table("pair") == {}
+        assert driver.state.table("pair") == {}
 
 
 def test_a_joined_row_that_fails_stays_as_it_was() -> None:
     with PipelineDriver(paired("outer", on_error=dead_letter())) as driver:
         for value in ("1", "!"):
             driver.send("left", value, key="a", timestamp=7)
-        assert (driver.table("left"), driver.table("pair")) == ({"a": "!"}, {"a": "1+None"})
+        assert (driver.state.table("left"), driver.state.table("pair")) == ({"a": "!"}, {"a": "1+None"})
         headers = dict(driver.dead_letters[0].headers)
         assert (headers["fluvial-operator"], headers["fluvial-firing"]) == (b"pair", b"left")
 
