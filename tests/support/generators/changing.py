@@ -7,7 +7,7 @@ from fluvial.dsl import Pipeline
 from fluvial.dsl import operators as ops
 from fluvial.planner import plan
 from fluvial.runtime.systems.provisioning import make_streams
-from fluvial.runtime.testing import PipelineDriver
+from fluvial.runtime.testing import PipelineDriver, StreamRecords
 from fluvial.runtime.testing.decoded_outputs import Decoder
 
 
@@ -21,6 +21,7 @@ def restart_with(driver: PipelineDriver, pipeline: Pipeline, partitions: int = 1
     driver.plan = plan(pipeline, partitions=driver._admin.streams(), settings=driver._settings)
     make_streams(driver.plan, driver._admin)
     driver._decoder = Decoder(driver.plan)
+    driver.records = StreamRecords(driver._system, driver._decoder.check, driver._send)
     driver.restart()
 
 
