@@ -35,7 +35,7 @@ waiting = True
 
 def note_first() -> None:
     """Note that this process has its first message, if it is measured. It costs the others a look at `waiting`."""
-    global waiting
+    global waiting  # noqa: PLW0603 - one job in a process
     waiting = False
     if VARIABLE in os.environ:
         Job.given().note(FIRST, time.time())

@@ -59,7 +59,7 @@ RunStateDir = Annotated[
 ReportJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 RunQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor report.")]
 
-# run: containers
+# run: how many containers
 
 _containers = partial(typer.Option, rich_help_panel="Containers")
 

@@ -76,11 +76,10 @@ class LineReader:
 
     def _give(self, lines: list[bytes]) -> Iterator[bytes]:
         count = len(lines)
-        for index, line in enumerate(lines, 1):
+        for index, read in enumerate(lines, 1):
             self.number += 1
             self.drained = index == count
-            if self.number == 1:
-                line = line.removeprefix(_MARK)
+            line = read.removeprefix(_MARK) if self.number == 1 else read
             if len(line) > self.max_line:
                 raise self.too_long("the line", self.number)
             yield line[:-1] if line.endswith(b"\r") else line

@@ -15,12 +15,13 @@ def read_to_ends(
     """The records between two offsets of each partition, one partition after the other."""
     with closing(system.consumer(max_records=max_records)) as consumer:
         for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            if start < end:
-                consumer.assign({(stream, partition): start})
-            while start < end:
+            offset = start
+            if offset < end:
+                consumer.assign({(stream, partition): offset})
+            while offset < end:
                 for batch in consumer.poll(1.0):
                     yield batch.before(end)
-                    start = batch.next_offset
+                    offset = batch.next_offset
 
 
 def follow(system: System, stream: str, starts: Sequence[int]) -> Generator[RecordBatch, None, None]:

@@ -28,8 +28,8 @@ def job(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     inputs = tuple(source.name for source in WORKLOADS[name].sources)
     job = Job("", "job", "", inputs, "out", str(tmp_path), str(tmp_path / "notes"))
     monkeypatch.setattr(pipelines, "waiting", True)  # as in a process that has just begun
-    for name, value in job.environment().items():
-        monkeypatch.setenv(name, value)
+    for variable, value in job.environment().items():
+        monkeypatch.setenv(variable, value)
     return job
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from typing import Self
 from urllib.request import urlopen
 
 import pytest
@@ -43,7 +44,11 @@ def serving(folder: Path, log: Path) -> Iterator[tuple[subprocess.Popen[str], st
     words = [FLUVIAL, "run", "copy_words.py", "--system", f"log:{log}"]
     few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))  # noqa: E731 - one line
     run = subprocess.Popen(
-        [*words, "--metrics-port", "0"], cwd=folder, stderr=subprocess.PIPE, text=True, preexec_fn=few
+        [*words, "--metrics-port", "0"],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=few,  # noqa: PLW1509 - no thread has been started
     )
     try:
         assert run.stderr is not None
@@ -58,14 +63,14 @@ class Drip:
     """A client that holds so many connections open, and opens others where they are ended."""
 
     def __init__(self, url: str, connections: int) -> None:
-        self._at = (url.split("/")[2].split(":")[0], int(url.rpartition(":")[2]))
+        self._at = (url.split("/")[2].partition(":")[0], int(url.rpartition(":")[2]))
         self._connections = connections
         self._held: set[socket.socket] = set()
         self._over = Event()
         self._threads = [Thread(target=do) for do in (self._open, self._drip)]
         self.opened = 0
 
-    def __enter__(self) -> "Drip":
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

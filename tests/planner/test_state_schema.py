@@ -69,7 +69,7 @@ def window(**changed: Any) -> StateSchema:
     }
     given: dict[str, Any] = {"assigner": tumbling(minutes(1)), "aggregate": count()} | changed
     pipeline = Pipeline("p")
-    keyed: KeyedStream[Any, Any] = pipeline.stream("in", **source)  # pyright: ignore
+    keyed: KeyedStream[Any, Any] = pipeline.stream("in", **source)
     keyed.window(given.pop("assigner"), given.pop("aggregate"), id="w", **given).send_to("out")
     return schema(pipeline)
 

@@ -109,8 +109,8 @@ READABLE: list[tuple[Any, Any]] = [
     (struct("A", ("x", int)), struct("A", ("x", int), ("y", int))),
     (struct("A", ("x", int), ("y", int, 0), array_like=True), struct("A", ("x", int), array_like=True)),
     (Pane[str, float], Pane[str, int]),
-    (str | None, Literal["a", None]),
-    (Literal["a", None], Literal["a"] | None),
+    (str | None, Literal["a", None]),  # noqa: PYI061 - it must be read, too
+    (Literal["a", None], Literal["a"] | None),  # noqa: PYI061 - it must be read, too
     (bytearray, bytes),
     (bytes, bytearray),
     (list[int], set[int]),

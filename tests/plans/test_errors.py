@@ -28,7 +28,7 @@ def untyped_state(pipeline: Pipeline) -> None:
 
 def deduplicated_without_one_key(pipeline: Pipeline) -> None:
     words, numbers = pipeline.stream("a", value=str, key=str), pipeline.stream("b", value=str, key=int)
-    merged: Any = words.merge(numbers)  # pyright: ignore
+    merged: Any = words.merge(numbers)
     merged.deduplicate(HOUR, id="d").send_to("c")
 
 

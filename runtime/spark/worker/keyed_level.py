@@ -4,7 +4,8 @@ Spark stores the state as bytes. Keys, windows, timers and watermarks are the ke
 batch, since each source partition with new messages sends its watermark to all buckets.
 """
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -203,7 +204,7 @@ class _BucketStage:
             reports += self._idle_reports({(watermark.stream, watermark.producer) for watermark in watermarks})
         self.task.inputs.report_all(reports)
 
-    def _idle_reports(self, heard: Set[tuple[str, int]]) -> Iterator[Report]:
+    def _idle_reports(self, heard: AbstractSet[tuple[str, int]]) -> Iterator[Report]:
         """Report the source partitions that have been silent for `idle_after`: they are idle, and their watermark
         advances with the processing time. `heard` are the producers that have sent a watermark in this batch."""
         now, inputs = self._clock, self.task.inputs

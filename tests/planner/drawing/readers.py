@@ -71,7 +71,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
         self.elements.append(tag)
-        if tag not in ("meta",):
+        if tag != "meta":
             self.open.append(tag)
             self.texts.setdefault(tag, []).append("")
 

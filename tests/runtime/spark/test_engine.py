@@ -27,7 +27,7 @@ def time_of(line: str) -> int:
 
 
 def key_of(line: str) -> str:
-    return line.split()[0]
+    return line.split(maxsplit=1)[0]
 
 
 def visits(seen: Path | None = None, name: str = "visits") -> Pipeline:

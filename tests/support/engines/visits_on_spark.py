@@ -14,7 +14,7 @@ GAP = timedelta(milliseconds=10)
 
 
 def key_of(line: str) -> str:
-    return line.split()[0]
+    return line.split(maxsplit=1)[0]
 
 
 def time_of(line: str) -> int:

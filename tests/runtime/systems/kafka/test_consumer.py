@@ -55,7 +55,7 @@ def write(system: KafkaSystem, stream: str, script: list[Written]) -> dict[Strea
             records: list[Record] = [(b"%d" % number, b"x" * 20, number, ()) for number in range(made, made + count)]
             made += count
             sender.send(*place, records)
-            expected += records if transaction.committed else []
+            expected.extend(records if transaction.committed else [])
         if transaction.committed:
             sender.commit()
         else:
