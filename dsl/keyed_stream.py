@@ -9,11 +9,12 @@ from .annotations import TypeForm
 from .error_policy import Retry
 from .errors import PipelineError
 from .message import Pane
+from .operators.calls import remote_call
 from .operators.deduplicate import checked_deduplicate
 from .operators.join import JoinRules, check_sides, checked_join, checked_lookup
 from .operators.window import WindowRules, checked_window
 from .processor import KeyedProcessor, Tag, checked_processor, tags_of
-from .remote_table import RemoteTable, remote_call
+from .remote_table import RemoteTable
 from .serde import Serde
 from .stream import MessageStream
 from .table import Table
@@ -216,8 +217,9 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
         return self._join_stream(other, id, rules)
 
     def _join_remote(self, table: RemoteTable[K, Any], id: str, rules: JoinRules) -> "KeyedStream[K, Any]":
-        call = {**remote_call(table, table.read), "joined": rules.fn, "how": checked_lookup(rules)["how"]}
-        return KeyedStream(self._graph, self._add(ops.JoinRemote, id=id, **call))
+        lookup, call = checked_lookup(rules), remote_call(table, table.read)
+        fields = {"table": table, "call": call, "joined": lookup["fn"], "how": lookup["how"]}
+        return KeyedStream(self._graph, self._add(ops.JoinRemote, id=id, **fields))
 
     def _join_table(self, table: Table[K, Any], id: str, rules: JoinRules) -> "KeyedStream[K, Any]":
         self._check_same_pipeline(table, rules)

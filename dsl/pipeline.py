@@ -10,7 +10,7 @@ from .error_policy import ErrorPolicy, Retry, fail
 from .errors import PipelineError
 from .functions import function
 from .keyed_stream import KeyedStream
-from .operators.async_call import MOST_IN_FLIGHT, TIMEOUT
+from .operators.calls import MOST_IN_FLIGHT, TIMEOUT
 from .operators.graph import OperatorGraph
 from .origin import here
 from .remote_table import Batch, Cache, CallLimits, RemoteTable, checked_remote
@@ -254,9 +254,9 @@ class Pipeline:
         return self._graph.of(ops.Border)
 
     @property
-    def calls(self) -> tuple[ops.AsyncFlatMap, ...]:
-        """The operators that make asynchronous calls, in the order in which they were written."""
-        return self._graph.of(ops.AsyncFlatMap)
+    def calls(self) -> tuple[ops.AsyncCall, ...]:
+        """The asynchronous calls that operators make, in the order in which the operators were written."""
+        return tuple(operator.async_call for operator in self._graph if operator.async_call is not None)
 
     @property
     def sinks(self) -> tuple[ops.SinkTo, ...]:

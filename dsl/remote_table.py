@@ -90,18 +90,6 @@ class CallLimits:
     writes_per_second: float | None
 
 
-def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]]) -> dict[str, Any]:
-    """What a remote table asks of the operator that calls its function."""
-    return {
-        "table": table,
-        "fn": fn,
-        "max_in_flight": table.max_in_flight,
-        "order": "key",
-        "timeout": table.longest_ms,
-        "retry": None,
-    }
-
-
 def check_write(table: RemoteTable[Any, Any], *, keyed: bool, key: Any, value: Any) -> Callable[..., Awaitable[Any]]:
     """The function that writes to a table; refuses what cannot be sent to it."""
     what = f"send_to {table!r}"

@@ -10,9 +10,9 @@ from .error_policy import Retry
 from .errors import PipelineError
 from .functions import function, predicate
 from .message import Message
-from .operators.async_call import checked_call
+from .operators.calls import checked_call, remote_call
 from .operators.graph import OperatorGraph
-from .remote_table import RemoteTable, check_write, remote_call
+from .remote_table import RemoteTable, check_write
 from .serde import Serde, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
@@ -265,7 +265,7 @@ class MessageStream(Generic[V]):
         """
         if isinstance(name, RemoteTable):
             write = check_write(name, keyed=self._is_keyed, key=key, value=value)
-            self._add(ops.PutRemote, **remote_call(name, write))
+            self._add(ops.PutRemote, table=name, call=remote_call(name, write))
             return
         if isinstance(name, Table):
             check_put(name, self._graph, self._is_keyed, key, value)
@@ -302,8 +302,8 @@ class MessageStream(Generic[V]):
     def _async(
         self, fn: Any, id: str, max_in_flight: int | None, order: ops.Order, timeout: timedelta | None, retry: Any
     ) -> str:
-        fields = checked_call(f"async_flat_map {id!r}", fn, max_in_flight, order, timeout, retry)
-        return self._add(ops.AsyncFlatMap, id=id, **fields)
+        call = checked_call(f"async_flat_map {id!r}", fn, max_in_flight, order, timeout, retry)
+        return self._add(ops.AsyncFlatMap, id=id, call=call)
 
     def _merge(self, others: "tuple[MessageStream[Any], ...]") -> str:
         require(bool(others), PipelineError, "merge got no streams", "one stream or more", "write a.merge(b)")

@@ -5,9 +5,10 @@ Each idea has a module with its records, and with the checks of what its verbs a
 holds the records of a pipeline, `labels` makes what people read of them.
 """
 
-from .async_call import AsyncFlatMap, Order
+from .async_call import AsyncFlatMap
 from .base import NAMELESS, Emits, Numbered, Operator, PerMessage, Role, Time
 from .border import Border, Broadcast, PartitionBy
+from .calls import AsyncCall, Order
 from .deduplicate import Deduplicate
 from .join import How, JoinRemote, JoinStreams, JoinTable, JoinTables, Lookup, Retain
 from .process import Process, Side
@@ -18,6 +19,7 @@ from .window import WindowBy
 
 __all__ = [
     "NAMELESS",
+    "AsyncCall",
     "AsyncFlatMap",
     "Border",
     "Branch",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..origin import Origin
+from .calls import AsyncCall
 from .labels import call_text, function_name, line_of, numbered_label
 
 Role = Literal["non-terminal", "terminal", "both"]
@@ -38,14 +39,10 @@ class Operator:
     """Whether it writes an intermediate stream, which the next stage reads."""
     is_table: ClassVar[bool] = False
     """Whether it keeps the rows of a table."""
-    is_async: ClassVar[bool] = False
-    """Whether it makes asynchronous calls."""
     looks_up: ClassVar[bool] = False
     """Whether it passes messages on with the rows that a table has for their keys."""
     meets_by_time: ClassVar[bool] = False
     """Whether it brings those messages together whose times are near each other."""
-    joins_rows: ClassVar[bool] = False
-    """Whether it emits joined rows, and rows without a partner once they have expired."""
     decodes_values: ClassVar[bool] = False
     """Whether the values that it emits were decoded as the type that it declares, and so are of that type."""
 
@@ -90,6 +87,11 @@ class Operator:
     def fills(self) -> str | None:
         """The id of the table that it sends rows to; None if there is none."""
         return self.uses_table if self.role == "terminal" else None
+
+    @property
+    def async_call(self) -> AsyncCall | None:
+        """The asynchronous call that it makes for each message; None if it makes none."""
+        return None
 
     @property
     def time_domain(self) -> Time:

@@ -9,8 +9,8 @@ from ..errors import PipelineError
 from ..functions import function
 from ..remote_table import RemoteTable
 from ..validation import millis, one_of, require
-from .async_call import AsyncFlatMap
 from .base import Emits, Operator, Role, Time
+from .calls import AsyncCall
 
 How = Literal["inner", "left", "outer"]
 Retain = Literal["all", "latest"]
@@ -30,7 +30,6 @@ class JoinStreams(Operator):
     role: ClassVar[Role] = "both"
     emits: ClassVar[Emits] = "many"
     meets_by_time: ClassVar[bool] = True
-    joins_rows: ClassVar[bool] = True
 
     @property
     def time_domain(self) -> Time:
@@ -73,18 +72,20 @@ class JoinTables(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRemote(AsyncFlatMap):
+class JoinRemote(Operator):
     """Turns each message and the row that a remote table has for its key into a value: `joined(value, row)`."""
 
     table: RemoteTable[Any, Any]
+    call: AsyncCall
     joined: Callable[[Any, Any], Any]
     how: Lookup
     kind: ClassVar[str] = "join"
+    emits: ClassVar[Emits] = "many"
     looks_up: ClassVar[bool] = True
 
     @property
-    def remote(self) -> RemoteTable[Any, Any]:
-        return self.table
+    def async_call(self) -> AsyncCall:
+        return self.call
 
 
 @dataclass(frozen=True, slots=True)

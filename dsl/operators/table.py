@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..remote_table import RemoteTable
-from .async_call import AsyncFlatMap
 from .base import Emits, Operator, Role
+from .calls import AsyncCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +53,19 @@ class PutTo(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PutRemote(AsyncFlatMap):
+class PutRemote(Operator):
     """Writes each message to a remote table, as the row of its key."""
 
     table: RemoteTable[Any, Any]
+    call: AsyncCall
     kind: ClassVar[str] = "send_to"
     role: ClassVar[Role] = "terminal"
+    emits: ClassVar[Emits] = "many"
 
     @property
     def plain_label(self) -> str:
         return f"send_to remote table {self.table.name}"
 
     @property
-    def remote(self) -> RemoteTable[Any, Any]:
-        return self.table
+    def async_call(self) -> AsyncCall:
+        return self.call

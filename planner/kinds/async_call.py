@@ -13,7 +13,7 @@ from .row import PlannerKind
 
 def _of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
     """The items of what the function's call gives when it is awaited."""
-    return Flow(inputs[0].key, element(_awaited(returned(operator.fn))))
+    return Flow(inputs[0].key, element(_awaited(returned(operator.call.fn))))
 
 
 def _awaited(kind: Any) -> Any:
@@ -23,10 +23,11 @@ def _awaited(kind: Any) -> Any:
 
 def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:
     """Its function, and the limits of its calls."""
-    options = {"function": function_name(op.fn), "order": op.order, "max_in_flight": str(op.max_in_flight)}
-    options["timeout"] = duration(op.timeout)
-    if op.retry is not None:
-        options["attempts"] = str(op.retry.attempts)
+    call = op.call
+    options = {"function": function_name(call.fn), "order": call.order, "max_in_flight": str(call.max_in_flight)}
+    options["timeout"] = duration(call.timeout)
+    if call.retry is not None:
+        options["attempts"] = str(call.retry.attempts)
     return options
 
 

@@ -51,7 +51,7 @@ def hint(pipeline: Pipeline, operator: ops.Operator, error: BaseException, users
     if isinstance(error, UnencodableValue):
         refused = _of_value(error.value, error.serde, error.stream)
         return _of_number(refused.wrong) if isinstance(error.__cause__, NotFinite) else refused
-    if operator.is_async and isinstance(error, TimeoutError):
+    if operator.async_call is not None and isinstance(error, TimeoutError):
         return Hint("a result within the timeout", "look why the call takes so long, or pass a longer timeout=")
     if operator.reads is not None and isinstance(error, WrongKey):
         return Hint(f"a key of type {shown(flows(pipeline)[operator.id].key)}", "correct the key or key=")
@@ -161,7 +161,7 @@ def _at(by: Sequence[ops.Operator]) -> Origin | None:
 
 def _of_result(operator: ops.Operator, said: str) -> Hint:
     """The hint for a result of a function that cannot be iterated or awaited."""
-    if operator.is_async and "await" in said:
+    if operator.async_call is not None and "await" in said:
         return Hint("a function whose result can be awaited", "write it with async def")
     if operator.emits == "many" and operator.role == "non-terminal" and "not iterable" in said:
         return Hint("a function that returns several values, or none", "return a list: [value], or [] for none")

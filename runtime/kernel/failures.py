@@ -33,11 +33,13 @@ class FailedRecord:
 
 @dataclass(slots=True)
 class Failures:
-    """Failures of one task: their counts by operator, and the dead letters that are still to be written."""
+    """Failures of one task: their counts by operator, and the dead letters that are still to be written. `joining` has
+    the ids of the operators that emit joined rows."""
 
     pipeline: Pipeline
     counts: dict[str, int] = field(default_factory=dict)
     dead_letters: list[Record] = field(default_factory=list)
+    joining: frozenset[str] = frozenset()
 
     def message(self, failed: FailedRecord, error: BaseException, operator: str | None = None) -> None:
         """A message failed; raises `MessageError` under `on_error=fail()`."""
@@ -61,7 +63,7 @@ class Failures:
             what = f"timer {value.name!r} of key {_shown(key)}, set to {timestamp}"
         else:
             at = {"time": str(timestamp)}
-            joined = self.pipeline.operator(operator).joins_rows
+            joined = operator in self.joining
             emitted = f"what {self.pipeline.operator(operator).label} emitted for key {_shown(key)} at time {timestamp}"
             what = f"the rows of key {_shown(key)}, joined at time {timestamp}" if joined else emitted
         record = (key, None, timestamp, ())

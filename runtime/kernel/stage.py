@@ -14,6 +14,7 @@ from .counted_reads import CountedReads
 from .effects import MessageEffects
 from .environment import StageCounts, StageEnvironment
 from .failures import Failures
+from .kinds import KERNEL_KINDS
 from .message_counts import input_counts
 from .message_failures import FedBatch, MessageFailures
 from .operators.joined_tables import JoinedTables
@@ -66,7 +67,8 @@ class StageTask:
         self.stateful: dict[str, StatefulOperator] = {}
         self.pools: dict[str, CallPool] = {}
         self.counts = StageCounts(dict.fromkeys(graph.inputs, 0), [0] * len(graph.operators))
-        failures = Failures(program.plan.pipeline)
+        joining = frozenset(id for id, operator in graph.operators.items() if KERNEL_KINDS[operator].joins_rows)
+        failures = Failures(program.plan.pipeline, joining=joining)
         self.failures = MessageFailures(failures, graph.inputs, asynchronous=program.asynchronous)
         self.outputs = OutputBuffer(failures.dead_letters, hand_over)
         effects = MessageEffects(self.stateful, self.outputs, self.counts.late, takes_back=program.takes_back)

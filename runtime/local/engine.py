@@ -11,7 +11,6 @@ from functools import cache
 from itertools import chain
 from typing import Any, cast
 
-from ...dsl.error_policy import Retry
 from ...dsl.errors import PlanError
 from ...dsl.validation import explain
 from ...planner.border_schema import next_border_schemas
@@ -206,8 +205,7 @@ def open_commits(
 
 def _longest(plan: Plan, settings: Settings) -> timedelta:
     """How long a transaction of a container may be open: a commit waits for the asynchronous calls in flight."""
-    once = Retry(attempts=1)
-    longest = sum((call.retry or once).longest_ms(call.timeout) for call in plan.pipeline.calls)
+    longest = sum(call.longest_ms for call in plan.pipeline.calls)
     return settings.interval(seen_early=False) + timedelta(milliseconds=longest)
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from ....dsl.error_policy import Retry
 from ....dsl.errors import MessageError
-from ....dsl.operators import AsyncFlatMap
+from ....dsl.operators import AsyncCall, Operator
 from ....planner.descriptions import duration
 from .cancellation import GRACE_SECONDS, AbandonedCalls, as_error, is_retried, too_late
 from .loop_time import LoopTime, LoopTimer, loop_time
@@ -124,24 +124,25 @@ class CallPool:
 
     def __init__(
         self,
-        operator: AsyncFlatMap,
+        operator: Operator,
+        call: AsyncCall,
         deliver: Callable[[Call], None],
         sleep: Sleep = asyncio.sleep,
         gate: Gate | None = None,
     ) -> None:
-        self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = operator.fn
-        self._limit = operator.max_in_flight
-        self._retry = operator.retry or Retry(attempts=1)
-        self._order = _QUEUE_KEYS[operator.order]
+        self._fn: Callable[[Any], Awaitable[Iterable[Any]]] = call.fn
+        self._limit = call.max_in_flight
+        self._retry = call.retry or Retry(attempts=1)
+        self._order = _QUEUE_KEYS[call.order]
         self._deliver = deliver
         self._sleep = sleep
         self._gate = gate
         self._waiting: deque[Call] = deque()
         self._queues: dict[Any, deque[Call]] = {}
         self._workers: set[asyncio.Task[Any]] = set()
-        self._deadlines = Deadlines(operator.timeout / 1000, self._abandon)
-        self._operator = operator
-        self._abandoned = AbandonedCalls(operator.max_in_flight, operator.label, operator.origin)
+        self._deadlines = Deadlines(call.timeout / 1000, self._abandon)
+        self._timeout, self._table = call.timeout, call.table
+        self._abandoned = AbandonedCalls(call.max_in_flight, operator.label, operator.origin)
         self._clean = copy_context()
         self._cancelled = False
         self.outstanding = 0
@@ -260,12 +261,11 @@ class CallPool:
         return self._too_late(call) if error is None or isinstance(error, CancelledError) else error
 
     def _too_late(self, call: Call) -> TimeoutError:
-        operator = self._operator
-        table = operator.remote
+        table = self._table
         if table is None:
-            return too_late(operator.timeout, call.tries, self._retry.attempts)
+            return too_late(self._timeout, call.tries, self._retry.attempts)
         tries = f"{table.retry.attempts} attempts of {duration(table.timeout_ms)} each"
-        return TimeoutError(f"no answer of {table.name} within {duration(operator.timeout)}, the time for {tries}")
+        return TimeoutError(f"no answer of {table.name} within {duration(self._timeout)}, the time for {tries}")
 
     def _end(self, call: Call) -> None:
         queue_key = None if self._order is None else self._order(call)

@@ -55,4 +55,4 @@ class StageGraph:
 def ends_path(operator: ops.Operator) -> bool:
     """Whether the code of a starting point ends at an operator. The operators behind it have code of their own, since
     they run in another call: after a firing, after an asynchronous call, or in the next stage."""
-    return operator.role == "both" or operator.is_async or operator.is_border
+    return operator.role == "both" or operator.async_call is not None or operator.is_border

@@ -237,4 +237,4 @@ def _changes_state(operator: Operator) -> bool:
 
 def _has_outputs(operator: Operator) -> bool:
     """Whether a message that reaches an operator is added to a list of outputs."""
-    return operator.role == "terminal" and operator.fills is None and not operator.is_async
+    return operator.role == "terminal" and operator.fills is None and operator.async_call is None

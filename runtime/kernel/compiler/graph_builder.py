@@ -32,7 +32,7 @@ def build_stage_graph(plan: Plan, stage_id: str, clocks: dict[str, TimeSource]) 
         reading = followers[origin.id] if origin else readers[writer]
         inputs[stream] = StageInput(stream, clocks[stream], origin, writer, tuple(reading))
     graph = StageGraph(plan, operators, inputs, {id: tuple(behind) for id, behind in followers.items()}, frozenset())
-    if any(operator.is_async for operator in operators.values()):
+    if any(operator.async_call is not None for operator in operators.values()):
         starts = [id for id, operator in operators.items() if operator.role == "both" or id in side_of]
         graph.tracked = frozenset([*inputs, *starts])
     graph.side_of = side_of

@@ -47,14 +47,21 @@ def after_call(writer: CodeWriter, id: str) -> None:
     writer.close(2)
 
 
-def attach_calls(
-    environment: StageEnvironment, operator: ops.AsyncFlatMap, after: Callable[..., None]
+def attach_pool(
+    environment: StageEnvironment, operator: Operator, call: ops.AsyncCall, after: Callable[..., None]
 ) -> dict[str, Any]:
     """The pool that makes the calls of an operator."""
-    pool = environment.pools[operator.id] = environment.make_pool(operator, after)
+    pool = environment.pools[operator.id] = environment.make_pool(operator, call, after)
     return {"submit": pool.submit}
 
 
+def _attach_calls(
+    environment: StageEnvironment, operator: ops.AsyncFlatMap, after: Callable[..., None]
+) -> dict[str, Any]:
+    """The pool for calls of the user's function."""
+    return attach_pool(environment, operator, operator.call, after)
+
+
 ROWS: Mapping[type[Operator], KernelKind] = {
-    ops.AsyncFlatMap: KernelKind(write=write_call, define=after_call, attach=attach_calls),
+    ops.AsyncFlatMap: KernelKind(write=write_call, define=after_call, attach=_attach_calls),
 }

@@ -18,7 +18,7 @@ from ..operators.remote_tables import joined
 from ..operators.tables import TableContext, TableOperator, joined_row
 from ..stateful_operator import StatefulOperator
 from ..time.operator_watermarks import reached_by
-from .async_call import after_call, attach_calls, write_call_with_key
+from .async_call import after_call, attach_pool, write_call_with_key
 from .binding import bind_function, bind_key, count_in, schedule_of, serde_of, table_of
 from .row import KernelKind, always, if_followed
 from .writing import after_firing, count_one, write_stateful
@@ -89,7 +89,7 @@ def _attach_lookups(
 ) -> dict[str, Any]:
     """The pool for calls that read rows of a remote table."""
     look_up = joined(environment.program.remote(operator.table), operator.joined, operator.how)
-    return attach_calls(environment, replace(operator, fn=look_up), after)
+    return attach_pool(environment, operator, replace(operator.call, fn=look_up), after)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {
@@ -99,6 +99,7 @@ ROWS: Mapping[type[Operator], KernelKind] = {
         make_state=_make_join,
         emits_at_once=always,
         delay=_unmatched_delay,
+        joins_rows=True,
     ),
     ops.JoinTable: KernelKind(write=_write_table_join, bind=bind_function, attach=_attach_table_join),
     ops.JoinTables: KernelKind(

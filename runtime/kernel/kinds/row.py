@@ -62,7 +62,8 @@ class KernelKind:
     `write` writes its code, and `define` its own function in the code of the stage, if it has one. `bind` returns the
     objects that the code uses. After the code is loaded, `make_state` makes its state, and `attach` returns the objects
     that need state or loaded functions. `emits_at_once` says whether a message may make it emit immediately, not only
-    when the watermark advances. `delay` is by how many ms its outputs may be behind its watermark.
+    when the watermark advances. `delay` is by how many ms its outputs may be behind its watermark. `joins_rows` says
+    that what it emits are rows of two sides, joined, which errors then call so.
     """
 
     write: WriteCode
@@ -72,3 +73,4 @@ class KernelKind:
     attach: Attach = _binds_nothing
     emits_at_once: Callable[[StageGraph, Any], bool] = _never
     delay: Callable[[Any], int] = _no_delay
+    joins_rows: bool = False

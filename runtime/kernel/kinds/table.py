@@ -13,7 +13,7 @@ from ..code.source_text import CodePath, Variables
 from ..environment import StageEnvironment
 from ..operators.remote_tables import put
 from ..operators.tables import TableContext, TableOperator
-from .async_call import after_call, attach_calls, write_call_with_key
+from .async_call import after_call, attach_pool, write_call_with_key
 from .binding import bind_key, count_in, table_of
 from .row import KernelKind, if_followed
 from .writing import after_firing, encoded, write_add
@@ -57,7 +57,8 @@ def _attach_writes(
     environment: StageEnvironment, operator: ops.PutRemote, after: Callable[..., None]
 ) -> dict[str, Any]:
     """The pool for calls that write rows of a remote table."""
-    return attach_calls(environment, replace(operator, fn=put(environment.program.remote(operator.table))), after)
+    write = put(environment.program.remote(operator.table))
+    return attach_pool(environment, operator, replace(operator.call, fn=write), after)
 
 
 ROWS: Mapping[type[Operator], KernelKind] = {

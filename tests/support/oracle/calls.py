@@ -19,7 +19,7 @@ class Calls:
 
     def results(self, operator: ops.AsyncFlatMap, value: Any) -> list[Any]:
         """What the operator makes of a value."""
-        return list(self._made(operator.fn, value, operator.retry))
+        return list(self._made(operator.call.fn, value, operator.call.retry))
 
     def row(self, operator: ops.JoinRemote, key: Any) -> Any:
         """The row that a remote table has for a key, None without key or if there is none."""

@@ -26,7 +26,7 @@ CALLS = st.lists(st.tuples(st.sampled_from([b"a", b"b", None]), st.integers(0, 5
 
 def pool(fn: Fn, deliver: Callable[[Call], None], gate: Any = None, **options: Any) -> CallPool:
     operator: Any = Pipeline("p").stream("in", value=int).async_flat_map(fn, id="call", **options).operator
-    return CallPool(operator, deliver, gate=gate)
+    return CallPool(operator, operator.call, deliver, gate=gate)
 
 
 def run(work: Coroutine[Any, Any, Any]) -> None:

@@ -124,7 +124,7 @@ def test_what_came_while_a_loop_stood_still_is_taken_in_before_a_call_times_out(
     operator: Any = Pipeline("p").stream("in", value=float).async_flat_map(relayed, id="call", **options).operator
 
     async def work(loop: BlockedLoop) -> None:
-        CallPool(operator, found.append).submit(Call(None, timeout / 2, None))
+        CallPool(operator, operator.call, found.append).submit(Call(None, timeout / 2, None))
         await asyncio.sleep(timeout / 4)
         loop.block(pause)
         await asyncio.sleep(timeout)
@@ -144,7 +144,7 @@ def ended(blocks: list[tuple[float, float]], *values: float, **options: Any) -> 
     operator: Any = Pipeline("p").stream("in", value=float).async_flat_map(answer, id="call", **options).operator
 
     async def work(loop: BlockedLoop) -> None:
-        calls = CallPool(operator, found.append)
+        calls = CallPool(operator, operator.call, found.append)
         for value in values:
             calls.submit(Call(None, value, None))
         await blocked(loop, blocks)

@@ -17,7 +17,7 @@ def _call(effects: Effects, operator: ops.AsyncFlatMap, message: Message[Any], _
 
 
 def _types(operator: ops.AsyncFlatMap, inputs: Sequence[Types]) -> Types:
-    result = returned(operator.fn)
+    result = returned(operator.call.fn)
     awaited = get_args(result)[-1] if get_origin(result) in (Awaitable, Coroutine) else result
     return Types(inputs[0].key, item(awaited))
 

@@ -1,0 +1,64 @@
+"""The asynchronous calls that operators make: of a function of the user's, or of one of a remote table."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from ..error_policy import Retry
+from ..errors import PipelineError
+from ..functions import asynchronous
+from ..remote_table import RemoteTable
+from ..validation import at_least_one, millis, one_of, require
+
+Order = Literal["key", "input", "none"]
+
+MOST_IN_FLIGHT = 100
+"""Calls of a task at once, if nothing else is said."""
+TIMEOUT = timedelta(minutes=1)
+"""How long a call may take, if nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncCall:
+    """A call that an operator makes for each message, many at once. `timeout` in ms; `table` is the remote table that
+    the calls go to, None where the function is the user's."""
+
+    fn: Callable[..., Awaitable[Any]]
+    max_in_flight: int
+    order: Order
+    timeout: int
+    retry: Retry | None
+    table: RemoteTable[Any, Any] | None = None
+
+    @property
+    def longest_ms(self) -> int:
+        """How long a call may take, in ms, with all attempts and the pauses between them."""
+        return (self.retry or Retry(attempts=1)).longest_ms(self.timeout)
+
+
+def checked_call(
+    what: str, fn: Any, max_in_flight: int | None, order: Order, timeout: timedelta | None, retry: Any
+) -> AsyncCall:
+    """The call of a function of the user's; raises PipelineError for arguments that make none."""
+    asynchronous(what, fn)
+    limit = at_least_one(
+        f"{what}: max_in_flight", MOST_IN_FLIGHT if max_in_flight is None else max_in_flight, "messages"
+    )
+    one_of(f"{what}: order", order, get_args(Order))
+    good = retry is None or isinstance(retry, Retry)
+    require(good, PipelineError, f"{what}: retry={retry!r}", "a Retry", "write retry=Retry(attempts=3)")
+    wait = millis(f"{what}: timeout", TIMEOUT if timeout is None else timeout, least=1)
+    return AsyncCall(fn=fn, max_in_flight=limit, order=order, timeout=wait, retry=retry)
+
+
+def remote_call(table: RemoteTable[Any, Any], fn: Callable[..., Awaitable[Any]]) -> AsyncCall:
+    """The call of a function of a remote table, which repeats the function itself: the call has no `retry`."""
+    return AsyncCall(
+        fn=fn,
+        max_in_flight=table.max_in_flight,
+        order="key",
+        timeout=table.longest_ms,
+        retry=None,
+        table=table,
+    )
