@@ -1,7 +1,9 @@
 """Tables that say what one phase, such as the planner, knows of each kind of operator."""
 
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Generic, TypeVar
 
 from .base import Operator
 
@@ -21,6 +23,14 @@ class KindTable(Generic[R]):
     def __init__(self, name: str, rows: Mapping[type[Operator], R]) -> None:
         self._name = name
         self._rows = rows
+
+    @classmethod
+    def gathered(cls, name: str, package: str, path: Iterable[str]) -> "KindTable[R]":
+        """The table of all rows in the modules of a package, each of which has them in `ROWS`, or has none."""
+        rows: dict[type[Operator], Any] = {}
+        for module in iter_modules(path):
+            rows |= getattr(import_module(f"{package}.{module.name}"), "ROWS", {})
+        return cls(name, rows)
 
     def __getitem__(self, operator: Operator) -> R:
         row = self._rows.get(type(operator))

@@ -131,7 +131,7 @@ class StageTask:
         stop: int | None = None,
         marks: bytearray | None = None,
     ) -> None:
-        """Process `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`.
+        """Feed `records[start:stop]` of one partition. Raises `MessageError` under `on_error=fail()`.
 
         `marks` has a byte for each of these records. In an asynchronous stage the byte becomes 1 once the message has
         landed.

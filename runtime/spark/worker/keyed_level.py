@@ -123,7 +123,7 @@ def process_bucket(
     blobs: StateBlobs,
     output: Output = as_rows,
 ) -> list[Row]:
-    """Process the blocks of one bucket at one level in one batch, and return the rows for later levels. `blobs` holds
+    """Feed the blocks of one bucket at one level in one batch, and return the rows for later levels. `blobs` holds
     the bucket's state.
 
     The processing time comes from the batch, not from the machine: Spark may run a batch again, which must then make

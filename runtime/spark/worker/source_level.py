@@ -42,7 +42,7 @@ class _SourcePartition(Protocol):
     """One source partition at level 0, in one batch."""
 
     def process(self, feeder: StageFeeder, offsets: Sequence[int], records: Sequence[Record], rows: list[Row]) -> None:
-        """Process records, and add the rows that they make."""
+        """Feed records, and add the rows that they make."""
         ...
 
     def finish(self, rows: list[Row]) -> None:

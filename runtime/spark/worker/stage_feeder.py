@@ -36,7 +36,7 @@ class StageFeeder:
     def feed(
         self, task: StageTask, stream: str, partition: int, offsets: Sequence[int], records: Sequence[Record]
     ) -> None:
-        """Process records, and wait for the asynchronous calls that they started."""
+        """Feed records, and wait for the asynchronous calls that they started."""
         if not task.program.asynchronous:
             task.feed(stream, partition, offsets, records)
             return
