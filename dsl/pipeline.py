@@ -42,7 +42,7 @@ class Pipeline:
         require(good, PipelineError, f"on_error={on_error!r}", "fail(), skip() or dead_letter()")
         self.on_error = on_error
         self.origin = here()
-        self._graph = OperatorGraph(self.name)
+        self._graph = OperatorGraph(self.name, KeyedStream)
 
     @overload
     def stream(

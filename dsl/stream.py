@@ -212,9 +212,9 @@ class MessageStream(Generic[V]):
             )
         key = checked_key(f"partition_by {id!r}", declared)
         kind = None if value is None else checked_value(f"partition_by {id!r}", value)
-        from .keyed_stream import KeyedStream  # noqa: PLC0415 - streams, keyed streams and tables lead to each other
-
-        return KeyedStream(self._graph, self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind))
+        tail = self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind)
+        keyed: KeyedStream[K, V] = self._graph.keyed_stream(self._graph, tail)
+        return keyed
 
     @overload
     def broadcast(self, *, id: str, value: type[V] | Serde[V] | None = None) -> "MessageStream[V]": ...
@@ -318,9 +318,7 @@ class MessageStream(Generic[V]):
     if not TYPE_CHECKING:  # type checkers would take any attribute for known
 
         def __getattr__(self, name: str) -> Any:
-            from .keyed_stream import KeyedStream  # noqa: PLC0415 - see partition_by
-
-            if not name.startswith("_") and hasattr(KeyedStream, name):
+            if not name.startswith("_") and hasattr(self._graph.keyed_stream, name):
                 remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
                 raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
             wrong = f"{type(self).__name__!r} object has no attribute {name!r}"

@@ -97,9 +97,8 @@ class Table(Generic[K, V]):
         ...     [message.value for message in driver.read("renamed")]
         ['Ada', None]
         """
-        from .keyed_stream import KeyedStream  # noqa: PLC0415 - streams, keyed streams and tables lead to each other
-
-        return KeyedStream(self._graph, self._tail)
+        changes: KeyedStream[K, V | None] = self._graph.keyed_stream(self._graph, self._tail)
+        return changes
 
     def __repr__(self) -> str:
         return f"Table({self._tail})"

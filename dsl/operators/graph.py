@@ -1,6 +1,6 @@
 """The graph of operators that a pipeline grows, node by node, as its streams are used."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,11 +19,14 @@ Kind = TypeVar("Kind", bound=Operator)
 class OperatorGraph:
     """Operators by id, in the order in which they were written: inputs come before what reads them.
 
-    `name` is the pipeline's. Streams and tables hold the graph, and add to it.
+    `name` is the pipeline's. Streams and tables hold the graph, and add to it. `keyed_stream` is the class of streams
+    with a key: the pipeline says it, for streams without a key and tables, which lead to such streams, are what that
+    class is made of, and cannot import it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, keyed_stream: "Callable[[OperatorGraph, str], Any]") -> None:
         self.name = name
+        self.keyed_stream = keyed_stream
         self._operators: dict[str, Operator] = {}
         self._added = 0
         self._alike: dict[tuple[str, str], list[str]] = {}  # ids by what they would be called, and where
