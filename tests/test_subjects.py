@@ -46,7 +46,7 @@ def test_what_came_before_the_check_is_not_looked_at(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "subject", ["local: commit a task as one value", "tests, ci: split a lane", "log: " + "ä" * 67]
+    "subject", ["local: commit a task as one value", "tests, ci: split a lane", "log: " + "ä" * 85]
 )
 def test_a_subject_that_names_its_part_passes(repository: Path, subject: str) -> None:
     commit(repository, subject)
@@ -54,7 +54,7 @@ def test_a_subject_that_names_its_part_passes(repository: Path, subject: str) ->
 
 
 @pytest.mark.parametrize(
-    "subject", ["Commit a task as one value", "local:commit", "Local: commit", "local: " + "a" * 66]
+    "subject", ["Commit a task as one value", "local:commit", "Local: commit", "local: " + "a" * 84]
 )
 def test_another_subject_is_refused_and_shown(repository: Path, subject: str) -> None:
     commit(repository, subject)
