@@ -9,13 +9,15 @@ from typing import Any, get_origin
 
 from .annotations import UNKNOWN, returned
 from .errors import PipelineError
+from .text import plural
 from .validation import explain, require
 
 _NOT_A_RESULT = "pass a function or a lambda, not its result"
 
 
-def function(what: str, fn: Any, *, many: bool = False) -> None:
-    """Refuse what cannot be called, an asynchronous function, and, unless it may give `many` values, a generator."""
+def function(what: str, fn: Any, *takes: str, many: bool = False) -> None:
+    """Refuse what cannot be called with the arguments that `takes` names, an asynchronous function, and, unless it may
+    give `many` values, a generator."""
     require(callable(fn), PipelineError, f"{what} got {fn!r}", "a function", _NOT_A_RESULT)
     remedy = "use async_flat_map(fn, id=...), whose function is asynchronous and returns a list of values"
     waits = is_asynchronous(fn)
@@ -24,6 +26,28 @@ def function(what: str, fn: Any, *, many: bool = False) -> None:
     remedy = "return one value; flat_map takes a function that gives several, or none"
     good = many or not is_generator(fn)
     require(good, PipelineError, wrong, "a function that returns a value", remedy)
+    check_call(what, fn, *takes)
+
+
+def check_call(what: str, fn: Any, *takes: str, of: str = "a function") -> None:
+    """Refuse what cannot be called with as many arguments by position as `takes` names.
+
+    What has no signature is accepted, as many builtins have none.
+    """
+    try:
+        # A decorator may add arguments: what counts is the function that is called, not the one that it wraps.
+        signature = inspect.signature(fn, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*takes)
+    except TypeError as error:
+        number = plural(len(takes), "argument") if takes else "no arguments"
+        wrong = f"{what} got {_name(fn)}, which cannot be called with {number}: {error}"
+        remedy = f"let it take {' and '.join(takes) or 'none'}, and give each further parameter a default"
+        if _name(fn) == "lambda":
+            remedy = f"write lambda {', '.join(takes)}: ..." if takes else "write lambda: ..."
+        raise PipelineError(explain(wrong, f"{of} that can be called as fn({', '.join(takes)})", remedy)) from None
 
 
 def is_asynchronous(fn: Any) -> bool:
@@ -48,14 +72,14 @@ def is_generator(fn: Any) -> bool:
 
 def predicate(what: str, fn: Any) -> None:
     """Refuse what `function` refuses, and a function that returns a function: as an answer that is always yes."""
-    function(what, fn)
+    function(what, fn, "value")
     good = inspect.isclass(fn) or not _returns(_called(fn), Callable)
     wrong, remedy = f"{what} got {_name(fn)}, which returns a function", f"call it: {what}({_name(fn)}(...))"
     require(good, PipelineError, wrong, "a function that returns True or False", remedy)
 
 
-def asynchronous(what: str, fn: Any) -> None:
-    """Refuse a function whose result cannot be awaited.
+def asynchronous(what: str, fn: Any, *takes: str) -> None:
+    """Refuse a function that cannot be called with the arguments that `takes` names, or whose result cannot be awaited.
 
     A function written with `def` must be annotated to return an awaitable. A lambda must call something. What a lambda
     or a function that is not written in Python returns is known when it is called.
@@ -67,6 +91,7 @@ def asynchronous(what: str, fn: Any) -> None:
     if not (inspect.iscoroutinefunction(code) or _returns(code, Awaitable) or _may_wait(code)):
         remedy = "write it with async def; one that returns what another makes is annotated with -> Awaitable[...]"
         raise PipelineError(explain(f"{what} got the plain function {_name(fn)}", "an async function", remedy))
+    check_call(what, fn, *takes, of="an async function")
 
 
 def _may_wait(code: Any) -> bool:

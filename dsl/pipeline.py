@@ -122,7 +122,7 @@ class Pipeline:
         stream_name(name)
         flag(f"stream {name!r}: bootstrap", bootstrap)
         if timestamp is not None:
-            function(f"stream {name!r}: timestamp", timestamp)
+            function(f"stream {name!r}: timestamp", timestamp, "value")
         fields: dict[str, Any] = {
             "stream": name,
             "value": checked_value(f"stream {name!r}", value),

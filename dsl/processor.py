@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from .annotations import TypeForm
 from .errors import PipelineError
+from .functions import check_call
 from .keyed_state import ClockTimers, State, assigned
 from .message import Message
 from .serde import Serde, checked_value
@@ -194,6 +195,8 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
         wrong = f"{what}: {method.__qualname__} is asynchronous"
         remedy = "make calls with async_flat_map, before or behind"
         require(not called, PipelineError, wrong, "a plain function or generator", remedy)
+    check_call(f"{what}: on_message", processor.on_message, "message", "context", of="a method")
+    check_call(f"{what}: on_timer", processor.on_timer, "timer", "context", of="a method")
     checked: KeyedProcessor[Any, Any, Any] = processor
     _check_attributes(what, checked)
     return checked

@@ -114,9 +114,11 @@ def checked_remote(
 ) -> RemoteTable[Any, Any]:
     """A remote table; raises PipelineError for arguments that make none."""
     what = f"remote_table {name!r}"
-    asynchronous(f"{what}: read", read)
+    good = batch is None or isinstance(batch, Batch)
+    require(good, PipelineError, f"{what}: batch={batch!r}", "a Batch", "write batch=Batch(size=100)")
+    asynchronous(f"{what}: read", read, "key" if batch is None else "keys")
     if write is not None:
-        asynchronous(f"{what}: write", write)
+        asynchronous(f"{what}: write", write, *(("key", "row") if batch is None else ("rows",)))
     at_least_one(f"{what}: max_in_flight", limits.max_in_flight, "calls")
     good, remedy = isinstance(limits.retry, Retry), "write Retry(attempts=3)"
     require(good, PipelineError, f"{what}: retry={limits.retry!r}", "a Retry", remedy)
@@ -126,8 +128,6 @@ def checked_remote(
             number(f"{what}: {option}", rate, "a number of keys above 0, or None for no limit", lambda rate: rate > 0)
     good = cache is None or isinstance(cache, Cache)
     require(good, PipelineError, f"{what}: cache={cache!r}", "a Cache", "write cache=Cache(size=10_000)")
-    good = batch is None or isinstance(batch, Batch)
-    require(good, PipelineError, f"{what}: batch={batch!r}", "a Batch", "write batch=Batch(size=100)")
     return RemoteTable(
         name,
         read,

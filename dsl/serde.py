@@ -50,11 +50,11 @@ class Serde(Generic[T]):
 
     def __post_init__(self) -> None:
         require(isinstance(self.name, str), PipelineError, f"Serde: name={self.name!r}", "a text")
-        function(f"Serde {self.name!r}: encode", self.encode)
-        function(f"Serde {self.name!r}: decode", self.decode)
-        for name, given in (("check", self.check), ("from_json", self.from_json)):
+        function(f"Serde {self.name!r}: encode", self.encode, "value")
+        function(f"Serde {self.name!r}: decode", self.decode, "data")
+        for name, given, takes in (("check", self.check, "writes"), ("from_json", self.from_json, "document")):
             if given is not None:
-                function(f"Serde {self.name!r}: {name}", given)
+                function(f"Serde {self.name!r}: {name}", given, takes)
         layout = self.layout
         texts = isinstance(layout, Mapping) and all(isinstance(one, str) for pair in layout.items() for one in pair)
         wrong = f"Serde {self.name!r}: layout={layout!r}"

@@ -1,10 +1,10 @@
 """Sinks: where messages leave for a place that is no stream."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from .errors import PipelineError
-from .functions import is_asynchronous, is_generator
+from .functions import check_call, is_asynchronous, is_generator
 from .message import Message
 from .validation import require
 
@@ -51,7 +51,8 @@ class Sink(Protocol[V_contra]):
         ...
 
 
-_METHODS = ("open", "write", "flush", "close")
+_METHODS: Mapping[str, tuple[str, ...]] = {"open": (), "write": ("messages",), "flush": (), "close": ()}
+"""The methods of a sink, each with the arguments that it is called with."""
 
 
 def check_sink(id: str, sink: object) -> None:
@@ -71,3 +72,5 @@ def check_sink(id: str, sink: object) -> None:
     lazy = [name for name, method in methods.items() if is_generator(method)]
     wrong = f"the methods of {sink_name} are generators: {', '.join(lazy)}"
     require(not lazy, PipelineError, wrong, "methods that have done their work when they return", "leave out yield")
+    for name, method in methods.items():
+        check_call(f"{sink_name}.{name}", method, *_METHODS[name], of="a method")

@@ -70,7 +70,7 @@ class MessageStream(Generic[V]):
         ...     [message.value for message in driver.read("lengths")]
         [5]
         """
-        function("map", fn)
+        function("map", fn, "value")
         return MessageStream(self._graph, self._add(ops.Map, fn=fn))
 
     def filter(self, fn: Callable[[V], Any]) -> Self:
@@ -117,7 +117,7 @@ class MessageStream(Generic[V]):
         ...     [message.value for message in driver.read("words")]
         ['to', 'be']
         """
-        function("flat_map", fn, many=True)
+        function("flat_map", fn, "value", many=True)
         return MessageStream(self._graph, self._add(ops.FlatMap, fn=fn))
 
     def map_messages(self, fn: Callable[[Message[V]], Message[U]]) -> "MessageStream[U]":
@@ -132,7 +132,7 @@ class MessageStream(Generic[V]):
         ...     [message.value for message in driver.read("stamped")]
         ['1700000000000 tea']
         """
-        function("map_messages", fn)
+        function("map_messages", fn, "message")
         return MessageStream(self._graph, self._add(ops.MapMessages, fn=fn))
 
     def async_flat_map(
@@ -203,7 +203,7 @@ class MessageStream(Generic[V]):
         >>> pipeline.stream("words", value=str).partition_by(len, id="by-length", key_type=int)
         KeyedStream(partition_by by-length)
         """
-        function("partition_by", fn)
+        function("partition_by", fn, "value")
         declared = returned(fn) if key_type is None else key_type
         if declared is UNKNOWN:
             wrong = f"partition_by {id!r}: the type of its keys is not known"
@@ -274,7 +274,7 @@ class MessageStream(Generic[V]):
             return
         stream_name(name)
         if key is not None:
-            function("send_to: key", key)
+            function("send_to: key", key, "value")
         kind = None if value is None else checked_value(f"send_to {name!r}", value)
         self._add(ops.SendTo, stream=name, key=key, value=kind)
 

@@ -37,7 +37,7 @@ def checked_deduplicate(
         wrong, remedy = f"{what} has by_type= without by=", "pass by=fn, or leave out by_type="
         require(by_type is None, PipelineError, wrong, "by_type= as the type of what by= returns", remedy)
         return {"within": span, "by": None, "by_type": None}
-    function(f"{what}: by", by)
+    function(f"{what}: by", by, "value")
     kind = returned(by) if by_type is None else by_type
     if kind is UNKNOWN:
         wrong = f"{what}: the type of what by returns is not known"

@@ -112,7 +112,7 @@ def check_sides(what: str, *, keyed: bool, same: bool) -> None:
 def checked_join(given: JoinRules) -> dict[str, Any]:
     """The fields of a join of streams but its inputs; raises PipelineError for arguments that make no join."""
     what, within = given.what, given.within
-    function(what, given.fn)
+    function(what, given.fn, "left", "right")
     one_of(f"{what}: how", given.how, get_args(How))
     one_of(f"{what}: retain", given.retain, get_args(Retain))
     one_of(f"{what}: time", given.time, get_args(Time))
@@ -127,7 +127,7 @@ def checked_join(given: JoinRules) -> dict[str, Any]:
 def checked_lookup(given: JoinRules) -> dict[str, Any]:
     """The same of a join of a stream with a table."""
     what = given.what
-    function(what, given.fn)
+    function(what, given.fn, "value", "row")
     useless = {"within": given.within is not None, "retain": given.retain != "all", "time": given.time != "event"}
     for name, is_given in useless.items():
         wrong, remedy = f"{what} with a table has {name}=", f"leave out {name}="
@@ -140,6 +140,6 @@ def checked_lookup(given: JoinRules) -> dict[str, Any]:
 
 def checked_tables(what: str, fn: Callable[[Any, Any], Any], how: How) -> dict[str, Any]:
     """The same of a join of two tables."""
-    function(what, fn)
+    function(what, fn, "left", "right")
     one_of(f"{what}: how", how, get_args(How))
     return {"fn": fn, "how": how}

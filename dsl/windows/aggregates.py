@@ -95,7 +95,7 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
     >>> total(len).add(10, "tea")
     13
     """
-    function("total", fn)
+    function("total", fn, "value")
     kind, check = _type_of(fn, UNKNOWN)
 
     def add(acc: Any, value: V) -> Any:
@@ -117,7 +117,7 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
 
 
 def _extreme(name: str, fn: Callable[[V], R], kind: Any, better: Callable[[Any, Any], Any]) -> Aggregate[V, R]:
-    function(name, fn)
+    function(name, fn, "value")
     if kind is not UNKNOWN:
         a_type(f"{name}: type", kind)
     known, check = _type_of(fn, kind)
@@ -167,7 +167,7 @@ def mean(fn: Callable[[V], float]) -> Aggregate[V, float]:
     >>> lengths.result(lengths.add(lengths.add(lengths.init(), "tea"), "coffee"))
     4.5
     """
-    function("mean", fn)
+    function("mean", fn, "value")
 
     def add(acc: tuple[float, int], value: V) -> tuple[float, int]:
         return acc[0] + fn(value), acc[1] + 1
@@ -220,7 +220,7 @@ def reduce(fn: Callable[[V, V], V]) -> Aggregate[V, V]:
     >>> longest.add("tea", "coffee")
     'coffee'
     """
-    function("reduce", fn)
+    function("reduce", fn, "one", "other")
 
     def add(acc: V | None, value: V) -> V:
         return value if acc is None else fn(acc, value)
@@ -250,8 +250,10 @@ def aggregate(
     >>> aggregate(str, longest, merge=longest).name
     'longest'
     """
-    for what, fn in (("aggregate: init", init), ("aggregate: add", add), ("aggregate: merge", merge or add)):
-        function(what, fn)
+    function("aggregate: init", init)
+    function("aggregate: add", add, "accumulator", "value")
+    if merge is not None:
+        function("aggregate: merge", merge, "one", "other")
     if type is not UNKNOWN:
         a_type("aggregate: type", type)
     kind = next((kind for kind in (type, returned(add), returned(init)) if kind is not UNKNOWN), UNKNOWN)
