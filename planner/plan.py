@@ -56,7 +56,8 @@ class PlannedOperator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStream(msgspec.Struct, frozen=True, kw_only=True):
-    """One stream: a source, an output, or one the plan adds. `key` and `value` name serdes; None: not known.
+    """One stream: a source, an output, or one the plan adds. `key` and `value` name serdes; None: not known. Where
+    operators write several types, `value` names all of them: `Order | Refund`.
 
     >>> pipeline = Pipeline("copy")
     >>> pipeline.stream("words", value=str).send_to("copies")

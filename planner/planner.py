@@ -40,6 +40,7 @@ def plan(pipeline: Pipeline, *, partitions: Mapping[str, int] | None = None, set
     validation.check_ends(pipeline)
     validation.check_streams(pipeline)
     check_own_streams(pipeline)
+    validation.check_formats(pipeline, known)
     validation.check_kinds(pipeline, known)
     validation.check_tables(pipeline)
     sizes = counts(pipeline, partitions, settings)
@@ -136,15 +137,18 @@ def _written(
     before: PlannedStream | None,
 ) -> PlannedStream:
     """A stream that an operator writes, which operators `before` it may write too."""
-    flow = written_flow(operator, known)
+    writers = (*(before.written_by if before else ()), operator.id)
+    written = [written_flow(pipeline.operator(writer), known) for writer in writers]
+    keys = dict.fromkeys(shown(flow.key) for flow in written)
+    values = dict.fromkeys(shown(flow.value) or "json" for flow in written)
     readers = tuple(reader.id for reader in pipeline.operators if operator.id in reader.inputs)
     return PlannedStream(
         name=name,
         kind=_kind(operator),
         partitions=partitions,
-        key=shown(flow.key),
-        value=shown(flow.value) or "json",
-        written_by=(*(before.written_by if before else ()), operator.id),
+        key=None if None in keys else " | ".join(filter(None, keys)),
+        value=" | ".join(values),
+        written_by=writers,
         read_by=readers if operator.is_border else (),
     )
 

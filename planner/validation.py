@@ -1,14 +1,17 @@
 """Checks of a whole pipeline, before it is cut: every path ends, and every value that must be decoded has a type."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..dsl import operators as ops
 from ..dsl.errors import PlanError, UsageError
 from ..dsl.pipeline import Pipeline
+from ..dsl.serde import Serde, value_serde
 from ..dsl.validation import explain, require
 from .flow import Flow
 from .kinds import PLANNER_KINDS
 from .settings import Settings
+from .type_inference import written_flow
 
 
 def check_arguments(pipeline: object, partitions: object, settings: object) -> None:
@@ -62,6 +65,28 @@ def check_streams(pipeline: Pipeline) -> None:
             if operator.is_border != other.is_border:
                 wrong = f"the stream {name!r} is also an intermediate stream of {other.kind} at {other.origin}"
                 raise PlanError(explain(wrong, "a name of its own", "rename one of the two", operator.origin))
+
+
+def check_formats(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:
+    """Refuse outputs to one stream whose `value=` are of two formats, such as Avro and JSON. Types are not refused: all
+    are JSON, or text."""
+    given: dict[str, ops.Operator] = {}
+    for operator in pipeline.operators:
+        is_output = operator.role == "terminal" and not operator.is_border
+        if not is_output or not PLANNER_KINDS[operator].declares_value(operator):
+            continue
+        for name in written_by(pipeline, operator):
+            other = given.setdefault(name, operator)
+            one, two = (written_flow(writer, flows).value for writer in (other, operator))
+            if Serde in (type(one), type(two)) and _format(one) != _format(two):
+                wrong = f"{operator.label} writes {_format(two)}, and at {other.origin} {_format(one)}"
+                remedy = "write to another stream, or pass Serdes of one format, which is their name before the colon"
+                raise PlanError(explain(wrong, "values of one format in a stream", remedy, operator.origin))
+
+
+def _format(kind: Any) -> str:
+    """The format of a type or Serde: `avro` of the Serde `avro:Click`, `json` of a class."""
+    return value_serde(kind).name.partition(":")[0]
 
 
 def check_kinds(pipeline: Pipeline, flows: Mapping[str, Flow]) -> None:

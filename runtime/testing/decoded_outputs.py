@@ -1,7 +1,9 @@
 """Decodes the records of a pipeline's outputs and the rows of its tables to the declared types."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Union
+
+import msgspec
 
 from ...dsl import operators as ops
 from ...dsl.annotations import UNKNOWN, returned
@@ -9,6 +11,7 @@ from ...dsl.errors import MessageError, UsageError
 from ...dsl.message import Message, Record
 from ...dsl.serde import Serde, key_serde, untyped_serde, value_serde
 from ...dsl.validation import explain
+from ...planner.flow import Flow
 from ...planner.plan import Plan
 from ...planner.type_inference import flows, written_flow
 from ..local.task import LocalTask
@@ -20,18 +23,16 @@ _READ_RAW = "correct the annotation of the function before it; records.read() re
 
 
 class Decoder:
-    """Decodes the outputs of a plan. Keys of unknown type stay bytes."""
+    """Decodes the outputs of a plan. Keys of unknown type, and of several types, stay bytes; see `_value_decoder`."""
 
     def __init__(self, plan: Plan) -> None:
         known = flows(plan.pipeline)
         self._kinds: dict[str, tuple[Decode, Decode]] = {}
         for stream in plan.streams:
             if stream.kind in ("output", "late"):
-                writer = plan.pipeline.operator(stream.written_by[0])
-                flow = written_flow(writer, known)
-                new_key = writer.key if isinstance(writer, ops.SendTo) else None
-                key = flow.key if new_key is None else returned(new_key)
-                self._kinds[stream.name] = _key_decoder(key), _serde(flow.value).decode
+                written = [_written(plan.pipeline.operator(writer), known) for writer in stream.written_by]
+                keys, values = zip(*written, strict=True)
+                self._kinds[stream.name] = _key_decoder(keys), _value_decoder(values)
             elif stream.kind == "dead-letters":
                 self._kinds[stream.name] = bytes, bytes
 
@@ -65,13 +66,52 @@ def rows_of(plan: Plan, table: str, tasks: Iterable[LocalTask]) -> dict[Any, Any
     return {decode(key): row for task in tasks for key, row in task.view.rows_of(table)}
 
 
-def _key_decoder(kind: Any) -> Decode:
-    if kind is None or kind is UNKNOWN:
+def _written(writer: ops.Operator, known: Mapping[str, Flow]) -> tuple[Any, Any]:
+    """The types of the keys and values that an operator writes."""
+    flow = written_flow(writer, known)
+    new_key = writer.key if isinstance(writer, ops.SendTo) else None
+    return flow.key if new_key is None else returned(new_key), flow.value
+
+
+def _key_decoder(kinds: Sequence[Any]) -> Decode:
+    kind = kinds[0]
+    if kind is None or kind is UNKNOWN or any(other != kind for other in kinds):
         return bytes
     try:
         return key_serde(kind).decode
     except TypeError:  # an annotation that is no type of a key, such as `str | None`
         return bytes
+
+
+def _value_decoder(kinds: Sequence[Any]) -> Decode:
+    """What decodes values that operators write as these types or Serdes.
+
+    Where they differ, a value does not tell its type. JSON is decoded as the union of the types if msgspec can tell
+    them apart, such as `int | str` and tagged Structs, else as what JSON holds: dicts, lists, text, numbers. Beside
+    text, which is written as it is, all is text. What a Serde or `bytes` writes beside other types stays bytes.
+    """
+    several: list[Any] = []
+    for kind in kinds:
+        if not any(_alike(kind, other) for other in several):
+            several.append(kind)
+    if len(several) == 1:
+        return _serde(several[0]).decode
+    if bytes in several or any(isinstance(kind, Serde) for kind in several):
+        return bytes
+    if str in several:
+        return bytes.decode
+    types = tuple(Any if kind is UNKNOWN else kind for kind in several)
+    try:
+        return msgspec.json.Decoder(Union[types]).decode  # noqa: UP007 - of as many as there are
+    except (TypeError, NotImplementedError):
+        return untyped_serde().decode
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two types or Serdes decode alike. Serdes of one name and type do, though two calls made them."""
+    if isinstance(one, Serde) and isinstance(other, Serde):
+        return (one.name, one.type) == (other.name, other.type)
+    return bool(one == other)
 
 
 def _serde(kind: Any) -> Serde[Any]:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from explained import assert_explains, error_of
-from fluvial.dsl import Pipeline, PlanError, collect, tumbling
+from fluvial.dsl import INT64, Pipeline, PlanError, collect, msgpack, tumbling
+from fluvial.dsl.origin import Origin
 from fluvial.planner import plan
 
 HOUR = timedelta(hours=1)
@@ -32,6 +33,11 @@ def deduplicated_without_one_key(pipeline: Pipeline) -> None:
     merged.deduplicate(HOUR, id="d").send_to("c")
 
 
+def two_formats(pipeline: Pipeline) -> None:
+    pipeline.stream("a", value=int).send_to("c", value=msgpack(int))
+    pipeline.stream("b", value=int).send_to("c", value=int)
+
+
 CASES: list[tuple[Callable[[Pipeline], Any], int, str, str, str]] = [
     (lambda p: p.stream("a", value=str), 0, "nothing reads what stream", "a terminal operator", ".send_to"),
     (unread_border, 1, "nothing reads what partition_by b", "a terminal operator", ".send_to"),
@@ -51,6 +57,7 @@ CASES: list[tuple[Callable[[Pipeline], Any], int, str, str, str]] = [
         "a keyed stream",
         ".partition_by(...) before .deduplicate",
     ),
+    (two_formats, 2, "send_to c writes json, and at ", "one format", "another stream"),
 ]
 """What writes a wrong pipeline, on which line below its first, and the error."""
 
@@ -67,3 +74,21 @@ def test_an_empty_pipeline_names_its_own_line() -> None:
     pipeline = place()
     error = error_of(lambda: plan(pipeline), PlanError)
     assert_explains(error, "pipeline 'nothing' has no operators", place, "a stream and a send_to", "pipeline.stream")
+
+
+def test_an_output_of_two_formats_names_both_lines() -> None:
+    pipeline = Pipeline("p")
+    two_formats(pipeline)
+    first = Origin(two_formats.__code__.co_filename, two_formats.__code__.co_firstlineno + 1)
+    assert f"and at {first} msgpack" in str(error_of(lambda: plan(pipeline), PlanError)).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "kinds", [(str, int), (list[int], dict[str, int]), (msgpack(int), msgpack(str)), (None, INT64)]
+)
+def test_several_types_of_one_format_may_go_to_one_stream(kinds: Any) -> None:
+    pipeline: Any = Pipeline("p")
+    words = pipeline.stream("a", value=str)
+    for kind in kinds:
+        words.send_to("c", value=kind)
+    plan(pipeline)
