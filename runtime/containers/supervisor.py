@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from ..data_warnings.suspicious_times import LOGGER as TIMES
 from ..preflight.input_streams import LOGGER as STREAMS
 from ..preflight.input_streams import SUBJECTS
 from ..process.forks import STOPPING, apart_from_children
+from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import remedy_for, require_descriptors_of_loop
 from ..process.signals import ENDED, KILL_SECONDS, REPEATED_SECONDS
 from ..report import OnProgress, Progress, Report, sums
@@ -109,13 +109,15 @@ class _Supervisor:
         most_restarts: int,
         progress: OnProgress | None,
         say: Say,
+        machine: Machine = THIS_MACHINE,
     ) -> None:
         self._pipeline = pipeline.name
         self._children = [_Child(config, most_restarts) for config in configs]
         self._keyless_warning = KeylessWarning(pipeline)
         self._progress = progress
         self._say = say
-        self._started = time.monotonic()
+        self._clock = machine.clock
+        self._started = machine.clock()
         self._stop = asyncio.Event()
         self._signals_received, self._last_signal_at = 0, float("-inf")
         self._failure: ContainerFailed | None = None
@@ -134,17 +136,17 @@ class _Supervisor:
             raise self._failure
         reports = [report for child in self._children for report in child.reports]
         restarts = sum(child.restarted for child in self._children)
-        merged = merged_report(self._pipeline, reports, time.monotonic() - self._started, restarts)
+        merged = merged_report(self._pipeline, reports, self._clock() - self._started, restarts)
         return replace(merged, warnings={**self._warnings, **merged.warnings})
 
     async def _run_with_restarts(self, child: _Child) -> None:
         """Run a container, and restart it until it has done its part."""
         while not self._stop.is_set():
-            began = time.monotonic()
+            began = self._clock()
             code = await self._attempt(child)
             if self._is_over(child, code):
                 return
-            now = time.monotonic()
+            now = self._clock()
             pause = child.restarts.pause(now - began, now)
             if pause is None:
                 self._fail(child, code, "has died too often")
@@ -302,7 +304,7 @@ class _Supervisor:
             alive = sum(child.alive for child in self._children)
             phase = f"{alive} of {len(self._children)} containers"
             parts = [child.total_progress() for child in self._children]
-            self._progress(merged_progress(parts, phase, time.monotonic() - self._started))
+            self._progress(merged_progress(parts, phase, self._clock() - self._started))
 
     def _warn_of_keyless(self) -> None:
         """Warn of rows without keys, from the counts of all containers together."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 
 from ...dsl.errors import NoProgressError
@@ -10,7 +9,7 @@ from ...dsl.validation import explain
 from ...planner.plan import Plan
 from ...planner.settings import Settings
 from ..preflight.input_streams import InputStreamMonitor
-from ..process.clock import wall_clock
+from ..process.machine import THIS_MACHINE, Machine
 from ..process.signals import DRAIN_SECONDS
 from ..report import Report, sums
 from ..systems.contract import Consumer, RecordBatch, StreamPartition
@@ -55,9 +54,8 @@ class Container:
         ends: dict[StreamPartition, int] | None,
         stop: Callable[[], bool],
         reporter: ProgressReporter,
-        clock: Callable[[], float] = time.monotonic,
         guard: PlaceGuard | None = None,
-        wall: Callable[[], int] = wall_clock,
+        machine: Machine = THIS_MACHINE,
         inputs: InputStreamMonitor | None = None,
     ) -> None:
         self._plan = plan
@@ -69,16 +67,15 @@ class Container:
         self._ends = ends
         self._stop = stop
         self._reporter = reporter
-        self._clock = clock
-        self._wall = wall
+        self._clock, self._wall, self._sleep = machine.clock, machine.wall, machine.sleep
         self._clocked = [task for task in tasks if task.program.clocked]
         self._guard = guard
         self._inputs = inputs
         self._others = guard is not None and guard.membership.containers > 1
         limit = None if ends is None else settings.stall_timeout.total_seconds()
-        self._wait_reporter = WaitReporter(guard if self._others else None, limit, clock)
+        self._wait_reporter = WaitReporter(guard if self._others else None, limit, machine.clock)
         self._interval = settings.interval(seen_early=commits.early and not commits.together).total_seconds()
-        self._started = self._moved_at = self._fed_at = self._worked_at = clock()
+        self._started = self._moved_at = self._fed_at = self._worked_at = machine.clock()
         self._next_commit = {task.name: self._started + self._interval for task in tasks}
         self._next_check = self._started + CHECK_SECONDS
         self._draining: set[str] = set()
@@ -193,7 +190,7 @@ class Container:
         wanted = frozenset([partition for partition, task in self._owners.items() if self._wants(partition, task)])
         began = self._clock()
         if patience and not wanted:
-            time.sleep(patience)
+            self._sleep(patience)
         batches = self._consumer.poll(patience, wanted) if wanted else []
         if patience:
             self._reporter.idle_seconds += self._clock() - began

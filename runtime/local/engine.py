@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,6 +25,7 @@ from ..output_routes import open_sink
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
 from ..preflight.state_compatibility import refuse_changed, reset_command
 from ..process.interruptions import interruptions_raised
+from ..process.machine import THIS_MACHINE, Machine
 from ..process.resource_limits import exhaustion_explained
 from ..process.signals import Stopped, stop_signals
 from ..report import OnProgress, Report
@@ -72,27 +72,28 @@ def run(
     progress: OnProgress | None,
     spark: Any = None,
     container_id: ContainerId | None = None,
+    machine: Machine = THIS_MACHINE,
 ) -> Report:
     """Run the tasks of one container in this process; without `container_id` all tasks of the plan.
 
-    In the main thread SIGINT and SIGTERM stop the run. `spark` has no meaning for this engine.
+    In the main thread SIGINT and SIGTERM stop the run. `spark` has no meaning for this engine. `machine` is where the
+    run takes its clocks, pauses and ids from.
     """
     del spark
-    began = time.monotonic()
+    began = machine.clock()
     container: Container | None = None
     with exhaustion_explained(), stop_signals() as stop:
         try:
             with interruptions_raised(), ExitStack() as stack:
-                container = _prepare(
-                    plan, system, settings, until, progress, container_id or ContainerId(), stop, stack
-                )
+                container_id = container_id or ContainerId()
+                container = _prepare(plan, system, settings, until, progress, container_id, stop, stack, machine)
                 if container is not None:
                     stop.begin()
                     return run_loop(container.run)
         except Stopped:
             _log.warning("pipeline %r is stopped without a last commit; it goes on from the one before", plan.name)
     if container is None:
-        return Report(pipeline=plan.name, engine="local", seconds=time.monotonic() - began, resumed=True)
+        return Report(pipeline=plan.name, engine="local", seconds=machine.clock() - began, resumed=True)
     return container.report()
 
 
@@ -105,21 +106,45 @@ def _prepare(
     container_id: ContainerId,
     stop: Callable[[], bool],
     stack: ExitStack,
+    machine: Machine,
 ) -> Container | None:
     """Open a container with all that it needs; `stack` closes it. Returns None if its part of the run is done."""
     refuse_impossible(plan, system, settings)
-    admin = system.admin()
-    make_streams(plan, admin)
-    inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped")
+    make_streams(plan, system.admin())
+    inputs = InputStreamMonitor(plan, system, settings, inputs_of(plan), ends=until != "stopped", clock=machine.clock)
     outputs = _output_producer(system, settings, stack)
-    guard = stack.enter_context(join(plan, system, container_id, until))
-    member = guard.membership
-    if member.done:
+    guard = stack.enter_context(join(plan, system, container_id, until, machine))
+    if guard.membership.done:
         return None
-    ends = EndOffsets(system.admin(), threaded=isinstance(system, ProducingSystem))
     reporter = ProgressReporter(
-        plan, ends, progress, container=str(member.container), times=SuspiciousTimes(plan), warnings=inputs.warnings
+        plan,
+        EndOffsets(system.admin(), threaded=isinstance(system, ProducingSystem)),
+        progress,
+        container=str(guard.membership.container),
+        clock=machine.clock,
+        times=SuspiciousTimes(plan, machine.clock, machine.wall),
+        warnings=inputs.warnings,
     )
+    container = _open_container(plan, system, settings, guard, inputs, outputs, reporter, stop, stack, machine)
+    guard.announce("running")
+    stack.enter_context(reduced_gc())
+    return container
+
+
+def _open_container(
+    plan: Plan,
+    system: System,
+    settings: Settings,
+    guard: PlaceGuard,
+    inputs: InputStreamMonitor,
+    outputs: RecordProducer | None,
+    reporter: ProgressReporter,
+    stop: Callable[[], bool],
+    stack: ExitStack,
+    machine: Machine,
+) -> Container:
+    """Open the commits, the tasks and the consumer of a container that has joined the run; `stack` closes them."""
+    member, admin = guard.membership, system.admin()
     commits = open_commits(plan, system, admin, settings, guard, stack, reporter.restoring, outputs)
     shared = RunContext(
         member.run,
@@ -135,12 +160,19 @@ def _prepare(
     consumer = system.consumer()
     stack.callback(consumer.close)
     open_sinks(plan, stack)
-    container = Container(
-        plan, tasks, consumer, commits, settings, member.ends, stop, reporter, guard=guard, inputs=inputs
+    return Container(
+        plan,
+        tasks,
+        consumer,
+        commits,
+        settings,
+        member.ends,
+        stop,
+        reporter,
+        guard=guard,
+        machine=machine,
+        inputs=inputs,
     )
-    guard.announce("running")
-    stack.enter_context(reduced_gc())
-    return container
 
 
 def refuse_impossible(plan: Plan, system: System, settings: Settings) -> None:

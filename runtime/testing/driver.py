@@ -2,9 +2,9 @@
 
 import asyncio
 import math
-import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -29,6 +29,7 @@ from ..local.observe.progress import ProgressReporter
 from ..local.stores.alignment import CommittedLog
 from ..local.task import LocalTask, RunContext
 from ..preflight.state_compatibility import reset_command
+from ..process.machine import THIS_MACHINE
 from ..report import Report
 from ..systems.memory import MemorySystem
 from ..systems.partitioner import partition_for
@@ -244,7 +245,7 @@ class PipelineDriver:
         reset = reset_command(self.plan, self._system, self._settings)
         commits = TwoPhaseCommit(CommittedLog(self.plan, self._system, self._system.producer(), reset))
         gate = None if self._gates is None else self._gates.wait
-        run = RunContext(uuid.uuid4().hex, self.plan, self._settings, commits, asyncio.sleep, gate)
+        run = RunContext(THIS_MACHINE.new_id(), self.plan, self._settings, commits, asyncio.sleep, gate)
         tasks = self._tasks = make_tasks(run, self._system, self._admin, stack)
         self.state = DriverState(self.plan, self._running_tasks)
         open_sinks(self.plan, stack)
@@ -260,8 +261,7 @@ class PipelineDriver:
             None,
             stop,
             reporter,
-            clock=clock,
-            wall=lambda: self.now,
+            machine=replace(THIS_MACHINE, clock=clock, wall=lambda: self.now),
         )
         self._container.start()
         self._run(self._settle())

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from fluvial.dsl.errors import SystemProblem
+from fluvial.runtime.process.machine import THIS_MACHINE
 from fluvial.runtime.systems.contract import StreamPartition
 from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer, consumer, record_producer
 from fluvial.runtime.systems.kafka.clients import ConnectionMonitor
@@ -41,7 +42,7 @@ def test_a_producer_that_cannot_connect_says_that_it_has_too_few_files(monkeypat
         return ProducerWithoutSockets(monitor)
 
     monkeypatch.setattr(record_producer, "producer_client", without_sockets)
-    cluster = cast("Cluster", SimpleNamespace(settings=SETTINGS, reach=lambda: None))
+    cluster = cast("Cluster", SimpleNamespace(settings=SETTINGS, machine=THIS_MACHINE, reach=lambda: None))
     with pytest.raises(SystemProblem, match=MORE_FILES):
         KafkaRecordProducer(cluster, "visits")
 
@@ -80,7 +81,9 @@ def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             return dict.fromkeys(places, count)
 
         offsets = SimpleNamespace(starts=lambda places: dict.fromkeys(places, 0), log_ends=ends, ends=ends)
-        cluster = cast("Cluster", SimpleNamespace(settings=SETTINGS, offsets=offsets, check=lambda _: None))
+        cluster = cast(
+            "Cluster", SimpleNamespace(settings=SETTINGS, machine=THIS_MACHINE, offsets=offsets, check=lambda _: None)
+        )
         reader = KafkaConsumer(cluster, max_records=10)
         reader.assign({("clicks", 0): 0})
         return reader

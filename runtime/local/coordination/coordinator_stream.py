@@ -1,7 +1,5 @@
 """The coordinator stream of a pipeline: each container reads all of it at its start, and follows it during the run."""
 
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
@@ -9,6 +7,7 @@ from ....dsl.errors import SystemProblem, TakenOver
 from ....dsl.message import Record
 from ....dsl.validation import explain
 from ....planner.stream_names import coordinator
+from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, StreamPartition, System
 from .assignments import (
     Assignment,
@@ -30,27 +29,30 @@ _PAUSE_SECONDS = 0.05
 
 
 @contextmanager
-def claimed(system: System, pipeline: str, name: str, patience: float) -> Iterator[None]:
+def claimed(
+    system: System, pipeline: str, name: str, patience: float, machine: Machine = THIS_MACHINE
+) -> Iterator[None]:
     """Hold a claim while the context is open. Waits up to `patience` seconds for it, then raises SystemProblem."""
-    until = time.monotonic() + patience
+    until = machine.clock() + patience
     with ExitStack() as stack:
         while True:
             try:
                 stack.enter_context(system.claim(pipeline, name))
                 break
             except SystemProblem:
-                if time.monotonic() > until:
+                if machine.clock() > until:
                     raise
-            time.sleep(_PAUSE_SECONDS)
+            machine.sleep(_PAUSE_SECONDS)
         yield
 
 
 class Coordinator:
     """Reads and writes the coordinator stream of a pipeline, and creates it if it does not exist. Not thread-safe."""
 
-    def __init__(self, system: System, pipeline: str) -> None:
+    def __init__(self, system: System, pipeline: str, machine: Machine = THIS_MACHINE) -> None:
         self._system = system
         self._pipeline = pipeline
+        self._machine = machine
         self._stream_partition: StreamPartition = (coordinator(pipeline), 0)
         self._admin = system.admin()
         self._admin.create(self._stream_partition[0], 1, "checkpoints")
@@ -90,10 +92,10 @@ class Coordinator:
         """Ask whether any container is alive. Returns the first answer, None if none comes within `seconds`."""
         _, read_to = self.read()
         self._append([LivenessQuery(process=process)])
-        until = time.monotonic() + seconds
+        until = self._machine.clock() + seconds
         with closing(self._system.consumer()) as consumer:
             consumer.assign({self._stream_partition: read_to})
-            while time.monotonic() < until:
+            while self._machine.clock() < until:
                 for batch in consumer.poll(_PAUSE_SECONDS):
                     answer = next(
                         (record for record in map(_decoded, batch.records) if isinstance(record, Presence)), None
@@ -115,7 +117,7 @@ class Coordinator:
         if isinstance(self._system, ProducingSystem):
             yield self._decide_by_fencing(self._system, decide)
             return
-        with claimed(self._system, self._pipeline, "coordinator", PATIENCE_SECONDS):
+        with claimed(self._system, self._pipeline, "coordinator", PATIENCE_SECONDS, self._machine):
             state, read_to = self.read()
             assignment = decide(state)
             if assignment != state.assignment:
@@ -124,36 +126,36 @@ class Coordinator:
             yield assignment, state, read_to
 
     def _decide_by_fencing(self, system: ProducingSystem, decide: Decide) -> tuple[Assignment, CoordinatorState, int]:
-        until = time.monotonic() + PATIENCE_SECONDS
+        until = self._machine.clock() + PATIENCE_SECONDS
         while True:
             state, read_to = self.read()
             if decide(state) == state.assignment:
                 return decide(state), state, read_to
             try:
                 with closing(system.record_producer(self._stream_partition[0])) as producer:
-                    state, read_to = (
-                        self.read()
-                    )  # the open transactions of earlier producers are committed or aborted now
+                    # Read again: the open transactions of earlier producers are committed or aborted now.
+                    state, read_to = self.read()
                     assignment = decide(state)
                     if assignment != state.assignment:
                         producer.begin()
-                        producer.send(*self._stream_partition, [_record(assignment)])
+                        producer.send(*self._stream_partition, [self._record(assignment)])
                         producer.commit()
                     return assignment, state, read_to
             except TakenOver:
-                if time.monotonic() > until:
+                if self._machine.clock() > until:
                     raise
-            time.sleep(random.uniform(0, 4 * _PAUSE_SECONDS))
+            # At random: processes that have fenced each other would otherwise try again at the same time.
+            self._machine.sleep(4 * _PAUSE_SECONDS * self._machine.random())
 
     def _await_ended_containers(self, state: CoordinatorState, assignment: Assignment) -> None:
         """Wait until the containers of the last assignment have ended. Raises SystemProblem if one is still alive."""
         before = 1 if state.assignment is None else state.assignment.containers
         for container in range(max(before, assignment.containers)):
-            with claimed(self._system, self._pipeline, str(container), GRACE_SECONDS):
+            with claimed(self._system, self._pipeline, str(container), GRACE_SECONDS, self._machine):
                 pass
 
     def _append(self, written: Sequence[CoordinatorRecord], *, alone: bool = False) -> None:
-        records = [_record(one) for one in written]
+        records = [self._record(one) for one in written]
         if isinstance(self._system, ProducingSystem):
             with closing(self._system.record_producer(once=False)) as producer:
                 producer.send(*self._stream_partition, records)
@@ -166,6 +168,9 @@ class Coordinator:
             transaction.commit()
             if alone:  # no other process writes, and this record replaces all earlier ones
                 producer.trim({self._stream_partition: end})
+
+    def _record(self, written: CoordinatorRecord) -> Record:
+        return (*record_of(written), self._machine.wall(), ())
 
     def monitor(
         self, read_to: int, assignment: Assignment, presence: Presence, state: CoordinatorState
@@ -263,10 +268,6 @@ class MembershipMonitor:
 
     def close(self) -> None:
         self._consumer.close()
-
-
-def _record(written: CoordinatorRecord) -> Record:
-    return (*record_of(written), time.time_ns() // 1_000_000, ())
 
 
 def _decoded(record: Record) -> CoordinatorRecord | None:

@@ -1,16 +1,15 @@
 """Keeps the containers of a pipeline from running while a reset changes its checkpoints and state."""
 
-import os
-import socket
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from msgspec.structs import replace
 
 from ....dsl.errors import SystemProblem
 from ....dsl.validation import explain
 from ....planner.stream_names import coordinator
+from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, System
 from .assignments import Assignment, CoordinatorState, Presence
 from .coordinator_stream import Coordinator
@@ -21,7 +20,7 @@ ANSWER_SECONDS = 5.0
 
 
 @contextmanager
-def no_containers(pipeline: str, system: System) -> Iterator[None]:
+def no_containers(pipeline: str, system: System, machine: Machine = THIS_MACHINE) -> Iterator[None]:
     """Let no container of a pipeline run while the context is open.
 
     On systems with claims the context holds the claims of all containers. On other systems it asks whether a container
@@ -33,9 +32,9 @@ def no_containers(pipeline: str, system: System) -> Iterator[None]:
         with system.claim(pipeline):
             yield
         return
-    coordinator_stream = Coordinator(system, pipeline)
+    coordinator_stream = Coordinator(system, pipeline, machine)
     if isinstance(system, ProducingSystem):
-        _fence_containers(pipeline, system, coordinator_stream)
+        _fence_containers(pipeline, system, coordinator_stream, machine)
         yield
         return
     state, _ = coordinator_stream.read()
@@ -46,23 +45,26 @@ def no_containers(pipeline: str, system: System) -> Iterator[None]:
         yield
 
 
-def _fence_containers(pipeline: str, system: ProducingSystem, coordinator_stream: Coordinator) -> None:
+def _fence_containers(
+    pipeline: str, system: ProducingSystem, coordinator_stream: Coordinator, machine: Machine
+) -> None:
     """Raise SystemProblem if a container is alive, and fence those that are paused."""
-    presence = coordinator_stream.ask(f"process {os.getpid()} on {socket.gethostname()}", ANSWER_SECONDS)
+    presence = coordinator_stream.ask(machine.process_name(), ANSWER_SECONDS)
     if presence is not None:
         raise _alive(pipeline, system, presence)
     state, _ = coordinator_stream.read()
     if state.assignment is None:
         return
-    with coordinator_stream.decided(_run_without_containers) as (assignment, _, _):
+    run = machine.new_id()
+    with coordinator_stream.decided(partial(_run_without_containers, run)) as (assignment, _, _):
         for id in transactional_ids(pipeline, assignment.generation, assignment.containers):
             system.record_producer(id).close()
 
 
-def _run_without_containers(state: CoordinatorState) -> Assignment:
+def _run_without_containers(run: str, state: CoordinatorState) -> Assignment:
     """An assignment with a new run that no container joins."""
     assert state.assignment is not None
-    return replace(state.assignment, run=uuid.uuid4().hex, until="reset", ends=None)
+    return replace(state.assignment, run=run, until="reset", ends=None)
 
 
 def _alive(pipeline: str, system: System, presence: Presence) -> SystemProblem:

@@ -1,11 +1,7 @@
 """The membership of a process in a run: which container it is, which tasks it runs, and whether it was replaced."""
 
 import logging
-import os
-import socket
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
@@ -16,6 +12,7 @@ from ....dsl.validation import explain
 from ....planner.plan import Plan
 from ....planner.stream_names import coordinator
 from ....planner.task_assignment import stages_of, tasks_of
+from ...process.machine import THIS_MACHINE, Machine
 from ...systems.contract import ProducingSystem, StreamPartition, System
 from ...systems.provisioning import frozen_ends
 from .assignments import Assignment, CoordinatorState, Presence, RequestedRun, State, begin, joins
@@ -75,14 +72,14 @@ class PlaceGuard:
         coordinator: Coordinator | None = None,
         presence: Presence | None = None,
         monitor: MembershipMonitor | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        machine: Machine = THIS_MACHINE,
     ) -> None:
         self.membership = membership
         self._coordinator = coordinator
         self._presence = presence
         self._monitor = monitor
-        self._clock = clock
-        self._checked = clock()
+        self._clock = machine.clock
+        self._checked = machine.clock()
 
     def check(self) -> None:
         """Raise TakenOver once another process has replaced this container. Checks at most once in CHECK_SECONDS.
@@ -144,17 +141,19 @@ def transactional_ids(pipeline: str, generation: int, containers: int) -> list[s
     return [f"{pipeline}-{generation}-{container}" for container in range(containers)]
 
 
-def begin_run(plan: Plan, system: System, containers: int, until: str) -> str:
+def begin_run(plan: Plan, system: System, containers: int, until: str, machine: Machine = THIS_MACHINE) -> str:
     """Begin a run for containers that will be started; returns the id of the run."""
-    run = uuid.uuid4().hex
+    run = machine.new_id()
     requested = RequestedRun(stages_of(plan), containers, until)
     ends = _by_stream(_frozen_ends(plan, system, until))
-    with Coordinator(system, plan.name).decided(lambda state: begin(state, requested, run, ends)):
+    with Coordinator(system, plan.name, machine).decided(lambda state: begin(state, requested, run, ends)):
         return run
 
 
 @contextmanager
-def join(plan: Plan, system: System, container: ContainerId, until: str) -> Iterator[PlaceGuard]:
+def join(
+    plan: Plan, system: System, container: ContainerId, until: str, machine: Machine = THIS_MACHINE
+) -> Iterator[PlaceGuard]:
     """Join the run as a container, and hold that membership while the context is open.
 
     A single container needs no coordinator on a system with claims where the pipeline never had several containers.
@@ -164,22 +163,23 @@ def join(plan: Plan, system: System, container: ContainerId, until: str) -> Iter
     if not isinstance(system, ProducingSystem) and container.containers == 1:
         with system.claim(plan.name):
             if system.admin().partitions(coordinator(plan.name)) is None:
-                yield PlaceGuard(_alone(plan, system, until))
+                yield PlaceGuard(_alone(plan, system, until, machine.new_id()))
                 return
-    with _coordinated(Coordinator(system, plan.name), plan, system, container, until) as guard:
+    with _coordinated(plan, system, container, until, machine) as guard:
         yield guard
 
 
-def _alone(plan: Plan, system: System, until: str) -> Membership:
+def _alone(plan: Plan, system: System, until: str, run: str) -> Membership:
     tasks = frozenset(tasks_of(stages_of(plan)))
-    return Membership(0, 1, 0, uuid.uuid4().hex, tasks, _frozen_ends(plan, system, until), f"{plan.name}-0-0")
+    return Membership(0, 1, 0, run, tasks, _frozen_ends(plan, system, until), f"{plan.name}-0-0")
 
 
 @contextmanager
 def _coordinated(
-    coordinator_stream: Coordinator, plan: Plan, system: System, container: ContainerId, until: str
+    plan: Plan, system: System, container: ContainerId, until: str, machine: Machine
 ) -> Iterator[PlaceGuard]:
-    run, requested = uuid.uuid4().hex, RequestedRun(stages_of(plan), container.containers, until)
+    coordinator_stream = Coordinator(system, plan.name, machine)
+    run, requested = machine.new_id(), RequestedRun(stages_of(plan), container.containers, until)
     ends = _by_stream(_frozen_ends(plan, system, until))
 
     def decide(state: CoordinatorState) -> Assignment:
@@ -205,13 +205,15 @@ def _coordinated(
             container=container.number,
             generation=assignment.generation,
             run=assignment.run,
-            incarnation=uuid.uuid4().hex,
+            incarnation=machine.new_id(),
             state="starting",
-            process=f"process {os.getpid()} on {socket.gethostname()}",
+            process=machine.process_name(),
         )
         coordinator_stream.write(presence)
         monitor = stack.enter_context(closing(coordinator_stream.monitor(read_to, assignment, presence, state)))
-        yield PlaceGuard(_membership(plan, assignment, state, container), coordinator_stream, presence, monitor)
+        yield PlaceGuard(
+            _membership(plan, assignment, state, container), coordinator_stream, presence, monitor, machine
+        )
 
 
 def _membership(plan: Plan, assignment: Assignment, state: CoordinatorState, container: ContainerId) -> Membership:

@@ -1,6 +1,5 @@
 """Monitoring of queries while they run: their progress, metrics and warnings, and the report at the end."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -9,6 +8,7 @@ from ...data_warnings.keyless import KeylessWarning
 from ...data_warnings.suspicious_times import SuspiciousTimes
 from ...metrics.timing import Timing
 from ...preflight.input_streams import InputStreamMonitor
+from ...process.machine import THIS_MACHINE, Machine
 from ...report import OnProgress, Progress, Report, Sample
 from ...systems.provisioning import table_streams
 from ..counts import Counts
@@ -35,13 +35,14 @@ class QueryMonitor:
         progress: OnProgress | None,
         stop: Callable[[], bool],
         inputs: InputStreamMonitor,
+        machine: Machine = THIS_MACHINE,
     ) -> None:
         self._plan, self._queries, self._connection = plan, queries, connection
         self._admin = connection.system.admin()
-        self._started, self._progress = started, progress
+        self._started, self._progress, self._clock = started, progress, machine.clock
         self._first_totals, self._first_batches = self._totals(), self._batches()
         self._timing = Timing()
-        self._times = SuspiciousTimes(plan)
+        self._times = SuspiciousTimes(plan, machine.clock, machine.wall)
         self._inputs = inputs
         self._keyless = KeylessWarning(plan.pipeline)
         self._timed = {query.group: max(batch_numbers(query.checkpoint, DONE), default=-1) for query in queries}
@@ -52,7 +53,7 @@ class QueryMonitor:
         """Report progress and check timestamps, each if it is due. Raises SystemProblem if an input stream has been
         replaced by another."""
         self._inputs.check()
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS
             if self._progress is None:
@@ -66,7 +67,7 @@ class QueryMonitor:
     def finish(self) -> None:
         """Report the progress at the end."""
         if self._progress is not None:
-            self._progress(self._progress_at(time.monotonic(), "done"))
+            self._progress(self._progress_at(self._clock(), "done"))
 
     def _progress_at(self, now: float, phase: str) -> Progress:
         totals = self._totals()
@@ -131,7 +132,7 @@ class QueryMonitor:
         return Report(
             pipeline=self._plan.name,
             engine="spark",
-            seconds=time.monotonic() - self._started,
+            seconds=self._clock() - self._started,
             read=read,
             written=written,
             late=late,

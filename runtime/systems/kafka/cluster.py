@@ -1,13 +1,13 @@
 """Requests about the topics of a cluster: their partitions and settings."""
 
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from ....dsl.errors import SystemProblem
+from ...process.machine import THIS_MACHINE, Machine
 from ..contract import StreamPartition
 from ..errors import unknown_partition, unknown_stream
 from .clients import LOG, admin_api
@@ -30,11 +30,13 @@ class Topic:
 
 
 class Cluster:
-    """Requests about topics; `offsets` requests their offsets. The first request connects. Threads may share it."""
+    """Requests about topics; `offsets` requests their offsets. The first request connects. Threads may share it.
+    Consumers and producers of the cluster take the time from its `machine`."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, machine: Machine = THIS_MACHINE) -> None:
         self.settings = settings
-        self._requests = RequestClient(settings)
+        self.machine = machine
+        self._requests = RequestClient(settings, machine)
         self.request = self._requests.request
         self.offsets = TopicOffsets(self._requests, settings, self.check)
 
@@ -101,9 +103,8 @@ class KnownTopics:
     """A cache of the partition count of topics, and of how far ahead their timestamps may be. It asks for these of each
     topic once: in `learn`, or else when they are needed."""
 
-    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._clock = clock
         self._counts: dict[str, int] = {}
         self._ahead: dict[str, int | None] = {}
 
@@ -118,7 +119,7 @@ class KnownTopics:
         if stream not in self._ahead:
             self._ahead[stream] = self._most_ahead(stream)
         ahead = self._ahead[stream]
-        return None if ahead is None else int(self._clock() * 1000) + ahead - min(ahead // 2, _CLOCKS_DIFFER)
+        return None if ahead is None else self._cluster.machine.wall() + ahead - min(ahead // 2, _CLOCKS_DIFFER)
 
     def _most_ahead(self, stream: str) -> int | None:
         try:

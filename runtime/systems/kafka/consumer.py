@@ -1,6 +1,5 @@
 """The consumer: reads partitions of topics from given offsets on."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -45,7 +44,8 @@ class KafkaConsumer:
         self._count = min(max_records, MAX_MESSAGES_AT_ONCE)
         self._max_prefetched_bytes = max_prefetched_bytes
         self._cluster = cluster
-        self._monitor = ConnectionMonitor()
+        self._clock = cluster.machine.clock
+        self._monitor = ConnectionMonitor(cluster.machine.clock)
         self._client: Consumer | None = None
         self._stream: str | None = None
         self._next_look = 0.0
@@ -67,7 +67,7 @@ class KafkaConsumer:
         self._ready = {}
         streams = {stream for stream, _ in positions}
         self._stream = streams.pop() if len(streams) == 1 else None
-        self._next_look = time.monotonic() + _LOOK_AFTER
+        self._next_look = self._clock() + _LOOK_AFTER
         if self._client is None:
             self._client = self._make(self._settings, self._monitor)
         self._client.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
@@ -81,7 +81,7 @@ class KafkaConsumer:
         while not batches:
             messages = self._client.consume(self._count, 0)
             if not messages:
-                now = time.monotonic()
+                now = self._clock()
                 self._check_cluster(now)
                 deadline = now + timeout if deadline is None else deadline
                 if now >= deadline:

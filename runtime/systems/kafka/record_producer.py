@@ -1,7 +1,6 @@
 """The producer of runs: writes records to topics as they come, in a transaction if it has an id."""
 
 import sys
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -58,8 +57,9 @@ class KafkaRecordProducer:
     ) -> None:
         settings = self._settings = cluster.settings
         self._id = transactional_id
-        self._monitor = ConnectionMonitor()
+        self._monitor = ConnectionMonitor(cluster.machine.clock)
         self._cluster = cluster
+        self._machine = cluster.machine
         self._topics = KnownTopics(cluster)
         self._failed: FluvialError | None = None
         self._in_transaction = False
@@ -191,14 +191,14 @@ class KafkaRecordProducer:
     def await_readers(self, places: Collection[StreamPartition]) -> None:
         """Wait, for two seconds at most, until the partitions have the commit marker of a transaction. Brokers write it
         after they have acknowledged the commit, and readers see no record of the transaction before."""
-        until = time.monotonic() + _TO_CLOSE
+        until = self._machine.clock() + _TO_CLOSE
         with suppress(SystemProblem):
             ends = self._cluster.offsets.log_ends(places, patience=_TO_CLOSE)
-            while time.monotonic() < until:
+            while self._machine.clock() < until:
                 seen = self._cluster.offsets.ends(places, patience=_TO_CLOSE)
                 if all(seen[place] >= end for place, end in ends.items()):
                     return
-                time.sleep(_PAUSE / 10)
+                self._machine.sleep(_PAUSE / 10)
 
     def _check(self) -> None:
         if self._closed:
@@ -214,11 +214,11 @@ class KafkaRecordProducer:
         stream, partition = place
         key, value, timestamp, headers = record
         when, pairs = stamped(timestamp, headers, latest)
-        deadline = time.monotonic() + self._settings.give_up_after
+        deadline = self._machine.clock() + self._settings.give_up_after
         while True:
             error = why.args[0] if isinstance(why, KafkaException) else None
             if error is not None:
-                self._raise_unless_retriable(place, error, late=time.monotonic() > deadline)
+                self._raise_unless_retriable(place, error, late=self._machine.clock() > deadline)
             self._serve(self._client.poll, _PAUSE)
             self._check()
             try:
@@ -263,7 +263,7 @@ class KafkaRecordProducer:
 
     def _insist(self, what: str, act: Callable[[float], object]) -> None:
         """Call a transactional method of the client. Retries up to `give_up_after` while no broker can be reached."""
-        deadline = time.monotonic() + self._settings.give_up_after
+        deadline = self._machine.clock() + self._settings.give_up_after
         while True:
             try:
                 self._serve(act, _SLICE)
@@ -274,13 +274,13 @@ class KafkaRecordProducer:
                 if error.code() in TRANSIENT:
                     self._serve(self._client.poll, 0)  # runs the error callback, which feeds the monitor
                 self._check()
-                late = time.monotonic() > deadline
+                late = self._machine.clock() > deadline
                 if late or not (error.retriable() or error.code() in RETRIED) or error.txn_requires_abort():
                     if error.code() == KafkaError.UNKNOWN and self._in_transaction:
                         # A broker says no more if another producer takes the id at the moment of a commit.
                         error = self._refusal(lambda: self._client.abort_transaction(_TO_CLOSE)) or error
                     raise self._fail(self._problem(what, error)) from None
-            time.sleep(_PAUSE)
+            self._machine.sleep(_PAUSE)
 
     def _reason(self, error: KafkaError) -> KafkaError:
         """The cause of an error that says only that the client has failed for good."""

@@ -1,7 +1,6 @@
 """Requests to a cluster. A request is repeated for a bounded time while the cluster is out of reach."""
 
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from ...process.machine import THIS_MACHINE, Machine
 from .clients import ConnectionMonitor, admin_client
 from .errors import OUTDATED, RETRIED, TRANSIENT, UNREACHED, out_of_reach, refused
 from .settings import KafkaSettings
@@ -39,15 +39,10 @@ class Unanswered(KafkaException):
 class RequestClient:
     """Sends requests with one client of each kind, which the first request makes. Threads may share it."""
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, machine: Machine = THIS_MACHINE) -> None:
         self._settings = settings
-        self._clock, self._sleep = clock, sleep
-        self._monitor = ConnectionMonitor()
+        self._clock, self._sleep = machine.clock, machine.sleep
+        self._monitor = ConnectionMonitor(machine.clock)
         self._clients: dict[tuple[int, object], Any] = {}
         self._lock = Lock()
         self.answered = False

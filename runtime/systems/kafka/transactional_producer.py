@@ -1,7 +1,6 @@
 """The producer of tools and tests: stages records in memory, and writes them in one transaction of Kafka."""
 
 from collections.abc import Mapping, Sequence
-from uuid import uuid4
 
 from ....dsl.message import Record
 from ....planner import stream_names as names
@@ -51,7 +50,7 @@ class KafkaTransactionalProducer:
         if not staged:
             return
         if self._producer_client is None:
-            self._producer_client = KafkaRecordProducer(self._cluster, f"fluvial-{uuid4().hex}")
+            self._producer_client = KafkaRecordProducer(self._cluster, f"fluvial-{self._cluster.machine.new_id()}")
         try:
             self._producer_client.begin()
             for place, records in staged.items():

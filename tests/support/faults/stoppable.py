@@ -15,6 +15,7 @@ from fluvial.dsl import Message, Pipeline
 from fluvial.planner import Settings
 from fluvial.runtime import run
 from fluvial.runtime.local.coordination import coordinator_stream as coordinator
+from fluvial.runtime.process.machine import Machine
 from fluvial.runtime.systems import LogSystem, System
 
 STUCK = "stuck"
@@ -130,9 +131,9 @@ def saying_when_it_waits() -> Iterator[None]:
     """Say so when the coordinator waits for its turn."""
     claimed = coordinator.claimed
 
-    def waiting(system: System, pipeline: str, name: str, patience: float) -> object:
+    def waiting(system: System, pipeline: str, name: str, patience: float, machine: Machine) -> object:
         here()
-        return claimed(system, pipeline, name, patience)
+        return claimed(system, pipeline, name, patience, machine)
 
     with patch.object(coordinator, "claimed", waiting):
         yield

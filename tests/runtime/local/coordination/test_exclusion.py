@@ -8,20 +8,14 @@ from threading import Event
 
 import pytest
 
+from engines.machines import hasty
 from engines.sending import ProducingSystem
 from engines.targets import write
 from fluvial.dsl import Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Plan, plan
-from fluvial.runtime.local.coordination import coordinator_stream as coordinator
-from fluvial.runtime.local.coordination import exclusion, membership
 from fluvial.runtime.local.coordination.exclusion import no_containers
 from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, join
 from fluvial.runtime.systems import LogSystem, System
-
-
-@pytest.fixture(autouse=True)
-def _look_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership, "CHECK_SECONDS", 0.0)
 
 
 def planned(system: System) -> Plan:
@@ -58,7 +52,7 @@ def look_often(place: PlaceGuard) -> None:
 @pytest.mark.parametrize("containers", [1, 2])
 def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> None:
     system = ProducingSystem()
-    with join(planned(system), system, ContainerId(containers - 1, containers), "stopped") as place:
+    with join(planned(system), system, ContainerId(containers - 1, containers), "stopped", hasty()) as place:
         place.announce("running")
         with at_work(place), pytest.raises(SystemProblem) as raised, no_containers("p", system):
             raise AssertionError
@@ -66,35 +60,32 @@ def test_a_container_that_is_asked_says_that_it_is_alive(containers: int) -> Non
         place.check()  # and goes on
 
 
-def test_a_container_that_stands_still_has_lost_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
+def test_a_container_that_stands_still_has_lost_its_place() -> None:
     system = ProducingSystem()
-    with join(planned(system), system, ContainerId(), "stopped") as place:
+    with join(planned(system), system, ContainerId(), "stopped", hasty()) as place:
         sender = system.record_producer(place.membership.transactional_id)
-        with no_containers("p", system):
+        with no_containers("p", system, hasty()):
             pass
         with pytest.raises(TakenOver, match="another run has begun"):
             look_often(place)
         with pytest.raises(SystemProblem, match="another sender has this id"):
             sender.begin()
-    with join(planned(system), system, ContainerId(), "stopped") as place:
+    with join(planned(system), system, ContainerId(), "stopped", hasty()) as place:
         place.check()
 
 
-def test_containers_that_come_after_it_begin_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exclusion, "ANSWER_SECONDS", 0.01)
+def test_containers_that_come_after_it_begin_another_run() -> None:
     system = ProducingSystem()
     with join(planned(system), system, ContainerId(0, 2), "end") as place:
         before = place.membership
-    with no_containers("p", system):
+    with no_containers("p", system, hasty()):
         pass
     with join(planned(system), system, ContainerId(0, 2), "end") as place:
         assert place.membership.run != before.run
         assert place.membership.ends == {("in", 0): 0, ("in", 1): 0}
 
 
-def test_claims_tell_of_containers_on_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "PATIENCE_SECONDS", 0.2)
+def test_claims_tell_of_containers_on_a_log(tmp_path: Path) -> None:
     system = LogSystem(tmp_path, fsync=False)
     with no_containers("p", system):
         pass
@@ -105,5 +96,6 @@ def test_claims_tell_of_containers_on_a_log(tmp_path: Path, monkeypatch: pytest.
         no_containers("p", system),
     ):
         raise AssertionError
-    with no_containers("p", system), pytest.raises(SystemProblem), join(made, system, ContainerId(1, 2), "stopped"):
+    taken = join(made, system, ContainerId(1, 2), "stopped", hasty())
+    with no_containers("p", system), pytest.raises(SystemProblem), taken:
         raise AssertionError

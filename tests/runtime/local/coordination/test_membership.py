@@ -1,5 +1,6 @@
 """Taking a place: which run and generation a container joins, who is refused, and who has to go."""
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engines.machines import hasty
 from engines.several import Death, at_each_turn, dying_in
 from engines.targets import contents, write
 from explained import assert_explains, error_of
@@ -16,12 +18,10 @@ from fluvial.dsl import NoProgressError, Pipeline, SystemProblem, TakenOver
 from fluvial.planner import Settings
 from fluvial.runtime import Progress, Report
 from fluvial.runtime.launch import checked_plan, start
-from fluvial.runtime.local import container
 from fluvial.runtime.local.coordination import coordinator_stream as coordinator
-from fluvial.runtime.local.coordination import membership
-from fluvial.runtime.local.coordination import wait_messages as waiting
 from fluvial.runtime.local.coordination.assignments import CoordinatorState
 from fluvial.runtime.local.coordination.membership import ContainerId, PlaceGuard, begin_run, join, transactional_ids
+from fluvial.runtime.local.engine import run
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log.admin import LogAdmin
@@ -36,10 +36,8 @@ def pipeline() -> Pipeline:
 
 
 @pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogSystem:
-    """A log with two messages in two partitions; nobody is given time to be gone, and all look at each call."""
-    monkeypatch.setattr(coordinator, "GRACE_SECONDS", 0.0)
-    monkeypatch.setattr(membership, "CHECK_SECONDS", 0.0)
+def log(tmp_path: Path) -> LogSystem:
+    """A log with two messages in two partitions."""
     system = LogSystem(tmp_path, fsync=False)
     write(system, {"in": [[(None, b"a", 0, ())], [(None, b"b", 0, ())]]})
     return system
@@ -55,13 +53,11 @@ def take(
     log: LogSystem, stack: ExitStack, number: int, containers: int, run: str = "", until: str = "end"
 ) -> PlaceGuard:
     plan = checked_plan(pipeline(), log, Settings())
-    return stack.enter_context(join(plan, log, ContainerId(number, containers, run), until))
+    return stack.enter_context(join(plan, log, ContainerId(number, containers, run), until, hasty()))
 
 
-def run_in(
-    log: LogSystem, number: int, containers: int, progress: OnProgress | None = None, stall: float = 60.0
-) -> Report:
-    at_once = Settings(commit_interval=timedelta(0), stall_timeout=timedelta(seconds=stall))
+def run_in(log: LogSystem, number: int, containers: int, progress: OnProgress | None = None) -> Report:
+    at_once = Settings(commit_interval=timedelta(0))
     return start(pipeline(), "local", log, at_once, "end", progress, None, ContainerId(number, containers))
 
 
@@ -147,16 +143,16 @@ def test_a_pipeline_whose_checkpoints_are_gone_is_run_again(
 
 @pytest.mark.slow
 def test_a_container_that_comes_alone_says_whom_it_waits_for_and_gives_up(
-    log: LogSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    log: LogSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_both(log)
     more(log)
-    monkeypatch.setattr(waiting, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(container, "CHECK_SECONDS", 0.0)
-    error = error_of(lambda: run_in(log, 0, 2, stall=1.0), NoProgressError)
+    plan = checked_plan(pipeline(), log, Settings())
+    alone = ContainerId(0, 2)
+    error = error_of(lambda: run(plan, log, Settings(), "end", None, None, alone, hasty(0.5)), NoProgressError)
     whom = "waits for container 1 of 2, which has not started in this run"
     assert_explains(error, whom, None, "progress", "start the containers that are missing")
-    assert f"container 0 {whom}: 0 s so far, until nothing has moved for 1 s" in caplog.text
+    assert re.search(rf"container 0 {whom}: 1\d s so far, until nothing has moved for 300 s", caplog.text)
     assert {*run_both(log)[0].read} <= {"in", "p-by"}
     assert sorted(record[1] or b"" for record in contents(log, "out")) == [b"a", b"b", b"c"]
 
@@ -231,7 +227,7 @@ def test_a_child_of_another_run_has_no_place(log: LogSystem, stack: ExitStack) -
 def test_a_run_of_all_containers_is_refused_while_one_lives(log: LogSystem, stack: ExitStack) -> None:
     take(log, stack, 1, 2)
     plan = checked_plan(pipeline(), log, Settings())
-    assert "(container 1) is running" in str(error_of(lambda: begin_run(plan, log, 2, "end"), SystemProblem))
+    assert "(container 1) is running" in str(error_of(lambda: begin_run(plan, log, 2, "end", hasty()), SystemProblem))
 
 
 class _Unclaimed(LogSystem):

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from fluvial.dsl.errors import SystemProblem
+from fluvial.runtime.process.machine import THIS_MACHINE, Machine
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.kafka.clients import admin_client, read_uncommitted_client
 from fluvial.runtime.systems.kafka.errors import TRANSIENT
@@ -165,6 +167,11 @@ def test_errors_that_a_restart_brings_are_outlived(patient: RequestClient) -> No
     assert patient.request("do it", failing(*OF_A_RESTART)) == "answered"
 
 
+def machine(clock: "Clock") -> Machine:
+    """A machine where time passes as the clock says."""
+    return replace(THIS_MACHINE, clock=clock, sleep=clock.sleep)
+
+
 class Clock:
     """Time that passes while somebody sleeps, and for a second in each request."""
 
@@ -197,14 +204,14 @@ AWAY = KafkaError._TRANSPORT
 @pytest.mark.parametrize("code", OF_A_RESTART)
 def test_brokers_that_are_back_have_the_time_once_more_to_know_their_topics(broker: Broker, code: int) -> None:
     clock = Clock()
-    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
+    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), machine(clock))
     assert requests.request("do it", clock.until((50.0, AWAY), (105.0, code))) == "answered"
 
 
 @pytest.mark.parametrize("phases", [1, 2, 3, 10, 30])
 def test_a_request_ends_however_often_brokers_come_and_go(broker: Broker, phases: int) -> None:
     clock = Clock()
-    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), clock, clock.sleep)
+    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 60.0, 60.0), machine(clock))
     coming_and_going = [(1000.0 / phases * (n + 1), OF_A_RESTART[0] if n % 2 else AWAY) for n in range(phases)]
     with pytest.raises(SystemProblem):
         requests.request("do it", clock.until(*coming_and_going))
@@ -232,7 +239,7 @@ def test_a_connection_that_owes_an_answer_is_not_waited_for(patient: RequestClie
 
 def test_there_are_two_attempts_however_short_the_time(broker: Broker) -> None:
     clock = Clock()
-    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 8.0, 8.0), clock, clock.sleep)
+    requests = RequestClient(KafkaSettings(broker.address, {}, {}, 8.0, 8.0), machine(clock))
     given: list[float] = []
 
     def request(client: AdminClient, seconds: float) -> str:
