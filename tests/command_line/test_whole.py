@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from engines.command_line import Fluvial
+from waiting import wait_until
 
 COMMAND = [sys.executable, "-c", "import sys; from fluvial.runtime.cli.app import main; sys.exit(main())"]
 
@@ -125,10 +125,7 @@ def test_a_load_that_is_stopped_leaves_no_log(folder: Path) -> None:
         assert process.stdin is not None
         process.stdin.write(b'{"text":"x","at":1}\n')
         process.stdin.flush()
-        deadline = time.monotonic() + 60
-        while not list(temporary.glob("fluvial-*/log/streams/words/0")):
-            assert time.monotonic() < deadline, "no load has begun within 60 seconds"
-            time.sleep(0.05)
+        wait_until(lambda: list(temporary.glob("fluvial-*/log/streams/words/0")), "the load has begun")
         process.terminate()
         assert process.wait(60) == 143
     assert list(temporary.iterdir()) == []
@@ -136,10 +133,7 @@ def test_a_load_that_is_stopped_leaves_no_log(folder: Path) -> None:
 
 def until_read(fluvial: Fluvial) -> None:
     """Wait until the run has handed its words on."""
-    deadline = time.monotonic() + 30
-    while not fluvial("consume", "letters-by-letter").out:
-        assert time.monotonic() < deadline, "nothing was read in 30 seconds"
-        time.sleep(0.1)
+    wait_until(lambda: fluvial("consume", "letters-by-letter").out, "words are read")
 
 
 @pytest.mark.slow

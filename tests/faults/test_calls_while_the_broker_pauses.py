@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from uuid import uuid4
@@ -15,6 +16,7 @@ from fluvial.planner.settings import Guarantee
 from fluvial.runtime import KafkaSystem, Settings, run
 from kafka.broker import Broker
 from kafka.broker_jars import lacking
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -108,10 +110,12 @@ def refuse_waits(
     )
     writing.commit()
 
+    def have_ended(share: float) -> bool:
+        return calls.begun > 0 and calls.done >= share * CALLS
+
     def pause() -> None:
         for share in pauses:
-            while not calls.begun or calls.done < share * CALLS:
-                time.sleep(0.01)
+            wait_until(partial(have_ended, share), f"{share:.0%} of the calls have ended")
             own_broker.pause()
             time.sleep(PAUSE)
             own_broker.resume()

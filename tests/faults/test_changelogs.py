@@ -1,7 +1,6 @@
 """What changelogs hold after a container was replaced, or died in a commit: what its successors restore is right."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from fluvial.runtime.local.observe.progress import ProgressReporter
 from fluvial.runtime.local.task import LocalTask, RunContext
 from fluvial.runtime.systems.kafka import KafkaRecordProducer
 from kafka.broker import Broker
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 CHANGELOG = "p-w-changelog"
@@ -69,7 +69,7 @@ class Life:
             self._container.turn()
             return task.queues.processed >= wanted
 
-        eventually(has_read)
+        wait_until(has_read, "the container has read")
 
     @property
     def state(self) -> dict[bytes, bytes]:
@@ -150,11 +150,4 @@ def compact(broker: Broker, system: Namespace, stream: str) -> None:
         written += 1
         return sum(key == b"-" for key, *_ in contents(system, stream)) < written
 
-    eventually(one_is_gone, seconds=90)
-
-
-def eventually(holds: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(one_is_gone, "a record is gone", 90)

@@ -10,6 +10,7 @@ import pytest
 
 from fluvial.runtime.systems import KafkaSystem, LogSystem
 from kafka.container_runs import Yard, alive, ended, kill, make_yard, title
+from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 TWO = ("--containers", "2")
@@ -110,8 +111,7 @@ def test_containers_stop_when_their_parent_is_killed(yard: Yard) -> None:
         yard.wait_for_output()
         run.kill()
         run.wait()
-    while any(one is not None and alive(one) for one in found):
-        time.sleep(0.02)
+    wait_until(lambda: not any(one is not None and alive(one) for one in found), "both containers have stopped")
     yard.run("sessions", *TWO, *EXACTLY)
     assert yard.written() == yard.expected("sessions")
 

@@ -18,6 +18,7 @@ from fluvial.runtime.systems import LogSystem
 from generators import slow_pipelines
 from generators.slow_pipelines import PIPELINES, WORDS, start
 from oracle.interpreter import OutputMessage, run_oracle
+from waiting import wait_until
 
 PROGRAM = Path(slow_pipelines.__file__)
 INPUT: list[list[Record]] = [
@@ -42,8 +43,7 @@ def finish(process: "subprocess.Popen[str]") -> int:
 
 
 def wait_for_a_commit(log: LogSystem, pipeline: str) -> None:
-    while not log.admin().checkpoints(pipeline):
-        time.sleep(0.01)
+    wait_until(lambda: log.admin().checkpoints(pipeline), "there is a commit")
 
 
 def written(folder: Path) -> Counter[OutputMessage]:

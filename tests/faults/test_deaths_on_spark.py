@@ -15,6 +15,8 @@ from uuid import uuid4
 
 import pytest
 
+from waiting import wait_until
+
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from engines import visits_on_spark
@@ -60,10 +62,8 @@ def noted(folder: Path, kind: str) -> int:
 
 def wait_for_a_batch(process: "subprocess.Popen[bytes]", folder: Path, kind: str) -> None:
     """Until one more is planned, or done, or the process ends."""
-    before, deadline = noted(folder, kind), time.monotonic() + PATIENCE
-    while noted(folder, kind) <= before and process.poll() is None:
-        assert time.monotonic() < deadline, f"no batch in {PATIENCE} s"
-        time.sleep(0.01)
+    before = noted(folder, kind)
+    wait_until(lambda: noted(folder, kind) > before or process.poll() is not None, "one more batch", PATIENCE)
 
 
 @pytest.mark.slow

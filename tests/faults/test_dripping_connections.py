@@ -4,9 +4,9 @@ import resource
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Self
@@ -17,6 +17,7 @@ import pytest
 from engines.targets import contents, write
 from fluvial.runtime.systems import LogSystem
 from kafka.container_runs import FLUVIAL
+from waiting import wait_until
 
 PROGRAM = """
 from fluvial.dsl import Pipeline
@@ -116,14 +117,21 @@ def test_a_run_goes_on_whoever_drips(tmp_path: Path, connections: int, rounds: i
     system = LogSystem(tmp_path / "log", fsync=False)
     write(system, {"words": [[]]})
     with serving(tmp_path, tmp_path / "log") as (run, url), Drip(url, connections) as drip:
+
+        def until(holds: Callable[[], bool], awaited: str) -> None:
+            wait_until(lambda: holds() or run.poll() is not None, awaited)
+            assert run.poll() is None
+
+        def all_drip(rounds: int) -> bool:
+            return drip.opened >= rounds * connections
+
+        def are_copied(words: int) -> bool:
+            return len(contents(system, "copies")) >= words
+
         for number in range(rounds):
-            while drip.opened < (number + 1) * connections:
-                assert run.poll() is None
-                time.sleep(0.01)
+            until(partial(all_drip, number + 1), "all connections drip")
             write(system, {"words": [[(None, b"word %d" % number, number, ())]]})
-            while len(contents(system, "copies")) <= number:
-                assert run.poll() is None
-                time.sleep(0.01)
+            until(partial(are_copied, number + 1), "the word is copied")
             assert answers(url)
         run.send_signal(signal.SIGTERM)
         assert run.wait() == 0

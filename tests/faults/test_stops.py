@@ -22,6 +22,7 @@ from fluvial.runtime.systems import LogSystem
 from kafka.broker import Broker
 from kafka.broker_jars import lacking
 from kafka.container_runs import PATIENCE, Yard, kill, make_yard, process_of
+from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -192,5 +193,4 @@ def test_a_supervisor_stops_though_nobody_reads_its_summary(yard: Yard) -> None:
 def wait_until_full(process: int, number: int) -> None:
     """Return once the pipe that a process has open under a number takes no more."""
     with open(f"/proc/{process}/fd/{number}", "wb") as pipe:
-        while is_read(pipe):
-            time.sleep(0.01)
+        wait_until(lambda: not is_read(pipe), "the pipe is full")

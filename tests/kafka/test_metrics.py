@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -15,6 +14,7 @@ from fluvial.planner import Settings
 from fluvial.planner.settings import Guarantee
 from fluvial.runtime import Progress, open_system, run
 from kafka.broker import Broker
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("broker")]
 
@@ -53,7 +53,11 @@ def test_a_run_that_has_read_all_has_no_lag(
     run(sessions(words), system=system, settings=settings, progress=stop_when_all_is_read)
     assert told[-1].phase == "done"
     assert sum(fact.value for fact in told[-1].facts if fact.metric == "commits") >= 2  # type: ignore[misc]
-    eventually(lambda: noted(broker, f"of-{words}") == {(words, number): WORDS for number in (0, 1)})
+    wait_until(
+        lambda: noted(broker, f"of-{words}") == {(words, number): WORDS for number in (0, 1)},
+        "the offsets are noted",
+        10,
+    )
 
 
 def noted(broker: Broker, pipeline: str) -> dict[tuple[str, int], int]:
@@ -62,10 +66,3 @@ def noted(broker: Broker, pipeline: str) -> dict[tuple[str, int], int]:
     asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(pipeline)])
     places = asked[pipeline].result().topic_partitions or []
     return {(place.topic, place.partition): place.offset for place in places if f"of-{place.topic}" == pipeline}
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from waiting import wait_until
+
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
 from engines.targets import contents, write
@@ -78,8 +80,7 @@ def test_a_batch_that_was_published_but_not_committed_fires_nothing_more_when_it
         run(by_clock(10 * SECOND), engine="spark", system=system, settings=settings, spark=spark)
     monkeypatch.setattr(LogSink, "write", published)
     over = time.monotonic() + 10
-    while time.monotonic() < over:  # until the window has ended by the clock
-        time.sleep(0.1)
+    wait_until(lambda: time.monotonic() >= over, "the window has ended by the clock")
     patience = time.monotonic() + 120
 
     def stop_when_shown(progress: Progress) -> None:

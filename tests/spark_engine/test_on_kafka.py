@@ -14,6 +14,8 @@ from uuid import uuid4
 
 import pytest
 
+from waiting import wait_until
+
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 import pyspark
 from confluent_kafka.admin import AdminClient
@@ -273,8 +275,7 @@ def test_messages_that_are_gone_stop_the_run(
     sender.flush()
     sender.trim({(f"{name}.in", 0): 5})
     sender.close()
-    while kafka.admin().starts(f"{name}.in") != [5]:
-        time.sleep(0.05)
+    wait_until(lambda: kafka.admin().starts(f"{name}.in") == [5], "five records are gone")
     with pytest.raises(SystemProblem) as raised:
         run(pipeline, engine="spark", system=kafka, until="end", settings=small(tmp_path), spark=spark)
     assert_explains(

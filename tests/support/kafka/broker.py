@@ -20,6 +20,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from kafka.broker_jars import BROKER, BrokerProblem, java
+from waiting import wait_until
 
 PROPERTIES = Path(__file__).parents[2] / "kafka" / "server.properties"
 
@@ -132,10 +133,11 @@ class Broker:
         admin = AdminClient({"bootstrap.servers": self.address})  # held: what it was asked for ends with it
         admin.create_topics([topic])[name].result()
         # The controller answers before the broker knows the topic.
-        deadline = time.monotonic() + SECONDS_TO_START
-        while admin.list_topics(name, timeout=SECONDS_TO_START).topics[name].error is not None:
-            assert time.monotonic() < deadline, f"the broker does not know the topic {name}"
-            time.sleep(0.05)
+
+        def known() -> bool:
+            return admin.list_topics(name, timeout=SECONDS_TO_START).topics[name].error is None
+
+        wait_until(known, f"the broker knows the topic {name}", SECONDS_TO_START)
         return name
 
     def grow_topic(self, name: str, partitions: int) -> None:
@@ -162,11 +164,14 @@ class Broker:
     def remove_topics(self, *names: str) -> None:
         """Remove those of these topics that exist; returns when they are gone."""
         admin = AdminClient({"bootstrap.servers": self.address})
-        there = [name for name in names if name in admin.list_topics(timeout=SECONDS_TO_START).topics]
+
+        def left() -> list[str]:
+            return [name for name in names if name in admin.list_topics(timeout=SECONDS_TO_START).topics]
+
+        there = left()
         for removed in (admin.delete_topics(there) if there else {}).values():
             removed.result()
-        while any(name in admin.list_topics(timeout=SECONDS_TO_START).topics for name in there):
-            time.sleep(0.02)
+        wait_until(lambda: not left(), "the topics are gone", SECONDS_TO_START)
 
     def __enter__(self) -> Self:
         self.start()

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from fluvial.runtime.local.coordination.coordinator_stream import Coordinator
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.systems import System
 from oracle.interpreter import OutputMessage, run_oracle
+from waiting import wait_until
 
 PROGRAM = '''"""Pipelines slow enough to be killed in the middle of."""
 
@@ -102,13 +102,14 @@ class Yard:
     def container(self, which: str, number: int, run: "subprocess.Popen[str]", but: str = "") -> Presence | None:
         """A container that runs, in another incarnation than `but`; waits for it. None if the run has ended."""
         coordinator = Coordinator(self.system, self.pipeline(which).name)
-        until = time.monotonic() + PATIENCE
-        while run.poll() is None:
+
+        def running() -> Presence | None:
             found = coordinator.read()[0].presences.get(number)
-            if found is not None and found.incarnation != but and found.state == "running":
-                return found
-            assert time.monotonic() < until, f"container {number} does not run"
-            time.sleep(0.05)
+            return found if found is not None and found.incarnation != but and found.state == "running" else None
+
+        found = wait_until(lambda: run.poll() is not None or running(), f"container {number} runs", PATIENCE)
+        if isinstance(found, Presence):
+            return found
         assert run.returncode == 0, run.communicate()[1]
         return None
 
@@ -144,11 +145,8 @@ class Yard:
 
     def wait_for_output(self) -> None:
         """Return once something was written."""
-        until = time.monotonic() + PATIENCE
         admin, output = self.system.admin(), f"{self.name}-out"
-        while not (admin.partitions(output) and any(admin.ends(output))):
-            assert time.monotonic() < until, "nothing was written"
-            time.sleep(0.02)
+        wait_until(lambda: admin.partitions(output) and any(admin.ends(output)), "something is written", PATIENCE)
 
 
 def _window(message: OutputMessage) -> bytes:

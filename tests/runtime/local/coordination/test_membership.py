@@ -1,7 +1,6 @@
 """Taking a place: which run and generation a container joins, who is refused, and who has to go."""
 
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -25,6 +24,7 @@ from fluvial.runtime.local.engine import run
 from fluvial.runtime.report import OnProgress
 from fluvial.runtime.systems import LogSystem
 from fluvial.runtime.systems.log.admin import LogAdmin
+from waiting import wait_until
 
 STREAM = "p-coordinator"
 
@@ -307,8 +307,9 @@ def test_an_end_that_was_read_before_a_death_is_not_told_again(partitions: int, 
 
     with at_each_turn(), ThreadPoolExecutor(1) as pool:
         other = pool.submit(run_in, log, 0, 2)
-        while not all(log.admin().ends("p-by") if log.admin().partitions("p-by") else [0]):
-            time.sleep(0.01)
+        wait_until(
+            lambda: log.admin().partitions("p-by") and all(log.admin().ends("p-by")), "each partition has records"
+        )
         for _ in range(4):
             with pytest.raises(Death):
                 run_in(log, 1, 2, die)

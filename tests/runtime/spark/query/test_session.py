@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+
+from waiting import wait_until
 
 pytest.importorskip("pyspark", reason="the engine needs pyspark")
 
@@ -63,8 +64,7 @@ def test_java_that_an_interrupt_meets_in_its_start_ends_at_once(no_java: Callabl
     no_java(f"echo $$ > {noted}.new; mv {noted}.new {noted}; exec sleep 600")
 
     def interrupt() -> None:
-        while not noted.exists():
-            time.sleep(0.01)
+        wait_until(noted.exists, "Java has begun")
         signal.pthread_kill(main, signal.SIGINT)
 
     module: Any = java_gateway

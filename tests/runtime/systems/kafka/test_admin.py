@@ -1,6 +1,5 @@
 """Topics: how they are made, and what is told of them."""
 
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -13,6 +12,7 @@ from fluvial.dsl.errors import SystemProblem
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import StreamUse
 from kafka.broker import Broker
+from waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -181,6 +181,5 @@ def test_offsets_are_noted_for_those_who_watch_lag(kafka: KafkaSystem, broker: B
     admin.report_offsets(name, {(name, 0): 7, (name, 1): 9})
     reader = Consumer({"bootstrap.servers": broker.address, "group.id": name})
     places = [TopicPartition(name, 0), TopicPartition(name, 1)]
-    while [place.offset for place in reader.committed(places)] != [7, 9]:
-        time.sleep(0.05)
+    wait_until(lambda: [place.offset for place in reader.committed(places)] == [7, 9], "the offsets are there")
     reader.close()

@@ -18,6 +18,7 @@ from fluvial.runtime.systems.kafka import Cluster, KafkaConsumer
 from fluvial.runtime.systems.kafka import consumer as consumers
 from fluvial.runtime.systems.kafka.records import TIME_HEADER
 from kafka.broker import Broker
+from waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -194,8 +195,7 @@ def test_an_offset_outside_of_the_partition_is_refused(kafka: KafkaSystem, topic
     sender.send(name, 0, numbered(5))
     sender.flush()
     sender.trim({(name, 0): 3})
-    while kafka.admin().starts(name) != [3]:
-        time.sleep(0.01)
+    wait_until(lambda: kafka.admin().starts(name) == [3], "three records are gone")
     with pytest.raises(SystemProblem, match=f"(?s)offset {offset} lies outside partition 0 .*expected: 3 to 5"):
         kafka.consumer().assign({(name, 0): offset})
     sender.close()
@@ -211,8 +211,7 @@ def test_what_is_removed_before_it_is_read_is_missed(kafka: KafkaSystem, topic: 
     while not consumer.poll(0.05, frozenset()) and not consumer.paused:
         pass
     sender.trim({(name, 0): 500})
-    while kafka.admin().starts(name) != [500]:
-        time.sleep(0.01)
+    wait_until(lambda: kafka.admin().starts(name) == [500], "all records are gone")
     with pytest.raises(SystemProblem, match=r"(?s)offset \d+ lies outside partition 0 .*expected: 500 to 500"):
         poll_for_ever(consumer)
     consumer.close()

@@ -1,6 +1,5 @@
 """Writing to topics: each record once and in order, together or not at all."""
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -14,6 +13,7 @@ from fluvial.dsl.message import Record
 from fluvial.runtime.systems import KafkaSystem
 from fluvial.runtime.systems.contract import Consumer
 from kafka.broker import Broker
+from waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -236,8 +236,7 @@ def test_what_nobody_needs_any_more_is_removed(kafka: KafkaSystem, topic: MakeTo
     sender.flush()
     sender.trim({(name, 0): 4, (name, 1): 0})
     sender.trim({})
-    while kafka.admin().starts(name) != [4, 0]:
-        time.sleep(0.01)
+    wait_until(lambda: kafka.admin().starts(name) == [4, 0], "four records are gone")
     sender.close()
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -20,6 +19,7 @@ from fluvial.runtime.systems.kafka.errors import TRANSIENT
 from fluvial.runtime.systems.kafka.requests import RequestClient, answer
 from fluvial.runtime.systems.kafka.settings import KafkaSettings
 from kafka.broker import Broker
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("broker")]
 
@@ -127,9 +127,11 @@ def test_offsets_are_not_noted_while_the_cluster_owes_an_answer(own_broker: Brok
                 return place.offset
 
     def note_until_it_is_there(offset: int) -> None:
-        while noted() != offset:
+        def is_there() -> bool:
             admin.report_offsets(name, {(name, 0): offset})
-            time.sleep(0.05)
+            return noted() == offset
+
+        wait_until(is_there, f"offset {offset} is noted")
 
     note_until_it_is_there(1)
     own_broker.pause()

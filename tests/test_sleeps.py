@@ -1,0 +1,63 @@
+"""Tests wait for conditions, with `wait_until`. Where a pause is itself what is tested, its file is listed here."""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+PAUSES = {
+    "support/waiting.py": "between two looks at a condition",
+    "faults/test_outages_of_the_broker.py": "how long the broker is away, and when it is killed",
+    "faults/test_calls_while_the_broker_pauses.py": "how long the broker stands still",
+    "faults/test_containers.py": "when a container is killed",
+    "faults/test_deaths.py": "when a run is killed",
+    "faults/test_deaths_on_spark.py": "when a run is killed",
+    "runtime/local/test_slices.py": "a user's function that takes its time",
+    "runtime/process/test_signals.py": "until the signal comes that is tested",
+    "support/faults/stoppable.py": "a user's function that hangs",
+    "support/generators/slow_pipelines.py": "a user's function that takes its time",
+    "systems/test_open_files.py": "a client that waits as long as it is told",
+}
+"""What each pause stands for, by file."""
+
+
+def sleeps(code: str) -> bool:
+    """Whether code names `time.sleep`, by whatever import."""
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="time"), attr="sleep"):
+                return True
+            case ast.ImportFrom(module="time", names=names) if any(name.name == "sleep" for name in names):
+                return True
+            case _:
+                pass
+    return False
+
+
+def sleeping(root: Path) -> Iterable[str]:
+    """The files of tests that sleep, as paths from the root."""
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_text()
+        if "sleep" in text and sleeps(text):
+            yield path.relative_to(root).as_posix()
+
+
+def test_only_a_pause_that_is_tested_sleeps() -> None:
+    """A new file waits for its condition: `wait_until` of `tests/support/waiting.py`."""
+    assert set(sleeping(ROOT)) - {*PAUSES} == set()
+
+
+def test_no_file_is_listed_that_does_not_sleep() -> None:
+    assert {*PAUSES} - set(sleeping(ROOT)) == set()
+
+
+def test_each_way_to_sleep_is_seen(tmp_path: Path) -> None:
+    for name, code in {
+        "plain": "import time\ntime.sleep(1)",
+        "handed": "import time\nrun(time.sleep, 1)",
+        "renamed": "from time import monotonic, sleep as nap\nnap(1)",
+        "asynchronous": "import asyncio\nasync def wait():\n    await asyncio.sleep(0)",
+        "quoted": "text = 'time.sleep(1)'",
+    }.items():
+        (tmp_path / f"test_{name}.py").write_text(code)
+    assert list(sleeping(tmp_path)) == ["test_handed.py", "test_plain.py", "test_renamed.py"]
