@@ -143,9 +143,9 @@ def test_branches_that_nobody_reads_are_left_out_but_not_all_of_them() -> None:
     made = plan(pipeline)
     line = made.operator("split-2").line
     assert [(made.operator(id).label, made.operator(id).value) for id in ("split-2", "branch-3", "branch-5")] == [
-        (f"split(test_processors.py:{line})", "str"),
-        (f"branch(1, test_processors.py:{line})", "str"),
-        (f"branch(3, test_processors.py:{line})", "str"),
+        (f"split(test_process.py:{line})", "str"),
+        (f"branch(1, test_process.py:{line})", "str"),
+        (f"branch(3, test_process.py:{line})", "str"),
     ]
     assert made.operator("split-2").details == {"predicates": "isalpha, isdigit"}
     alone = Pipeline("alone")

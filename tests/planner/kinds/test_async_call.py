@@ -1,0 +1,55 @@
+"""Asynchronous calls in a plan: the types of their results, and their limits."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fluvial.dsl import Pipeline, Retry
+from fluvial.planner import plan
+
+
+async def sizes(word: str) -> list[int]:
+    return [len(word)]
+
+
+def started(word: str) -> Awaitable[Iterable[int]]:
+    return sizes(word)
+
+
+def coroutine(word: str) -> Coroutine[Any, Any, tuple[int, ...]]:
+    raise NotImplementedError
+
+
+async def untyped(word):  # type: ignore[no-untyped-def]
+    return [word]
+
+
+def called(fn: Callable[[str], Any], **options: Any) -> Any:
+    pipeline = Pipeline("p")
+    pipeline.stream("words", key=str, value=str).async_flat_map(fn, id="call", **options).send_to("out")
+    return plan(pipeline).operator("call")
+
+
+@pytest.mark.parametrize(
+    ("fn", "value"), [(sizes, "int"), (started, "int"), (coroutine, "int"), (untyped, None)], ids=lambda it: str(it)
+)
+def test_what_is_emitted_are_the_items_of_what_is_awaited(fn: Callable[[str], Any], value: str | None) -> None:
+    operator = called(fn)
+    assert (operator.key, operator.value) == ("str", value)
+
+
+def test_a_call_is_shown_with_its_limits() -> None:
+    options = {"max_in_flight": 7, "order": "input", "timeout": timedelta(seconds=2), "retry": Retry(attempts=4)}
+    assert called(sizes, **options).details == {
+        "function": "sizes",
+        "order": "input",
+        "max_in_flight": "7",
+        "timeout": "2 s",
+        "attempts": "4",
+    }
+
+
+def test_a_call_that_is_not_repeated_shows_no_attempts() -> None:
+    assert called(sizes).details == {"function": "sizes", "order": "key", "max_in_flight": "100", "timeout": "1 min"}
