@@ -118,7 +118,7 @@ def test_a_join_with_a_remote_table_calls_it_and_reads_no_second_stream() -> Non
     stream = numbers(pipeline)
     record = stream.join(pipeline.remote_table("rows", read=read), add, id="join").operator
     assert isinstance(record, ops.JoinRemote)
-    assert (record.inputs, record.joined, record.is_async) == ((stream.operator.id,), add, True)
+    assert (record.inputs, record.joined, record.async_call.order) == ((stream.operator.id,), add, "key")
 
 
 def test_send_to_ends_a_path() -> None:

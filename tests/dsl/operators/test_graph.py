@@ -2,14 +2,14 @@
 
 import pytest
 
-from fluvial.dsl import PipelineError
+from fluvial.dsl import KeyedStream, PipelineError
 from fluvial.dsl.operators import Map, Merge, Source, TableOf
 from fluvial.dsl.operators.graph import OperatorGraph
 
 
 def graph() -> OperatorGraph:
     """A source and two functions behind it that were written on one line."""
-    made = OperatorGraph("p")
+    made = OperatorGraph("p", KeyedStream)
     source = made.add(Source, inputs=(), stream="words", value=str)
     first, second = (made.add(Map, inputs=(source,), fn=lambda word: word) for _ in range(2))
     made.add(Merge, id="all", inputs=(first, second))
@@ -45,7 +45,7 @@ def test_a_stream_is_read_once() -> None:
 
 
 def test_a_table_that_is_filled_loses_its_source_and_keeps_its_name() -> None:
-    made = OperatorGraph("p")
+    made = OperatorGraph("p", KeyedStream)
     source = made.add(Source, inputs=(), stream="users", value=str, key=str, bootstrap=True)
     table = made.add(TableOf, id="users", inputs=(source,), stream="users", key=str, value=str)
     made.fill(table)
