@@ -27,14 +27,14 @@ def returned(fn: Callable[..., Any]) -> Any:
         return UNKNOWN
 
 
-def element(kind: Any) -> Any:
+def element(type_: Any) -> Any:
     """The element type of an iterable type: `list[int]` gives int; UNKNOWN where there is none."""
-    parts = [part for part in get_args(kind) if part is not Ellipsis]
-    origin = get_origin(kind)
+    parts = [part for part in get_args(type_) if part is not Ellipsis]
+    origin = get_origin(type_)
     known = inspect.isclass(origin) and hasattr(origin, "__iter__") and (len(parts) == 1 or len(set(parts)) == 1)
     return parts[0] if known else UNKNOWN
 
 
-def message_value(kind: Any) -> Any:
+def message_value(type_: Any) -> Any:
     """The value type of a message type: `Message[int]` gives int; UNKNOWN where it does not say."""
-    return get_args(kind)[0] if get_origin(kind) is Message else UNKNOWN
+    return get_args(type_)[0] if get_origin(type_) is Message else UNKNOWN

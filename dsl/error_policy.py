@@ -92,7 +92,9 @@ class Retry:
         on: tuple[type[BaseException], ...] = (Exception,),
     ) -> None:
         number("Retry: factor", factor, "a number, 1.0 or more", lambda factor: factor >= 1.0)
-        good = isinstance(on, tuple) and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in on)
+        good = isinstance(on, tuple) and all(
+            isinstance(type_, type) and issubclass(type_, BaseException) for type_ in on
+        )
         require(good, PipelineError, f"Retry: on={on!r}", "a tuple of classes of errors", "write on=(OSError,)")
         object.__setattr__(self, "attempts", at_least_one("Retry: attempts", attempts, "attempts"))
         object.__setattr__(self, "delay_ms", millis("Retry: delay", delay))

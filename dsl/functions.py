@@ -96,9 +96,9 @@ def asynchronous(what: str, fn: Any, *takes: str) -> None:
 
 def _may_wait(code: Any) -> bool:
     """Whether nothing tells what a function returns, and nothing could tell."""
-    kind = returned(code)
-    if kind is not UNKNOWN:
-        return kind is Any
+    type_ = returned(code)
+    if type_ is not UNKNOWN:
+        return type_ is Any
     # What calls nothing cannot make an awaitable.
     return not isinstance(code, FunctionType) or (
         code.__name__ == "<lambda>" and any("CALL" in step.opname for step in dis.get_instructions(code))
@@ -116,11 +116,11 @@ def _called(fn: Any) -> Any:
     return fn.__func__ if isinstance(fn, MethodType) else fn
 
 
-def _returns(code: Any, kind: Any) -> bool:
+def _returns(code: Any, type_: Any) -> bool:
     """Whether a function is annotated to return something of a kind."""
     declared = returned(code)
     declared = get_origin(declared) or declared
-    return inspect.isclass(declared) and declared is not UNKNOWN and issubclass(declared, get_origin(kind) or kind)
+    return inspect.isclass(declared) and declared is not UNKNOWN and issubclass(declared, get_origin(type_) or type_)
 
 
 def _name(fn: Any) -> str:

@@ -105,10 +105,10 @@ class ValueState(State, Generic[T]):
         self.default = None if default is _MISSING else _checked_default(kind, default)
 
     @overload
-    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    def __get__(self, owner: None, type_: type, /) -> Self: ...
     @overload
-    def __get__(self, owner: object, kind: type, /) -> KeptValue[T]: ...
-    def __get__(self, owner: object, kind: type, /) -> Any:
+    def __get__(self, owner: object, type_: type, /) -> KeptValue[T]: ...
+    def __get__(self, owner: object, type_: type, /) -> Any:
         return self.declared(owner)
 
 
@@ -141,10 +141,10 @@ class ListState(State, Generic[T]):
         super().__init__(kind, ttl)
 
     @overload
-    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    def __get__(self, owner: None, type_: type, /) -> Self: ...
     @overload
-    def __get__(self, owner: object, kind: type, /) -> KeptList[T]: ...
-    def __get__(self, owner: object, kind: type, /) -> Any:
+    def __get__(self, owner: object, type_: type, /) -> KeptList[T]: ...
+    def __get__(self, owner: object, type_: type, /) -> Any:
         return self.declared(owner)
 
 
@@ -178,10 +178,10 @@ class MapState(State, Generic[K, V]):
         self.key: Any = checked_key("MapState", key)
 
     @overload
-    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    def __get__(self, owner: None, type_: type, /) -> Self: ...
     @overload
-    def __get__(self, owner: object, kind: type, /) -> MutableMapping[K, V]: ...
-    def __get__(self, owner: object, kind: type, /) -> Any:
+    def __get__(self, owner: object, type_: type, /) -> MutableMapping[K, V]: ...
+    def __get__(self, owner: object, type_: type, /) -> Any:
         return self.declared(owner)
 
 
@@ -218,10 +218,10 @@ class ClockTimers:
         self.name = self.name or name
 
     @overload
-    def __get__(self, owner: None, kind: type, /) -> Self: ...
+    def __get__(self, owner: None, type_: type, /) -> Self: ...
     @overload
-    def __get__(self, owner: object, kind: type, /) -> "KeptTimers": ...
-    def __get__(self, owner: object, kind: type, /) -> Any:
+    def __get__(self, owner: object, type_: type, /) -> "KeptTimers": ...
+    def __get__(self, owner: object, type_: type, /) -> Any:
         if owner is not None:
             raise outside(self.name)
         return self
@@ -262,24 +262,24 @@ def outside(name: str) -> UsageError:
     return UsageError(explain(wrong, "a use while a message or timer is handled", "read what you need of it there"))
 
 
-def _checked(what: str, kind: Any) -> Any:
+def _checked(what: str, type_: Any) -> Any:
     try:
-        if not isinstance(kind, Serde):
-            msgspec.msgpack.Decoder(kind)
+        if not isinstance(type_, Serde):
+            msgspec.msgpack.Decoder(type_)
     except (TypeError, NotImplementedError) as error:
-        wrong = f"{what}({type_name(kind)}): it cannot be kept: {error}"
+        wrong = f"{what}({type_name(type_)}): it cannot be kept: {error}"
         raise PipelineError(explain(wrong, "a type that msgspec can decode, or a Serde")) from None
-    return kind
+    return type_
 
 
-def _checked_default(kind: Any, default: Any) -> Any:
+def _checked_default(type_: Any, default: Any) -> Any:
     """A default as given, refused unless it can be kept like any other value."""
     try:
-        if isinstance(kind, Serde):
-            kind.decode(kind.encode(default))
+        if isinstance(type_, Serde):
+            type_.decode(type_.encode(default))
         else:
-            msgspec.msgpack.decode(msgspec.msgpack.encode(default), type=kind)
+            msgspec.msgpack.decode(msgspec.msgpack.encode(default), type=type_)
     except Exception as error:
-        wrong = f"ValueState({type_name(getattr(kind, 'type', kind))}): default {default!r}: {error}"
+        wrong = f"ValueState({type_name(getattr(type_, 'type', type_))}): default {default!r}: {error}"
         raise PipelineError(explain(wrong, "a value of that type")) from None
     return default

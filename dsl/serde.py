@@ -74,24 +74,24 @@ _RAW: dict[Any, Serde[Any]] = {
 }
 
 
-def type_name(kind: Any) -> str:
+def type_name(type_: Any) -> str:
     """A type as users write it: `Click`, `list[str]`.
 
     >>> type_name(list[str | None])
     'list[str | None]'
     """
-    if kind is NoneType:
+    if type_ is NoneType:
         return "None"
-    parts = get_args(kind)
+    parts = get_args(type_)
     if not parts:
-        return getattr(kind, "__name__", str(kind))
-    if get_origin(kind) in (Union, UnionType):
+        return getattr(type_, "__name__", str(type_))
+    if get_origin(type_) in (Union, UnionType):
         return " | ".join(type_name(part) for part in parts)
     inner = ", ".join("..." if part is Ellipsis else type_name(part) for part in parts)
-    return f"{getattr(get_origin(kind), '__name__', str(kind))}[{inner}]"
+    return f"{getattr(get_origin(type_), '__name__', str(type_))}[{inner}]"
 
 
-def value_serde(kind: Any) -> Serde[Any]:
+def value_serde(type_: Any) -> Serde[Any]:
     """The serde of a value type: `bytes` and `str` raw, everything else JSON through msgspec; a Serde is itself.
 
     Raises TypeError for a type that msgspec cannot decode. JSON has neither NaN nor infinities: `encode` raises
@@ -100,12 +100,12 @@ def value_serde(kind: Any) -> Serde[Any]:
     >>> value_serde(list[int]).decode(b"[1,2]")
     [1, 2]
     """
-    if isinstance(kind, Serde):
-        return kind
-    if kind in _RAW:
-        return _RAW[kind]
-    decoder = msgspec.json.Decoder(kind)
-    return Serde(f"json:{type_name(kind)}", kind, json_encoder(), decoder.decode, layout=_OURS)
+    if isinstance(type_, Serde):
+        return type_
+    if type_ in _RAW:
+        return _RAW[type_]
+    decoder = msgspec.json.Decoder(type_)
+    return Serde(f"json:{type_name(type_)}", type_, json_encoder(), decoder.decode, layout=_OURS)
 
 
 def msgpack(kind: TypeForm[T]) -> Serde[T]:
@@ -126,14 +126,14 @@ def msgpack(kind: TypeForm[T]) -> Serde[T]:
     return Serde(f"msgpack:{type_name(kind)}", kind, encode, decoder.decode, from_json=from_json, layout=_OURS)
 
 
-def converter(kind: Any) -> Callable[[Any], Any]:
+def converter(type_: Any) -> Callable[[Any], Any]:
     """What makes values of a type of what JSON holds; it raises ValueError where that is none.
 
     >>> converter(dict[str, float])({"celsius": "21.5"})
     {'celsius': 21.5}
     """
     # Fields of CSV are texts, so a text may stand for a number.
-    return partial(msgspec.convert, type=kind, strict=False)
+    return partial(msgspec.convert, type=type_, strict=False)
 
 
 _DOUBLE = struct.Struct(">d")
@@ -227,20 +227,20 @@ def encode_key(key: Any) -> bytes | None:
     return encode(key)
 
 
-def key_encoder(kind: Any) -> Callable[[Any], bytes | None]:
+def key_encoder(type_: Any) -> Callable[[Any], bytes | None]:
     """What encodes keys declared to be of a type, or by a Serde, and refuses others; None has no bytes.
 
     >>> key_encoder(str)("ada")
     b'ada'
     """
-    exact: Any = None if isinstance(kind, Serde) else get_origin(kind) or kind
-    encode = kind.encode if isinstance(kind, Serde) else _KEYS[exact]
+    exact: Any = None if isinstance(type_, Serde) else get_origin(type_) or type_
+    encode = type_.encode if isinstance(type_, Serde) else _KEYS[exact]
 
     def encoded(key: Any) -> bytes | None:
         if key is None:
             return None
         if exact is not None and type(key) is not exact:
-            raise TypeError(f"a key is as declared, key_type={type_name(kind)}, not {type(key).__name__}: {key!r}")
+            raise TypeError(f"a key is as declared, key_type={type_name(type_)}, not {type(key).__name__}: {key!r}")
         return encode(key)
 
     return encoded
@@ -267,21 +267,21 @@ def _decode_foreign_int(data: bytes) -> int:
     return number
 
 
-def key_serde(kind: Any) -> Serde[Any]:
+def key_serde(type_: Any) -> Serde[Any]:
     """The serde of a key type: str, bytes, int, or a tuple of them; a Serde is itself. Else TypeError."""
-    if isinstance(kind, Serde):
-        return kind
-    if kind in _RAW:
-        return _RAW[kind]
-    if kind is int:
+    if isinstance(type_, Serde):
+        return type_
+    if type_ in _RAW:
+        return _RAW[type_]
+    if type_ is int:
         return Serde("int", int, _int_key, _decode_int, layout=_OURS)
-    parts = get_args(kind)
-    if get_origin(kind) is tuple and parts and all(part in (str, bytes, int) for part in parts):
-        return Serde(type_name(kind), kind, _KEYS[tuple], msgspec.msgpack.Decoder(kind).decode, layout=_OURS)
-    raise TypeError(f"{type_name(kind)} is not a type of key")
+    parts = get_args(type_)
+    if get_origin(type_) is tuple and parts and all(part in (str, bytes, int) for part in parts):
+        return Serde(type_name(type_), type_, _KEYS[tuple], msgspec.msgpack.Decoder(type_).decode, layout=_OURS)
+    raise TypeError(f"{type_name(type_)} is not a type of key")
 
 
-def source_key_serde(kind: Any) -> Serde[Any]:
+def source_key_serde(type_: Any) -> Serde[Any]:
     """The serde of the keys of a stream that others write, where a key of type `int` must be one.
 
     Eight characters are eight bytes, as an int is: a key of eight printable characters is refused. INT64 takes any
@@ -293,7 +293,7 @@ def source_key_serde(kind: Any) -> Serde[Any]:
     Traceback (most recent call last):
     fluvial.dsl.serde.WrongKey: the key is text of length 8, not an int in eight bytes: ...
     """
-    return Serde("int", int, _int_key, _decode_foreign_int, layout=_OURS) if kind is int else key_serde(kind)
+    return Serde("int", int, _int_key, _decode_foreign_int, layout=_OURS) if type_ is int else key_serde(type_)
 
 
 def checked_value(what: str, value: Any) -> Any:

@@ -211,8 +211,8 @@ class MessageStream(Generic[V]):
                 explain(wrong, "a key type", "pass key_type=str, or annotate what the function returns")
             )
         key = checked_key(f"partition_by {id!r}", declared)
-        kind = None if value is None else checked_value(f"partition_by {id!r}", value)
-        tail = self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=kind)
+        type_ = None if value is None else checked_value(f"partition_by {id!r}", value)
+        tail = self._add(ops.PartitionBy, id=id, fn=fn, key=key, value=type_)
         keyed: KeyedStream[K, V] = self._graph.keyed_stream(self._graph, tail)
         return keyed
 
@@ -235,8 +235,8 @@ class MessageStream(Generic[V]):
         ...     [message.value for message in driver.read("seen")]
         ['no tea', 'no tea']
         """
-        kind = None if value is None else checked_value(f"broadcast {id!r}", value)
-        return MessageStream(self._graph, self._add(ops.Broadcast, id=id, value=kind))
+        type_ = None if value is None else checked_value(f"broadcast {id!r}", value)
+        return MessageStream(self._graph, self._add(ops.Broadcast, id=id, value=type_))
 
     @overload
     def send_to(
@@ -275,8 +275,8 @@ class MessageStream(Generic[V]):
         stream_name(name)
         if key is not None:
             function("send_to: key", key, "value")
-        kind = None if value is None else checked_value(f"send_to {name!r}", value)
-        self._add(ops.SendTo, stream=name, key=key, value=kind)
+        type_ = None if value is None else checked_value(f"send_to {name!r}", value)
+        self._add(ops.SendTo, stream=name, key=key, value=type_)
 
     def sink(self, sink: Sink[V], *, id: str) -> None:
         """Hand each message to a sink of your own: any object with the methods of `Sink`.

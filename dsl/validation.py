@@ -80,9 +80,9 @@ def number(what: str, value: Any, expected: str, holds: Callable[[float], bool])
     return float(value)
 
 
-def a_type(what: str, kind: Any) -> None:
+def a_type(what: str, type_: Any) -> None:
     """Refuse what is no type: not a class, and none of the forms of `typing` such as `int | None`."""
-    good = isinstance(kind, type) or get_origin(kind) is not None or type(kind).__module__ in ("typing", "types")
-    good = good and not isinstance(kind, FunctionType | BuiltinFunctionType)
+    good = isinstance(type_, type) or get_origin(type_) is not None or type(type_).__module__ in ("typing", "types")
+    good = good and not isinstance(type_, FunctionType | BuiltinFunctionType)
     remedy = "pass the class itself, not one of its instances"
-    require(good, PipelineError, f"{what}={kind!r}", "a type, such as int or list[str]", remedy)
+    require(good, PipelineError, f"{what}={type_!r}", "a type, such as int or list[str]", remedy)

@@ -51,8 +51,8 @@ def state_text(state: State) -> str:
     return f"list[{kind}]" if isinstance(state, ListState) else kind
 
 
-def _named(kind: Any) -> str:
-    return kind.name if isinstance(kind, Serde) else type_name(kind)
+def _named(type_: Any) -> str:
+    return type_.name if isinstance(type_, Serde) else type_name(type_)
 
 
 def no_options(_: Any) -> dict[str, str]:

@@ -18,23 +18,23 @@ class Flow:
     value: Any
 
 
-def plain(kind: Any) -> Any:
+def plain(type_: Any) -> Any:
     """The type behind a type or Serde."""
-    return kind.type if isinstance(kind, Serde) else kind
+    return type_.type if isinstance(type_, Serde) else type_
 
 
-def shown(kind: Any) -> str | None:
+def shown(type_: Any) -> str | None:
     """The name of a type or Serde; None for UNKNOWN and for no type."""
-    if kind is UNKNOWN or kind is None:
+    if type_ is UNKNOWN or type_ is None:
         return None
-    return kind.name if isinstance(kind, Serde) else type_name(kind)
+    return type_.name if isinstance(type_, Serde) else type_name(type_)
 
 
-def without_none(kind: Any) -> Any:
+def without_none(type_: Any) -> Any:
     """A type without None: what is left of `User | None`."""
-    if get_origin(kind) not in (Union, UnionType):
-        return kind
-    left = [part for part in get_args(kind) if part is not NoneType]
+    if get_origin(type_) not in (Union, UnionType):
+        return type_
+    left = [part for part in get_args(type_) if part is not NoneType]
     return reduce(or_, left) if left else NoneType
 
 

@@ -88,22 +88,24 @@ def _remedy(name: str) -> str:
     return f"correct it, or leave it out: the default is {default!r}"
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: Any, type_: Any) -> bool:
     """Whether a value is of a field's type; True and False are no numbers."""
-    if get_origin(kind) is UnionType:
-        return any(_fits(value, part) for part in get_args(kind))
-    if get_origin(kind) is Literal:
-        return isinstance(value, str) and value in get_args(kind)
-    return isinstance(value, (int, float) if kind is float else kind) and (kind is bool or not isinstance(value, bool))
+    if get_origin(type_) is UnionType:
+        return any(_fits(value, part) for part in get_args(type_))
+    if get_origin(type_) is Literal:
+        return isinstance(value, str) and value in get_args(type_)
+    return isinstance(value, (int, float) if type_ is float else type_) and (
+        type_ is bool or not isinstance(value, bool)
+    )
 
 
-def _in_words(kind: Any) -> str:
+def _in_words(type_: Any) -> str:
     """A field's type in the words of an error."""
-    if get_origin(kind) is UnionType:
-        return " or ".join(map(_in_words, get_args(kind)))
-    if get_origin(kind) is Literal:
-        return " or ".join(map(repr, get_args(kind)))
-    return _WORDS.get(kind, kind.__name__)
+    if get_origin(type_) is UnionType:
+        return " or ".join(map(_in_words, get_args(type_)))
+    if get_origin(type_) is Literal:
+        return " or ".join(map(repr, get_args(type_)))
+    return _WORDS.get(type_, type_.__name__)
 
 
 _WORDS: Mapping[Any, str] = {

@@ -50,12 +50,12 @@ class TypeSchema(Struct, frozen=True, kw_only=True):
     version: int = FIRST_VERSION
 
 
-def type_schema(kind: Any) -> TypeSchema:
+def type_schema(type_: Any) -> TypeSchema:
     """The schema of a type that msgspec can decode; any other type is known by its name alone."""
     try:
-        info = inspect.type_info(kind)
+        info = inspect.type_info(type_)
     except (TypeError, NotImplementedError):
-        return TypeSchema(schema=_by_name(kind), version=VERSION)
+        return TypeSchema(schema=_by_name(type_), version=VERSION)
     classes = _Classes()
     return TypeSchema(schema=_schema(info, classes), classes=classes.described, version=VERSION)
 
@@ -143,8 +143,8 @@ def _default(field: inspect.Field) -> str:
         return repr(default)
 
 
-def _by_name(kind: Any) -> Schema:
-    return {"named": getattr(kind, "__qualname__", str(kind))}
+def _by_name(type_: Any) -> Schema:
+    return {"named": getattr(type_, "__qualname__", str(type_))}
 
 
 def _schema(info: inspect.Type, classes: _Classes) -> Schema:

@@ -38,9 +38,9 @@ def checked_deduplicate(
         require(by_type is None, PipelineError, wrong, "by_type= as the type of what by= returns", remedy)
         return {"within": span, "by": None, "by_type": None}
     function(f"{what}: by", by, "value")
-    kind = returned(by) if by_type is None else by_type
-    if kind is UNKNOWN:
+    type_ = returned(by) if by_type is None else by_type
+    if type_ is UNKNOWN:
         wrong = f"{what}: the type of what by returns is not known"
         remedy = "pass by_type=str, or annotate what the function returns"
         raise PipelineError(explain(wrong, "a type of key", remedy))
-    return {"within": span, "by": by, "by_type": checked_key(f"{what}: by", kind)}
+    return {"within": span, "by": by, "by_type": checked_key(f"{what}: by", type_)}

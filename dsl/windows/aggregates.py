@@ -58,9 +58,9 @@ def _none() -> None:
     return None
 
 
-def _type_of(fn: Callable[..., Any], kind: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _type_of(fn: Callable[..., Any], type_: Any) -> tuple[Any, Callable[[Any], Any]]:
     """The told or annotated type of what `fn` returns, and the check to make where there is neither."""
-    known = kind if kind is not UNKNOWN else returned(fn)
+    known = type_ if type_ is not UNKNOWN else returned(fn)
     return (Any, _scalar) if known is UNKNOWN else (known, _itself)
 
 
@@ -96,7 +96,7 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
     13
     """
     function("total", fn, "value")
-    kind, check = _type_of(fn, UNKNOWN)
+    type_, check = _type_of(fn, UNKNOWN)
 
     def add(acc: Any, value: V) -> Any:
         return acc + check(fn(value))
@@ -110,17 +110,17 @@ def total(fn: Callable[[V], N]) -> Aggregate[V, N]:
         init=int,
         add=add,
         merge=merge,
-        state=lambda _: kind,
-        gives=lambda _: kind,
+        state=lambda _: type_,
+        gives=lambda _: type_,
         origin=here(),
     )
 
 
-def _extreme(name: str, fn: Callable[[V], R], kind: Any, better: Callable[[Any, Any], Any]) -> Aggregate[V, R]:
+def _extreme(name: str, fn: Callable[[V], R], type_: Any, better: Callable[[Any, Any], Any]) -> Aggregate[V, R]:
     function(name, fn, "value")
-    if kind is not UNKNOWN:
-        a_type(f"{name}: type", kind)
-    known, check = _type_of(fn, kind)
+    if type_ is not UNKNOWN:
+        a_type(f"{name}: type", type_)
+    known, check = _type_of(fn, type_)
 
     def add(acc: Any, value: V) -> Any:
         result = check(fn(value))
@@ -256,8 +256,8 @@ def aggregate(
         function("aggregate: merge", merge, "one", "other")
     if type is not UNKNOWN:
         a_type("aggregate: type", type)
-    kind = next((kind for kind in (type, returned(add), returned(init)) if kind is not UNKNOWN), UNKNOWN)
-    if kind is UNKNOWN:
+    type_ = next((type_ for type_ in (type, returned(add), returned(init)) if type_ is not UNKNOWN), UNKNOWN)
+    if type_ is UNKNOWN:
         wrong = "aggregate: nothing tells the accumulator's type"
         raise PipelineError(explain(wrong, "an annotated add or init, or type=", "annotate what add returns"))
     name = getattr(add, "__name__", "aggregate")
@@ -267,7 +267,7 @@ def aggregate(
         init=init,
         add=add,
         merge=merge,
-        state=lambda _: kind,
-        gives=lambda _: kind,
+        state=lambda _: type_,
+        gives=lambda _: type_,
         origin=here(),
     )

@@ -16,9 +16,9 @@ def _of_awaited_items(operator: ops.AsyncFlatMap, inputs: list[Flow]) -> Flow:
     return Flow(inputs[0].key, element(_awaited(returned(operator.call.fn))))
 
 
-def _awaited(kind: Any) -> Any:
+def _awaited(type_: Any) -> Any:
     """The type that awaiting gives; an `async def` is annotated with it already."""
-    return get_args(kind)[-1] if get_origin(kind) in (Awaitable, Coroutine) else kind
+    return get_args(type_)[-1] if get_origin(type_) in (Awaitable, Coroutine) else type_
 
 
 def _async_options(op: ops.AsyncFlatMap) -> dict[str, str]:

@@ -33,25 +33,25 @@ def _emitted(processor: KeyedProcessor[Any, Any, Any]) -> Any:
     arguments = _arguments(type(processor), KeyedProcessor)
     if len(arguments) == 3 and not isinstance(arguments[2], TypeVar):
         return UNKNOWN if arguments[2] is Any else arguments[2]
-    kinds = [kind for kind in _choices(returned(processor.on_message)) if kind is not NoneType]
+    kinds = [type_ for type_ in _choices(returned(processor.on_message)) if type_ is not NoneType]
     return _untagged(element(kinds[0])) if len(kinds) == 1 else UNKNOWN
 
 
-def _untagged(kind: Any) -> Any:
-    kinds = [one for one in _choices(kind) if (get_origin(one) or one) is not Tagged]
+def _untagged(type_: Any) -> Any:
+    kinds = [one for one in _choices(type_) if (get_origin(one) or one) is not Tagged]
     return Union[tuple(kinds)] if kinds else UNKNOWN  # noqa: UP007 - of as many as there are
 
 
-def _choices(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+def _choices(type_: Any) -> tuple[Any, ...]:
+    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
 
 
-def _arguments(kind: Any, base: type) -> tuple[Any, ...]:
+def _arguments(type_: Any, base: type) -> tuple[Any, ...]:
     """What a class, or one with arguments, gives for the parameters of a base; () if it does not say."""
-    origin = get_origin(kind) or kind
+    origin = get_origin(type_) or type_
     if origin is base:
-        return get_args(kind)
-    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(kind), strict=False))
+        return get_args(type_)
+    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(type_), strict=False))
     bases = getattr(origin, "__orig_bases__", ()) if "__orig_bases__" in vars(origin) else origin.__bases__
     for one in bases:
         if issubclass(get_origin(one) or one, base):

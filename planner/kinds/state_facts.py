@@ -7,9 +7,9 @@ from ..flow import plain
 from ..state_schema import WHOLE_NAME
 
 
-def key_facts(kind: Any) -> dict[str, str]:
+def key_facts(type_: Any) -> dict[str, str]:
     """The serde of a key."""
-    return serde_facts("key", key_serde(kind))
+    return serde_facts("key", key_serde(type_))
 
 
 def serde_facts(what: str, serde: Serde[Any]) -> dict[str, str]:
@@ -17,27 +17,27 @@ def serde_facts(what: str, serde: Serde[Any]) -> dict[str, str]:
     return {what: serde.name, **layout_facts(what, serde)}
 
 
-def row_facts(what: str, kind: Any) -> dict[str, str]:
+def row_facts(what: str, type_: Any) -> dict[str, str]:
     """The format and the layout of values."""
-    return {what: format_name(kind), **layout_facts(what, kind)}
+    return {what: format_name(type_), **layout_facts(what, type_)}
 
 
-def format_name(kind: Any) -> str:
+def format_name(type_: Any) -> str:
     """The format in which values are encoded: what a serde's name says before the type."""
-    if isinstance(kind, Serde):
-        return kind.name.partition(":")[0]
-    return kind.__name__ if kind in (str, bytes) else "json"
+    if isinstance(type_, Serde):
+        return type_.name.partition(":")[0]
+    return type_.__name__ if type_ in (str, bytes) else "json"
 
 
-def layout_facts(what: str, kind: Any) -> dict[str, str]:
+def layout_facts(what: str, type_: Any) -> dict[str, str]:
     """What a serde tells of its bytes; the whole name of one that tells nothing."""
-    if not isinstance(kind, Serde):
+    if not isinstance(type_, Serde):
         return {}
-    if kind.layout is None:
-        return {what + WHOLE_NAME: kind.name}
-    return {f"{what}, {name}": text for name, text in kind.layout.items()}
+    if type_.layout is None:
+        return {what + WHOLE_NAME: type_.name}
+    return {f"{what}, {name}": text for name, text in type_.layout.items()}
 
 
-def type_of_values(name: str, kind: Any) -> dict[str, Any]:
+def type_of_values(name: str, type_: Any) -> dict[str, Any]:
     """The type of values, unless their serde's layout says all that there is to compare."""
-    return {} if isinstance(kind, Serde) and kind.layout else {name: plain(kind)}
+    return {} if isinstance(type_, Serde) and type_.layout else {name: plain(type_)}

@@ -32,18 +32,18 @@ def _check_put(operator: ops.PutTo, flows: Flows) -> None:
         wrong = f"{what} of messages with keys of type {shown(given.key) or 'unknown'}"
         remedy = "call .partition_by(...) before"
         raise PlanError(explain(wrong, f"keys of the table's type, {shown(table.key)}", remedy, operator.origin))
-    kind = without_none(plain(given.value))
-    if given.value is not UNKNOWN and not _may_be(kind, plain(table.value)):
-        wrong = f"{what} of values of type {shown(kind)}"
+    type_ = without_none(plain(given.value))
+    if given.value is not UNKNOWN and not _may_be(type_, plain(table.value)):
+        wrong = f"{what} of values of type {shown(type_)}"
         remedy = "map them, or give the table another value="
         raise PlanError(explain(wrong, f"rows of the table's type, {shown(table.value)}", remedy, operator.origin))
 
 
-def _may_be(kind: Any, wanted: Any) -> bool:
+def _may_be(type_: Any, wanted: Any) -> bool:
     """Whether a value of one type may be of another type. True unless both are plain classes."""
-    if not isinstance(kind, type) or not isinstance(wanted, type) or (kind, wanted) == (int, float):
+    if not isinstance(type_, type) or not isinstance(wanted, type) or (type_, wanted) == (int, float):
         return True
-    return issubclass(kind, wanted)
+    return issubclass(type_, wanted)
 
 
 def _table_state(_: Pipeline, op: ops.TableOf, inputs: list[Flow]) -> Meaning:

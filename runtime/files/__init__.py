@@ -6,7 +6,7 @@ batches of records with keys and timestamps, and lines of JSON. Read `records` f
 from .access_log import Request, parse_access_log
 from .formats import FORMATS, FormatName, MalformedLine
 from .lines import MAX_LINE, STANDARD, OutputProblem, cannot_write, open_output
-from .output import Render, ShownAs, json_of_bytes, json_of_kind, shown, unobeyed
+from .output import Render, ShownAs, json_of_bytes, json_of_type, shown, unobeyed
 from .records import Encoding, ReadOptions, RecordFile, open_records
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "ShownAs",
     "cannot_write",
     "json_of_bytes",
-    "json_of_kind",
+    "json_of_type",
     "open_output",
     "open_records",
     "parse_access_log",

@@ -34,19 +34,19 @@ def _fields(value: Any) -> Any:
 _encode = msgspec.json.Encoder(enc_hook=_fields).encode
 
 
-def json_of_kind(kind: Any, *, raw: bool = False) -> Render:
+def json_of_type(type_: Any, *, raw: bool = False) -> Render:
     """How to show values of a type or Serde as JSON; None is `null`.
 
     JSON is passed through, `str` becomes a JSON string, `bytes` a JSON string in base64; values that another Serde
     decodes are encoded as JSON. With `raw`, `str` and `bytes` are shown as they are.
 
-    >>> json_of_kind(str)(b"ada"), json_of_kind(dict[str, int])(b'{"a":1}'), json_of_kind(bytes)(b"ada")
+    >>> json_of_type(str)(b"ada"), json_of_type(dict[str, int])(b'{"a":1}'), json_of_type(bytes)(b"ada")
     (b'"ada"', b'{"a":1}', b'"YWRh"')
     """
-    serde = untyped_serde() if kind is UNKNOWN else value_serde(kind)
+    serde = untyped_serde() if type_ is UNKNOWN else value_serde(type_)
     if serde.name in ("str", "bytes"):
         return _or_null(_same if raw else {"str": _text, "bytes": _base64}[serde.name])
-    return _or_null(_same if not isinstance(kind, Serde) else lambda value: _decoded(serde.decode(value)))
+    return _or_null(_same if not isinstance(type_, Serde) else lambda value: _decoded(serde.decode(value)))
 
 
 def json_of_bytes(shown_as: ShownAs) -> Render:

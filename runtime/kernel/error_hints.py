@@ -87,9 +87,9 @@ def _to_answer(answer: Any) -> str:
 
 def _of_output(pipeline: Pipeline, operator: ops.Operator, value: Any) -> Hint:
     declared: Any = getattr(operator, "value", None)
-    kind = flows(pipeline)[operator.id].value if declared is None else declared
-    by = [] if kind is UNKNOWN or declared is not None else _declarers(pipeline, [operator])
-    serde: Serde[Any] = untyped_serde() if kind is UNKNOWN else value_serde(kind)
+    type_ = flows(pipeline)[operator.id].value if declared is None else declared
+    by = [] if type_ is UNKNOWN or declared is not None else _declarers(pipeline, [operator])
+    serde: Serde[Any] = untyped_serde() if type_ is UNKNOWN else value_serde(type_)
     return _of_value(value, serde.name, _destination(pipeline, operator), by)
 
 
@@ -116,12 +116,12 @@ def _of_number(wrong: str) -> Hint:
 
 def _of_type(pipeline: Pipeline, operator: ops.Operator) -> Hint:
     """The hint for a value of an intermediate stream that cannot be decoded as the declared type."""
-    kind, by = shown(flows(pipeline)[operator.id].value), _declarers(pipeline, [operator])
+    type_, by = shown(flows(pipeline)[operator.id].value), _declarers(pipeline, [operator])
     if by == [operator]:
         remedy = "give value= the type of what reaches it, or correct what it is given"
-        return Hint(f"a value of type {kind}, as value= says", remedy, f"its value cannot be read as {kind}: ")
-    wrong = f"its value cannot be read as {kind}{_declared(by)}: "
-    return Hint(f"a value of type {kind}", _REMEDY, wrong, _at(by))
+        return Hint(f"a value of type {type_}, as value= says", remedy, f"its value cannot be read as {type_}: ")
+    wrong = f"its value cannot be read as {type_}{_declared(by)}: "
+    return Hint(f"a value of type {type_}", _REMEDY, wrong, _at(by))
 
 
 def _of_state(pipeline: Pipeline, operator: ops.Operator) -> Hint:

@@ -257,8 +257,8 @@ class KeyedState:
 
     __slots__ = ("cache",)
 
-    def __init__(self, name: str, backend: StateBackend, kind: Any, absent: Callable[[], Any], complete: bool) -> None:
-        self.cache = WriteBackCache(self.prefix_of(name), backend, MsgpackCodec(kind), absent, complete)
+    def __init__(self, name: str, backend: StateBackend, type_: Any, absent: Callable[[], Any], complete: bool) -> None:
+        self.cache = WriteBackCache(self.prefix_of(name), backend, MsgpackCodec(type_), absent, complete)
 
     @staticmethod
     def prefix_of(name: str) -> bytes:
@@ -292,7 +292,7 @@ class TimeBucketedState:
         self,
         name: str,
         backend: StateBackend,
-        kind: Any,
+        type_: Any,
         absent: Callable[[], Any],
         complete: bool,
         on_new: Callable[[int], None],
@@ -301,7 +301,7 @@ class TimeBucketedState:
     ) -> None:
         self._prefix = name.encode() + b"\0" + mark
         self._backend = backend
-        self._codec = MsgpackCodec(kind)
+        self._codec = MsgpackCodec(type_)
         self._absent = absent
         self._on_new = on_new
         self._dropped: list[Change] = []

@@ -24,8 +24,8 @@ class MsgpackCodec(Codec):
 
     __slots__ = ()
 
-    def __init__(self, kind: Any) -> None:
-        super().__init__(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(kind).decode)
+    def __init__(self, type_: Any) -> None:
+        super().__init__(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(type_).decode)
 
 
 def unreadable(operator: str, error: Exception) -> SystemProblem:

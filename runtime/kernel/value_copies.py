@@ -24,20 +24,20 @@ def own_copy(value: Any) -> Any:
     >>> own_copy([1, [2]]), own_copy("tea")
     ([1, [2]], 'tea')
     """
-    kind = type(value)
-    copy = _COPIES.get(kind)
+    type_ = type(value)
+    copy = _COPIES.get(type_)
     if copy is None:
         if len(_COPIES) >= _MOST_KINDS:
             return deepcopy(value)
-        copy = _COPIES[kind] = _copy_function(kind)
+        copy = _COPIES[type_] = _copy_function(type_)
     return copy(value)
 
 
-def _copy_function(kind: type) -> Callable[[Any], Any]:
+def _copy_function(type_: type) -> Callable[[Any], Any]:
     """A function that copies values of a class which is not a builtin collection."""
-    if issubclass(kind, Enum):
+    if issubclass(type_, Enum):
         return _same
-    names = _frozen_fields(kind)
+    names = _frozen_fields(type_)
     if names is None:
         return deepcopy
     if not names:
@@ -51,12 +51,12 @@ def _copy_function(kind: type) -> Callable[[Any], Any]:
     return copy
 
 
-def _frozen_fields(kind: type) -> list[str] | None:
+def _frozen_fields(type_: type) -> list[str] | None:
     """The fields of a frozen class; None for any other class."""
-    if "__dataclass_params__" in vars(kind) and vars(kind)["__dataclass_params__"].frozen:
-        return [field.name for field in fields(kind)]
-    config = getattr(kind, "__struct_config__", None)
-    return [field.name for field in structs.fields(kind)] if config is not None and config.frozen else None
+    if "__dataclass_params__" in vars(type_) and vars(type_)["__dataclass_params__"].frozen:
+        return [field.name for field in fields(type_)]
+    config = getattr(type_, "__struct_config__", None)
+    return [field.name for field in structs.fields(type_)] if config is not None and config.frozen else None
 
 
 def _same(value: Any) -> Any:

@@ -175,7 +175,9 @@ class Metrics:
         threading.Thread(target=serve, name="fluvial-metrics", daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

@@ -87,6 +87,6 @@ def _one_of(branches: list[Any], named: Named, document: Any) -> Any:
     raise ValueError(f"{document!r} is none of the union's types")
 
 
-def _expect(document: Any, kind: type) -> None:
-    if not isinstance(document, kind):
-        raise ValueError(f"expected {'an object' if kind is dict else 'an array'}, got {document!r}")
+def _expect(document: Any, type_: type) -> None:
+    if not isinstance(document, type_):
+        raise ValueError(f"expected {'an object' if type_ is dict else 'an array'}, got {document!r}")

@@ -105,12 +105,12 @@ def class_of(type: Any) -> Any:
     return type.cls if plain and not hasattr(type.cls, "__post_init__") else unfit()
 
 
-def open_twin(kind: Any) -> Any:
+def open_twin(type_: Any) -> Any:
     """A mutable class whose objects can be turned into those of a frozen class."""
-    slots = vars(kind).get("__slots__")
-    twin: Any = type(kind.__name__, (), {} if slots is None else {"__slots__": slots})
+    slots = vars(type_).get("__slots__")
+    twin: Any = type(type_.__name__, (), {} if slots is None else {"__slots__": slots})
     try:
-        twin().__class__ = kind
+        twin().__class__ = type_
     except TypeError as error:
         raise Unfit from error
     return twin

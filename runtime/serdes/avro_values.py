@@ -220,14 +220,14 @@ def _make_defaults_native(schema: Any) -> None:
             field["default"] = _native(field["type"], field["default"])
 
 
-def _native(kind: Any, value: Any) -> Any:
-    if isinstance(kind, list):  # a default belongs to the first type of a union
-        return _native(kind[0], value)
-    name, logical = (kind["type"], kind.get("logicalType")) if isinstance(kind, dict) else (kind, None)
+def _native(type_: Any, value: Any) -> Any:
+    if isinstance(type_, list):  # a default belongs to the first type of a union
+        return _native(type_[0], value)
+    name, logical = (type_["type"], type_.get("logicalType")) if isinstance(type_, dict) else (type_, None)
     if name in ("bytes", "fixed") and isinstance(value, str):
         value = value.encode("latin-1")  # as Avro writes bytes in JSON
     convert = LOGICAL_READERS.get(f"{name}-{logical}")
-    return value if convert is None else convert(value, kind, None)
+    return value if convert is None else convert(value, type_, None)
 
 
 def _checked(text: str, named: dict[str, Any]) -> Any:

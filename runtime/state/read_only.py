@@ -37,5 +37,7 @@ class StoreView:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self._db.close()

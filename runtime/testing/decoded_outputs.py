@@ -73,17 +73,17 @@ def _written(writer: ops.Operator, known: Mapping[str, Flow]) -> tuple[Any, Any]
     return flow.key if new_key is None else returned(new_key), flow.value
 
 
-def _key_decoder(kinds: Sequence[Any]) -> Decode:
-    kind = kinds[0]
-    if kind is None or kind is UNKNOWN or any(other != kind for other in kinds):
+def _key_decoder(declared: Sequence[Any]) -> Decode:
+    type_ = declared[0]
+    if type_ is None or type_ is UNKNOWN or any(other != type_ for other in declared):
         return bytes
     try:
-        return key_serde(kind).decode
+        return key_serde(type_).decode
     except TypeError:  # an annotation that is no type of a key, such as `str | None`
         return bytes
 
 
-def _value_decoder(kinds: Sequence[Any]) -> Decode:
+def _value_decoder(declared: Sequence[Any]) -> Decode:
     """What decodes values that operators write as these types or Serdes.
 
     Where they differ, a value does not tell its type. JSON is decoded as the union of the types if msgspec can tell
@@ -91,16 +91,16 @@ def _value_decoder(kinds: Sequence[Any]) -> Decode:
     text, which is written as it is, all is text. What a Serde or `bytes` writes beside other types stays bytes.
     """
     several: list[Any] = []
-    for kind in kinds:
-        if not any(_alike(kind, other) for other in several):
-            several.append(kind)
+    for type_ in declared:
+        if not any(_alike(type_, other) for other in several):
+            several.append(type_)
     if len(several) == 1:
         return _serde(several[0]).decode
-    if bytes in several or any(isinstance(kind, Serde) for kind in several):
+    if bytes in several or any(isinstance(type_, Serde) for type_ in several):
         return bytes
     if str in several:
         return bytes.decode
-    types = tuple(Any if kind is UNKNOWN else kind for kind in several)
+    types = tuple(Any if type_ is UNKNOWN else type_ for type_ in several)
     try:
         return msgspec.json.Decoder(Union[types]).decode  # noqa: UP007 - of as many as there are
     except (TypeError, NotImplementedError):
@@ -114,5 +114,5 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _serde(kind: Any) -> Serde[Any]:
-    return untyped_serde() if kind is UNKNOWN else value_serde(kind)
+def _serde(type_: Any) -> Serde[Any]:
+    return untyped_serde() if type_ is UNKNOWN else value_serde(type_)

@@ -275,7 +275,9 @@ class PipelineDriver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self.close()
 
     def _next_due(self) -> float:
@@ -335,14 +337,14 @@ class PipelineDriver:
         return self._container
 
 
-def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], kind: Any) -> bytes:
+def _encoded(what: str, given: Any, serde_of: Callable[[Any], Serde[Any]], type_: Any) -> bytes:
     """Encode a key or value; raises UsageError if the stream cannot hold it."""
     try:
-        return serde_of(kind).encode(given)
+        return serde_of(type_).encode(given)
     except Exception as error:
         wrong = f"send: {what}={given!r} cannot be encoded: {type(error).__name__}: {error}"
         raise UsageError(
-            explain(wrong, f"a {what} of type {kind.name if isinstance(kind, Serde) else type_name(kind)}")
+            explain(wrong, f"a {what} of type {type_.name if isinstance(type_, Serde) else type_name(type_)}")
         ) from error
 
 

@@ -242,16 +242,16 @@ def _types(pipeline: Pipeline) -> Iterator[Finding]:
     known = flows(pipeline)
     for operator in _operators_at_streams(pipeline):
         does = "writes" if operator.reads is None else "reads"
-        kind = written_flow(operator, known).value
-        if kind is UNKNOWN:
+        type_ = written_flow(operator, known).value
+        if type_ is UNKNOWN:
             yield Finding(f"type: {operator.label} {does} values of unknown type, as JSON")
-        elif classes := foreign(kind):
+        elif classes := foreign(type_):
             remedy = f"at {operator.origin}: pass a Serde as value=, or use a dataclass, Struct or TypedDict"
             yield Finding(
-                f"type: {operator.label} {does} {_name(kind)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
+                f"type: {operator.label} {does} {_name(type_)}; JSON cannot hold {', '.join(classes)}", WRONG, remedy
             )
         else:
-            yield Finding(f"type: {operator.label} {does} {_name(kind)}")
+            yield Finding(f"type: {operator.label} {does} {_name(type_)}")
 
 
 def _serdes(pipeline: Pipeline) -> Iterator[Finding]:
@@ -276,8 +276,8 @@ def _checkable(pipeline: Pipeline) -> list[tuple[Serde[Any], bool]]:
     return [one for number, one in enumerate(serdes) if one not in serdes[:number]]
 
 
-def _name(kind: Any) -> str:
-    return kind.name if isinstance(kind, Serde) else type_name(kind)
+def _name(type_: Any) -> str:
+    return type_.name if isinstance(type_, Serde) else type_name(type_)
 
 
 def _engine(plan: Plan, engine: EngineName, system: str) -> Iterator[Finding]:

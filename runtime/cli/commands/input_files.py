@@ -42,9 +42,9 @@ def _source(pipeline: Pipeline, stream: str) -> ops.Source:
     return next(source for source in pipeline.sources if source.stream == stream)
 
 
-def _key_encoder(kind: Any) -> Callable[[Any], bytes | None]:
-    serde = key_serde(kind)
-    convert = _bytes if kind is bytes else serde.from_json or converter(serde.type)
+def _key_encoder(type_: Any) -> Callable[[Any], bytes | None]:
+    serde = key_serde(type_)
+    convert = _bytes if type_ is bytes else serde.from_json or converter(serde.type)
     encode = _encoder(f"key of type {type_name(serde.type)}", convert, serde.encode)
     return lambda field: None if field is None else encode(field)
 

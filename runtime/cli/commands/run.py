@@ -17,7 +17,7 @@ from ....planner.planner import plan
 from ....planner.settings import Settings
 from ....planner.type_inference import flows, written_flow
 from ...containers.start import MOST_RESTARTS, run_containers
-from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_kind, open_output
+from ...files import STANDARD, OutputProblem, ReadOptions, Render, json_of_bytes, json_of_type, open_output
 from ...launch import EngineName, Until, check_containers, refuse_impossible, run
 from ...metrics.http import Address, Metrics, serving
 from ...preflight.requirements import require
@@ -260,9 +260,9 @@ def _render(pipeline: Pipeline, stream: str, *, raw: bool) -> Render:
     """How to show the values of a stream that the pipeline writes."""
     kinds = [_kind(pipeline, pipeline.operator(id)) for id in plan(pipeline).stream(stream).written_by]
     if kinds and all(kind == kinds[0] for kind in kinds):
-        return json_of_kind(kinds[0], raw=raw)
+        return json_of_type(kinds[0], raw=raw)
     # Dead letters have the values of any stream, and operators may write different types.
-    return json_of_kind(bytes, raw=True) if raw else json_of_bytes("auto")
+    return json_of_type(bytes, raw=True) if raw else json_of_bytes("auto")
 
 
 def _kind(pipeline: Pipeline, operator: ops.Operator) -> object:

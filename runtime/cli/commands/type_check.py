@@ -8,18 +8,18 @@ from msgspec import Struct, inspect
 from ....dsl.serde import Serde, type_name
 
 
-def foreign(kind: Any) -> list[str]:
+def foreign(type_: Any) -> list[str]:
     """The classes within a type that msgspec neither encodes nor decodes; empty for a Serde, which does so itself.
 
     >>> foreign(dict[str, list[int]]), foreign(dict[str, list[complex]])
     ([], ['complex'])
     """
-    if isinstance(kind, Serde):
+    if isinstance(type_, Serde):
         return []
     try:
-        nodes = _nodes(inspect.type_info(kind))
+        nodes = _nodes(inspect.type_info(type_))
     except TypeError:  # a union whose members msgspec cannot tell apart
-        return [type_name(kind)]
+        return [type_name(type_)]
     return sorted({type_name(node.cls) for node in nodes if isinstance(node, inspect.CustomType)})
 
 

@@ -40,14 +40,14 @@ def check_answer(answer: Any) -> bool:
 
 
 @lru_cache(maxsize=1024)  # called for each message whose answer is neither True nor False
-def _is_always_true(kind: type) -> bool:
+def _is_always_true(type_: type) -> bool:
     """Whether all values of a type are true, so that they are no answer.
 
     An object of the user's class, or a match of a regular expression, is an answer: the function may also return None.
     """
-    if issubclass(kind, ITERATORS):
-        return not hasattr(kind, "__bool__") and not hasattr(kind, "__len__")
-    return issubclass(kind, _ALWAYS_TRUE)
+    if issubclass(type_, ITERATORS):
+        return not hasattr(type_, "__bool__") and not hasattr(type_, "__len__")
+    return issubclass(type_, _ALWAYS_TRUE)
 
 
 def dispose(value: Any) -> None:

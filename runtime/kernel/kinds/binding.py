@@ -22,13 +22,13 @@ def bind_key(environment: StageEnvironment, operator: ops.Operator) -> dict[str,
 
 def key_decoder(environment: StageEnvironment, operator: ops.Operator) -> Callable[[bytes], Any]:
     """The decoder of an operator's input keys."""
-    kind = environment.program.flows[operator.inputs[0]].key
-    return bytes if kind is None else key_serde(kind).decode
+    type_ = environment.program.flows[operator.inputs[0]].key
+    return bytes if type_ is None else key_serde(type_).decode
 
 
-def serde_of(kind: Any) -> Serde[Any]:
+def serde_of(type_: Any) -> Serde[Any]:
     """The serde of values of a type, which may be unknown."""
-    return untyped_serde() if kind is UNKNOWN else value_serde(kind)
+    return untyped_serde() if type_ is UNKNOWN else value_serde(type_)
 
 
 def schedule_of(environment: StageEnvironment, operator: ops.Operator) -> Callable[[int], None]:

@@ -35,9 +35,9 @@ def _make_deduplicate(
     return DeduplicateOperator(context)
 
 
-def _identity_by(by: Callable[[Any], Any], kind: Any) -> Callable[[Any], bytes]:
+def _identity_by(by: Callable[[Any], Any], type_: Any) -> Callable[[Any], bytes]:
     """A function that returns, as bytes, what the function of `by=` returns for a value."""
-    encode, serde = key_encoder(kind), key_serde(kind).name
+    encode, serde = key_encoder(type_), key_serde(type_).name
 
     def identity(value: Any) -> bytes:
         answer = by(value)

@@ -75,10 +75,10 @@ def _make_window(environment: StageEnvironment, operator: ops.WindowBy, emit: Ca
 
 
 def _late(
-    environment: StageEnvironment, operator: ops.WindowBy, kind: Any
+    environment: StageEnvironment, operator: ops.WindowBy, type_: Any
 ) -> Callable[[bytes, Any, int, Headers], None]:
     """A function that takes a message which is too late for a window: it counts it, and writes it to `late_to=`."""
-    serde, name = serde_of(kind), f"the stream {operator.late_to}"
+    serde, name = serde_of(type_), f"the stream {operator.late_to}"
     records = environment.outputs.of(operator.id)
     counts, id, send = environment.counts.late, operator.id, operator.late_to is not None
 

@@ -68,13 +68,16 @@ def _same(data: bytes) -> bytes:
 AS_BYTES = Codec(_same, _same)
 
 
-def value_codec(kind: Any, operator: str, state: str) -> ValueCodec:
+def value_codec(type_: Any, operator: str, state: str) -> ValueCodec:
     """The codec for values of a type or Serde in a state of an operator."""
-    if kind in (int, str, float, bool, bytes):
+    if type_ in (int, str, float, bool, bytes):
         return ValueCodec(
-            MsgpackCodec(kind), _KEEP.get(kind, _exactly)(kind, state), None, _pieces(kind, MsgpackCodec(kind).decode)
+            MsgpackCodec(type_),
+            _KEEP.get(type_, _exactly)(type_, state),
+            None,
+            _pieces(type_, MsgpackCodec(type_).decode),
         )
-    codec: Any = kind if isinstance(kind, Serde) else MsgpackCodec(kind)
+    codec: Any = type_ if isinstance(type_, Serde) else MsgpackCodec(type_)
     encode, decode = codec.encode, codec.decode
 
     def keep(value: Any) -> bytes:
@@ -88,13 +91,13 @@ def value_codec(kind: Any, operator: str, state: str) -> ValueCodec:
         except Exception as error:
             raise unreadable(operator, error) from error
 
-    return ValueCodec(AS_BYTES, keep, give, _pieces(bytes, MsgpackCodec(kind).encode if codec is not kind else _same))
+    return ValueCodec(AS_BYTES, keep, give, _pieces(bytes, MsgpackCodec(type_).encode if codec is not type_ else _same))
 
 
-def _pieces(kind: type, turned: Callable[[Any], Any]) -> Codec:
+def _pieces(type_: type, turned: Callable[[Any], Any]) -> Codec:
     """The codec for pieces of a list whose items are stored as a type. Items that an earlier version stored in the
     other form, as bytes or as values, are `turned` into this form."""
-    codec = MsgpackCodec(tuple[kind, ...])  # type: ignore[valid-type]
+    codec = MsgpackCodec(tuple[type_, ...])  # type: ignore[valid-type]
 
     def decode(data: bytes) -> Any:
         try:
@@ -102,17 +105,17 @@ def _pieces(kind: type, turned: Callable[[Any], Any]) -> Codec:
         except msgspec.ValidationError:
             items = msgspec.msgpack.decode(data)
         return tuple(
-            turned(item) if (item.__class__ is bytes) != (kind is bytes) else msgspec.convert(item, kind)
+            turned(item) if (item.__class__ is bytes) != (type_ is bytes) else msgspec.convert(item, type_)
             for item in items
         )
 
     return Codec(codec.encode, decode)
 
 
-def _exactly(kind: type, state: str, check: Callable[[Any], None] | None = None) -> Callable[[Any], Any]:
+def _exactly(type_: type, state: str, check: Callable[[Any], None] | None = None) -> Callable[[Any], Any]:
     def keep(value: Any) -> Any:
-        if value.__class__ is not kind:
-            raise _wrong(kind, state, value)
+        if value.__class__ is not type_:
+            raise _wrong(type_, state, value)
         if check is not None:
             check(value)
         return value
@@ -130,20 +133,20 @@ def _check_text(value: str) -> None:
         value.encode()
 
 
-def _whole(kind: type, state: str) -> Callable[[Any], Any]:
-    return _exactly(kind, state, _check_whole)
+def _whole(type_: type, state: str) -> Callable[[Any], Any]:
+    return _exactly(type_, state, _check_whole)
 
 
-def _text(kind: type, state: str) -> Callable[[Any], Any]:
-    return _exactly(kind, state, _check_text)
+def _text(type_: type, state: str) -> Callable[[Any], Any]:
+    return _exactly(type_, state, _check_text)
 
 
-def _real(kind: type, state: str) -> Callable[[Any], Any]:
+def _real(type_: type, state: str) -> Callable[[Any], Any]:
     def keep(value: Any) -> Any:
-        if value.__class__ is kind:
+        if value.__class__ is type_:
             return value
         if value.__class__ is not int:
-            raise _wrong(kind, state, value)
+            raise _wrong(type_, state, value)
         return float(value)
 
     return keep
@@ -152,8 +155,8 @@ def _real(kind: type, state: str) -> Callable[[Any], Any]:
 _KEEP: dict[type, Callable[[type, str], Callable[[Any], Any]]] = {int: _whole, str: _text, float: _real}
 
 
-def _wrong(kind: type, state: str, value: Any) -> TypeError:
-    return TypeError(f"state {state!r} holds {type_name(kind)}, not {type(value).__name__}: {value!r}")
+def _wrong(type_: type, state: str, value: Any) -> TypeError:
+    return TypeError(f"state {state!r} holds {type_name(type_)}, not {type(value).__name__}: {value!r}")
 
 
 def under(key: bytes, name: bytes) -> bytes:

@@ -78,14 +78,14 @@ def _flow(plan: Plan, table: str) -> Flow:
 
 
 def _key(flow: Flow, text: str) -> Any:
-    kind = plain(flow.key)
+    type_ = plain(flow.key)
     try:
-        if kind in (str, bytes):
-            return text if kind is str else text.encode()
-        return msgspec.json.decode(text, type=kind)
+        if type_ in (str, bytes):
+            return text if type_ is str else text.encode()
+        return msgspec.json.decode(text, type=type_)
     except msgspec.DecodeError as error:
-        wrong = f"KEY {text!r} is no {type_name(kind)}: {error}"
-        raise UsageError(explain(wrong, f"a key of type {type_name(kind)}")) from None
+        wrong = f"KEY {text!r} is no {type_name(type_)}: {error}"
+        raise UsageError(explain(wrong, f"a key of type {type_name(type_)}")) from None
 
 
 def _key_bytes(flow: Flow, key: Any) -> bytes:

@@ -101,9 +101,9 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, type) and hasattr(getattr(value, "DESCRIPTOR", None), "full_name")
 
 
-def make_again(kind: Any, arguments: dict[str, Any]) -> Any:
+def make_again(type_: Any, arguments: dict[str, Any]) -> Any:
     """Make an encoder, a decoder or a `Meta`."""
-    return kind(**arguments)
+    return type_(**arguments)
 
 
 def make_struct(
@@ -116,25 +116,25 @@ def make_struct(
     return new_class(name, bases, options, lambda namespace: namespace.update(space))
 
 
-def fill_struct(kind: Any, attributes: dict[str, Any]) -> None:
+def fill_struct(type_: Any, attributes: dict[str, Any]) -> None:
     """Set the methods and other attributes of a Struct class. They may refer to the class itself."""
     for name, value in attributes.items():
-        setattr(kind, name, value)
+        setattr(type_, name, value)
 
 
-def _struct_arguments(kind: Any) -> tuple[Any, ...]:
+def _struct_arguments(type_: Any) -> tuple[Any, ...]:
     """The arguments with which `make_struct` makes the class again."""
-    own = vars(kind).get("__annotations__", {})
-    infos = {field.name: field for field in msgspec.structs.fields(kind)}
+    own = vars(type_).get("__annotations__", {})
+    infos = {field.name: field for field in msgspec.structs.fields(type_)}
     fields = [(name, hint, _field_arguments(infos[name])) for name, hint in own.items() if name in infos]
     options = {
-        name: getattr(kind.__struct_config__, name) for name in _OPTIONS if hasattr(kind.__struct_config__, name)
+        name: getattr(type_.__struct_config__, name) for name in _OPTIONS if hasattr(type_.__struct_config__, name)
     }
-    parameters = inspect.signature(kind).parameters
+    parameters = inspect.signature(type_).parameters
     keywords = [parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name, _, _ in fields]
     options["kw_only"] = bool(keywords) and all(keywords)
-    bases = vars(kind).get("__orig_bases__", kind.__bases__)
-    return kind.__name__, kind.__qualname__, kind.__module__, bases, fields, options
+    bases = vars(type_).get("__orig_bases__", type_.__bases__)
+    return type_.__name__, type_.__qualname__, type_.__module__, bases, fields, options
 
 
 def _field_arguments(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _field_arguments(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
     return arguments if field.name == field.encode_name else {**arguments, "name": field.encode_name}
 
 
-def _attributes(kind: Any) -> dict[str, Any]:
+def _attributes(type_: Any) -> dict[str, Any]:
     """The attributes that the class has besides its fields and those of every class."""
-    own = {name: value for name, value in vars(kind).items() if name not in _GENERATED}
+    own = {name: value for name, value in vars(type_).items() if name not in _GENERATED}
     return {name: value for name, value in own.items() if not isinstance(value, MemberDescriptorType)}

@@ -183,9 +183,9 @@ def _connection_settings(settings: KafkaSettings, monitor: ConnectionMonitor) ->
     return {"bootstrap.servers": settings.servers, "error_cb": monitor, "logger": _LINES}
 
 
-def _client(kind: Callable[[dict[str, Any]], T], conf: dict[str, Any], settings: KafkaSettings) -> T:
+def _client(client: Callable[[dict[str, Any]], T], conf: dict[str, Any], settings: KafkaSettings) -> T:
     try:
-        return kind(conf)
+        return client(conf)
     except KafkaException as error:
         text = settings.hide(error.args[0].str()).strip()
     except (TypeError, ValueError) as error:

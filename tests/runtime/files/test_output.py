@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fluvial.dsl import Serde, msgpack
 from fluvial.dsl.annotations import UNKNOWN
 from fluvial.dsl.serde import value_serde
-from fluvial.runtime.files import json_of_bytes, json_of_kind, shown
+from fluvial.runtime.files import json_of_bytes, json_of_type, shown
 from fluvial.runtime.serdes import protobuf
 from generators.shop import MESSAGES
 
@@ -30,24 +30,24 @@ HEX = Serde("hex", int, lambda number: b"%x" % number, lambda data: int(data, 16
     ],
 )
 def test_a_value_by_its_type(kind: object, value: bytes | None, line: bytes) -> None:
-    assert json_of_kind(kind)(value) == line
+    assert json_of_type(kind)(value) == line
 
 
 def test_a_message_of_protobuf_is_shown_as_its_fields() -> None:
     order = MESSAGES["shop.Order"](id="a", price={"cents": 5})
     serde = protobuf(MESSAGES["shop.Order"])
-    assert json_of_kind(serde)(serde.encode(order)) == b'{"id":"a","price":{"cents":"5"}}'
+    assert json_of_type(serde)(serde.encode(order)) == b'{"id":"a","price":{"cents":"5"}}'
 
 
 def test_what_json_cannot_hold_is_not_shown() -> None:
     numbers = Serde("complex", complex, lambda number: str(number).encode(), lambda data: complex(data.decode()))
     with pytest.raises(TypeError, match="complex"):
-        json_of_kind(numbers)(b"1j")
+        json_of_type(numbers)(b"1j")
 
 
 @pytest.mark.parametrize(("kind", "line"), [(str, b"a\x00"), (bytes, b"a\x00")])
 def test_raw_values_are_as_they_are(kind: object, line: bytes) -> None:
-    assert json_of_kind(kind, raw=True)(line) == line
+    assert json_of_type(kind, raw=True)(line) == line
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_any_bytes_are_shown_on_one_line_of_json(data: bytes) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_texts_are_read_back(text: str) -> None:
-    assert msgspec.json.decode(json_of_kind(str)(value_serde(str).encode(text))) == text
+    assert msgspec.json.decode(json_of_type(str)(value_serde(str).encode(text))) == text
 
 
 def test_numbers_that_json_does_not_have_are_shown_in_words() -> None:
     serde = msgpack(dict[str, list[float | None]])
-    assert json_of_kind(serde)(serde.encode({"a": [math.nan, None, -math.inf]})) == b'{"a":["NaN",null,"-Infinity"]}'
+    assert json_of_type(serde)(serde.encode({"a": [math.nan, None, -math.inf]})) == b'{"a":["NaN",null,"-Infinity"]}'
