@@ -40,27 +40,27 @@ def assign(stages: Stages, containers: int, before: Mapping[str, int] | None = N
     {'clicks/0': 0, 'clicks/1': 1, 'by-user/0': 0, 'by-user/1': 1, 'by-user/2': 2}
     """
     assigned: dict[str, int] = {}
-    rooms = _rooms(stages, containers, before or {})
+    capacities = _capacities(stages, containers, before or {})
     for stage, tasks in stages.items():
         names = [task_name(stage, number) for number in range(tasks)]
-        assigned.update(_fill(names, rooms[stage], before or {}))
+        assigned.update(_fill(names, capacities[stage], before or {}))
     return {name: assigned[name] for name in tasks_of(stages)}
 
 
-def _fill(names: list[str], room: list[int], before: Mapping[str, int]) -> dict[str, int]:
-    """Assign tasks of one stage to their containers of `before` while these have room, the rest to free containers."""
+def _fill(names: list[str], capacity: list[int], before: Mapping[str, int]) -> dict[str, int]:
+    """Assign tasks of one stage to their containers of `before` up to their `capacity`, the rest to free containers."""
     assigned: dict[str, int] = {}
     for name in names:
         home = before.get(name)
-        if home is not None and home < len(room) and room[home]:
-            room[home] -= 1
+        if home is not None and home < len(capacity) and capacity[home]:
+            capacity[home] -= 1
             assigned[name] = home
-    free = [place for turn in range(max(room)) for place, left in enumerate(room) if left > turn]
+    free = [place for turn in range(max(capacity)) for place, left in enumerate(capacity) if left > turn]
     assigned.update(zip((name for name in names if name not in assigned), free, strict=True))
     return assigned
 
 
-def _rooms(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[str, list[int]]:
+def _capacities(stages: Stages, containers: int, before: Mapping[str, int]) -> dict[str, list[int]]:
     """How many tasks of each stage each container gets.
 
     Every container gets the integer part of its share of a stage. The remaining tasks of all stages are dealt out

@@ -10,7 +10,7 @@ from .scene import Node, Part, TextLine
 
 @dataclass(frozen=True, slots=True)
 class Font:
-    """How a kind of text is set; sizes in pixels, `indent` is the room for a sign before it."""
+    """How a kind of text is set; sizes in pixels, `indent` the space for a sign before it."""
 
     size: float
     height: float
@@ -21,9 +21,9 @@ class Font:
         """A width that the text does not exceed."""
         return width_of(text, self._set)
 
-    def fitting(self, text: str, room: float) -> str:
+    def fitting(self, text: str, width: float) -> str:
         """What of the text fits into that many pixels."""
-        return shorten(text, self._set, room - self.indent)
+        return shorten(text, self._set, width - self.indent)
 
     @property
     def _set(self) -> float:
@@ -56,7 +56,7 @@ def even(width: float) -> float:
 
 
 def side(node: Node) -> float:
-    """The room left and right of a node's text; the ends of streams are round."""
+    """The space left and right of a node's text; the ends of streams are round."""
     return _ROUND if node.look in STREAMS else _SIDE
 
 

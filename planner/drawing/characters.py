@@ -42,12 +42,12 @@ def usual(text: str) -> bool:
     return all(letter in _WIDTHS for letter in text)
 
 
-def shorten(text: str, size: float, room: float) -> str:
-    """The text, or as much of its beginning as fits into `room` pixels, and an ellipsis."""
-    if width_of(text, size) <= room:
+def shorten(text: str, size: float, width: float) -> str:
+    """The text, or as much of its beginning as fits into `width` pixels, and an ellipsis."""
+    if width_of(text, size) <= width:
         return text
     reach = accumulate(_width(letter) * size for letter in text)
-    length = sum(1 for _ in takewhile(lambda right: right <= room - width_of("…", size), reach))
+    length = sum(1 for _ in takewhile(lambda right: right <= width - width_of("…", size), reach))
     return text[:length].rstrip(_JOINER) + "…"
 
 

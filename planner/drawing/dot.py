@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ..plan import Plan
 from . import View
 from .characters import clean
-from .scene import Drawing, Look, Node, Way
+from .scene import Drawing, EdgeKind, Look, Node
 from .views import scene
 
 _STREAM = 'shape=cylinder, style=filled, fillcolor="#ffffff", color="#555555"'
@@ -18,7 +18,7 @@ _LOOKS: Mapping[Look, str] = {
     "late": _ASIDE,
     "dead-letters": _ASIDE,
 }
-_WAYS: Mapping[Way, str] = {"flow": "", "border": "penwidth=2", "aside": "style=dashed"}
+_STYLES: Mapping[EdgeKind, str] = {"flow": "", "border": "penwidth=2", "aside": "style=dashed"}
 
 
 def write(plan: Plan, view: View) -> str:
@@ -41,7 +41,7 @@ def _lines(drawing: Drawing) -> Iterator[str]:
     yield from (f"  {_node(node)}" for node in drawing.nodes if node.id not in grouped)
     for edge in drawing.edges:
         label = "" if edge.label is None else f"label={quoted(edge.label)}"
-        options = ", ".join(filter(None, (label, _WAYS[edge.way])))
+        options = ", ".join(filter(None, (label, _STYLES[edge.kind])))
         yield f"  {_named(edge.source)} -> {_named(edge.target)}" + (f" [{options}]" if options else "")
     yield "}"
 

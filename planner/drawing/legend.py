@@ -31,21 +31,21 @@ def _present(drawing: Drawing) -> list[Look]:
     return [look for look in _TEXTS if there[look]]
 
 
-def legend(drawing: Drawing, x: float, y: float, room: float) -> tuple[str, float, float]:
-    """The legend in rows of at most `room` pixels from a point on; and the right and bottom it reaches."""
+def legend(drawing: Drawing, x: float, y: float, width: float) -> tuple[str, float, float]:
+    """The legend in rows of at most `width` pixels from a point on; and the right and bottom it reaches."""
     shapes: list[str] = []
     right = x
     bottom = y
-    for look, left, top in _spots(_present(drawing), x, y, room):
+    for look, left, top in _spots(_present(drawing), x, y, width):
         shapes.append(_entry(look, left, top))
         right, bottom = max(right, left + _width(look)), top + _ROW
     return element("g", *shapes, class_="legend"), right, bottom
 
 
-def _spots(looks: list[Look], x: float, y: float, room: float) -> Iterator[tuple[Look, float, float]]:
+def _spots(looks: list[Look], x: float, y: float, width: float) -> Iterator[tuple[Look, float, float]]:
     left, top = x, y
     for look in looks:
-        if left > x and left + _width(look) > x + room:
+        if left > x and left + _width(look) > x + width:
             left, top = x, top + _ROW
         yield look, left, top
         left += _width(look) + 18

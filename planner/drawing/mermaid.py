@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from ..plan import Plan
 from . import View
-from .scene import Drawing, Look, Node, Way
+from .scene import Drawing, EdgeKind, Look, Node
 from .views import scene
 
 # A role is told by shape too: what only passes on, what ends in double sides, what keeps (a drum).
@@ -16,7 +16,7 @@ _SHAPES: Mapping[Look, tuple[str, str]] = {
     "stage": ("[", "]"),
 }
 _STREAM = ("([", "])")
-_ARROWS: Mapping[Way, str] = {"flow": "-->", "border": "==>", "aside": "-.->"}
+_ARROWS: Mapping[EdgeKind, str] = {"flow": "-->", "border": "==>", "aside": "-.->"}
 _STYLES: Mapping[str, str] = {
     "non-terminal": "fill:#dcebf7,stroke:#0072b2,color:#111",
     "terminal": "fill:#fbe3d3,stroke:#b84a00,color:#111,stroke-width:3px",
@@ -45,7 +45,7 @@ def _lines(drawing: Drawing) -> Iterator[str]:
     yield from (f"  {_node(node, names[node.id])}" for node in drawing.nodes if node.id not in grouped)
     for edge in drawing.edges:
         label = "" if edge.label is None else f"|{quoted(edge.label)}|"
-        yield f"  {names[edge.source]} {_ARROWS[edge.way]}{label} {names[edge.target]}"
+        yield f"  {names[edge.source]} {_ARROWS[edge.kind]}{label} {names[edge.target]}"
     if drawing.groups:
         yield f"  class {','.join(f's{at}' for at in range(len(drawing.groups)))} stage"
     yield from (f"  classDef {name} {style}" for name, style in _STYLES.items())

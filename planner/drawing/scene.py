@@ -12,7 +12,7 @@ Look = Literal["non-terminal", "terminal", "both", "source", "intermediate", "ou
 Part = Literal["title", "options", "types", "store"]
 """What a line of text in a node tells."""
 
-Way = Literal["flow", "border", "aside"]
+EdgeKind = Literal["flow", "border", "aside"]
 """What goes along an edge: messages, messages through an intermediate stream, or only those that were set aside."""
 
 
@@ -44,7 +44,7 @@ class Edge:
 
     source: str
     target: str
-    way: Way = "flow"
+    kind: EdgeKind = "flow"
     label: str | None = None
 
 

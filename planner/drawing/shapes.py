@@ -91,7 +91,7 @@ def edge_shape(edge: Edge, way: Way, source: int, target: int) -> str:
     end = way[-1]
     head = f"M{end.x - 4:g} {end.y - _HEAD:g}h8l-4 {_HEAD:g}z"
     shapes = element("path", class_="line", d=path_of(way)), element("path", class_="head", d=head)
-    return element("g", *shapes, class_=f"edge {edge.way}", data_source=source, data_target=target)
+    return element("g", *shapes, class_=f"edge {edge.kind}", data_source=source, data_target=target)
 
 
 def path_of(way: Way) -> str:

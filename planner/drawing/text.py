@@ -35,8 +35,8 @@ def write(plan: Plan, view: View) -> str:
 
 
 def _set(row: _Row, column: int) -> str:
-    room = max(column - columns(row.text), 2)
-    return row.text + " " * room + row.aside if row.aside else row.text
+    gap = max(column - columns(row.text), 2)
+    return row.text + " " * gap + row.aside if row.aside else row.text
 
 
 def _stage(drawing: Drawing, group: Group) -> Iterator[_Row]:

@@ -7,9 +7,9 @@ from ..shown_operators import in_sight
 from . import View
 from .characters import clean
 from .facts import about_operator, about_stage, about_stream, types
-from .scene import TIMES, Drawing, Edge, Group, Node, TextLine, Way
+from .scene import TIMES, Drawing, Edge, EdgeKind, Group, Node, TextLine
 
-_WAYS: Mapping[str, Way] = {"late": "aside", "dead-letters": "aside"}
+_EDGE_KINDS: Mapping[str, EdgeKind] = {"late": "aside", "dead-letters": "aside"}
 
 
 def operators(plan: Plan) -> Drawing:
@@ -122,8 +122,8 @@ def _between_operators(plan: Plan) -> tuple[Edge, ...]:
     for stream in plan.streams:
         if stream.kind != "intermediate":
             edges += [Edge(f"stream:{stream.name}", reader) for reader in stream.read_by]
-            way = _WAYS.get(stream.kind, "flow")
-            edges += [Edge(writer, f"stream:{stream.name}", way) for writer in stream.written_by]
+            kind = _EDGE_KINDS.get(stream.kind, "flow")
+            edges += [Edge(writer, f"stream:{stream.name}", kind) for writer in stream.written_by]
     return tuple(dict.fromkeys(edges))
 
 
@@ -131,14 +131,14 @@ def _between_stages(plan: Plan) -> tuple[Edge, ...]:
     edges: list[Edge] = []
     for stage in plan.stages:
         here = f"stage:{stage.id}"
-        edges += [Edge(f"stream:{name}", here, _way(plan, name)) for name in stage.inputs]
-        edges += [Edge(here, f"stream:{name}", _way(plan, name)) for name in stage.outputs]
+        edges += [Edge(f"stream:{name}", here, _edge_kind(plan, name)) for name in stage.inputs]
+        edges += [Edge(here, f"stream:{name}", _edge_kind(plan, name)) for name in stage.outputs]
         edges += [
             Edge(here, f"stream:{stream.name}", "aside") for stream in plan.streams if stream.kind == "dead-letters"
         ]
     return tuple(dict.fromkeys(edges))
 
 
-def _way(plan: Plan, name: str) -> Way:
+def _edge_kind(plan: Plan, name: str) -> EdgeKind:
     kind = plan.stream(name).kind
-    return "border" if kind == "intermediate" else _WAYS.get(kind, "flow")
+    return "border" if kind == "intermediate" else _EDGE_KINDS.get(kind, "flow")

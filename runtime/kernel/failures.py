@@ -76,7 +76,7 @@ class Failures:
         # An interruption is not a failure of the message either.
         if stopped := interruption(error):
             raise stopped
-        # Nor is a full disk: under skip(), all messages would be lost until there is room again.
+        # Nor is a full disk: under skip(), all messages would be lost until there is space again.
         if isinstance(error, OSError) and remedy_for(error):
             raise exhausted(error, f"what was written for {what}") from error
         operator = self.pipeline.operator(id) if id is not None else self.pipeline.operators[0]

@@ -60,8 +60,8 @@ from .task_setup import TaskSetup
 
 _log = logging.getLogger(__name__)
 
-Offsets = Callable[[str], list[int]]
-"""Offsets of a stream, by partition."""
+OffsetsOf = Callable[[str], list[int]]
+"""Returns the offsets of a stream, by partition."""
 
 
 def run(
@@ -306,7 +306,7 @@ def _setups(
 
 
 def _queues(
-    plan: Plan, setup: TaskSetup, checkpoint: Checkpoint, starts: Offsets, ends: Offsets, latest: Collection[str]
+    plan: Plan, setup: TaskSetup, checkpoint: Checkpoint, starts: OffsetsOf, ends: OffsetsOf, latest: Collection[str]
 ) -> Iterator[InputQueue]:
     """The queues of a task's inputs, each read from its checkpoint on. Without a checkpoint an input is read from its
     start, or from its end if it is in `latest`."""

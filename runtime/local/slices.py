@@ -23,15 +23,15 @@ class Slice:
             self.messages = max(1, min(fit, 2 * messages, SLICE))
 
 
-class Portion:
-    """How many messages a task with state processes between two looks at the size of its state, so that it grows by an
-    EIGHTH of what may be in memory at most."""
+class StateSlice:
+    """The slice of one task with state: how many `messages` it processes between two looks at the size of its state, so
+    that this grows by at most an EIGHTH of what may be in memory."""
 
     def __init__(self, bound: int) -> None:
-        self._room = max(1, bound // EIGHTH)
+        self._growth = max(1, bound // EIGHTH)
         self.messages = _FIRST
 
     def took(self, messages: int, growth: int) -> None:
-        """With so many messages the state has grown by so many bytes. The next portion is at most twice as many."""
-        fit = SLICE if growth <= 0 else messages * self._room // growth
+        """Adapt the slice after `messages` made the state grow by so many bytes. It at most doubles."""
+        fit = SLICE if growth <= 0 else messages * self._growth // growth
         self.messages = max(1, min(fit, 2 * self.messages, SLICE))

@@ -25,7 +25,7 @@ from .checkpoints.checkpoint import Checkpoint
 from .commit.contract import Commits, Committed, TaskCommit
 from .input_queue import InputQueue, InputQueues
 from .output_router import Router
-from .slices import SLICE, Portion
+from .slices import SLICE, StateSlice
 from .task_metrics import CommitMetrics, TaskMetrics
 from .task_setup import TaskSetup
 from .task_view import TaskView
@@ -72,7 +72,7 @@ class LocalTask:
         once = run.settings.guarantee == "exactly_once"
         self.drains = program.asynchronous and (bool(self._work.stateful) or once)
         self._cache = Size(run.settings.cached_entries, run.settings.cached_bytes)
-        self._portion = Portion(run.settings.cached_bytes) if self._work.stateful else None
+        self._state_slice = StateSlice(run.settings.cached_bytes) if self._work.stateful else None
         self._router = Router(run.plan, setup.stage, setup.number)
         self._staged = run.commits.staged_outputs()
         stage = run.plan.stage(setup.stage)
@@ -137,26 +137,26 @@ class LocalTask:
         moved = False
         for queue in self.queues:
             if not queue.empty:
-                moved |= self._process_portions(queue, most)
+                moved |= self._process_state_slices(queue, most)
         self._work.state.evict(self._cache)
         self._route_outputs()
         return moved
 
-    def _process_portions(self, queue: InputQueue, most: int) -> bool:
-        """Process at most so many messages of an input's first batch, in portions of which the state grows little."""
-        portion, state = self._portion, self._work.state
+    def _process_state_slices(self, queue: InputQueue, most: int) -> bool:
+        """Process at most so many messages of an input's first batch, in slices of which the state grows little."""
+        state_slice, state = self._state_slice, self._work.state
         _, start, stop = queue.front(most)
-        if portion is None:
+        if state_slice is None:
             return self._process(queue, most) > 0
         left = stop - start
         while left:
             began = state.bytes
-            processed = self._process(queue, min(portion.messages, left))
+            processed = self._process(queue, min(state_slice.messages, left))
             if not processed:
                 break
             left -= processed
             state.measure(processed)
-            portion.took(processed, state.bytes - began)
+            state_slice.took(processed, state.bytes - began)
             state.evict(self._cache)
             if self.commit_is_large:
                 break

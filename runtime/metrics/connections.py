@@ -134,7 +134,7 @@ class BoundedServer(ThreadingHTTPServer):
             return True
 
     def _make_room(self, *, receiving: bool) -> None:
-        """Close the oldest requests, or the oldest answers, until there is room for one more."""
+        """Close the oldest requests, or the oldest answers, until there is capacity for one more."""
         those = [one for one in self._open.items() if one[1].receiving is receiving and not one[1].over]
         for connection, held in those[: max(0, len(those) + 1 - self._most // 2)]:
             _hang_up(connection, held)

@@ -42,7 +42,7 @@ def forgiving_stderr() -> Iterator[None]:
 def queued_stderr() -> Iterator[None]:
     """While the context is open, let a thread write to standard error, so that no other thread waits for its reader.
 
-    Up to `MOST_BYTES` wait. Further lines are left out; their number is written once there is room again.
+    Up to `MOST_BYTES` wait. Further lines are left out; their number is written once there is capacity again.
     """
     before = sys.stderr
     queue = _Queue(before)

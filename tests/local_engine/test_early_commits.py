@@ -6,7 +6,7 @@ from datetime import timedelta
 from fluvial.dsl import Context, KeyedProcessor, Message, Pipeline, ValueState
 from fluvial.planner import Settings
 from fluvial.runtime import run
-from fluvial.runtime.local.slices import SLICE, Portion
+from fluvial.runtime.local.slices import SLICE, StateSlice
 from fluvial.runtime.systems import MemorySystem
 
 KEYS, SIZE = 3000, 10_000
@@ -43,12 +43,12 @@ def test_a_task_commits_early_once_it_has_changed_many_bytes() -> None:
 
 
 def test_a_portion_follows_what_the_state_grows_by() -> None:
-    portion = Portion(8_000_000)
-    first = portion.messages
-    portion.took(first, 100_000 * first)
-    assert portion.messages == 10
-    portion.took(10, 50_000_000)
-    assert portion.messages == 1
+    state_slice = StateSlice(8_000_000)
+    first = state_slice.messages
+    state_slice.took(first, 100_000 * first)
+    assert state_slice.messages == 10
+    state_slice.took(10, 50_000_000)
+    assert state_slice.messages == 1
     for _ in range(20):
-        portion.took(portion.messages, 0)
-    assert portion.messages == SLICE
+        state_slice.took(state_slice.messages, 0)
+    assert state_slice.messages == SLICE

@@ -1,4 +1,4 @@
-"""Coordinates: where in its row each item stands, so that links are as straight as the room allows."""
+"""Coordinates: where in its row each item stands, so that links are as straight as the other items allow."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -151,12 +151,12 @@ def _median(goals: Goals) -> float:
 
 
 def _straighten(rows: Rows, ports: Ports, lefts: dict[str, float]) -> None:
-    """Put the joints of a long link under one another wherever there is room in all the rows that it passes."""
+    """Put the joints of a long link under one another wherever there is space in all the rows that it passes."""
     around = {id: around for row in rows.rows for id, around in zip(row, _neighbours(row), strict=True)}
     for chain in rows.chains:
         joints = [rows.links[at].target for at in chain[:-1]]
-        room = [_room(rows, lefts, id, *around[id]) for id in joints]
-        low, high = max((low for low, _ in room), default=1.0), min((high for _, high in room), default=0.0)
+        ranges = [_range(rows, lefts, id, *around[id]) for id in joints]
+        low, high = max((low for low, _ in ranges), default=1.0), min((high for _, high in ranges), default=0.0)
         if low <= high:
             ends = _ends(rows, ports, lefts, chain)
             at = next((end for end in ends if low <= end <= high), min(max(ends[0], low), high))
@@ -167,7 +167,7 @@ def _neighbours(row: Sequence[str]) -> list[tuple[str | None, str | None]]:
     return list(zip([None, *row[:-1]], [*row[1:], None], strict=True))
 
 
-def _room(
+def _range(
     rows: Rows, lefts: Mapping[str, float], id: str, before: str | None, after: str | None
 ) -> tuple[float, float]:
     low = -inf if before is None else lefts[before] + _distance(rows, before, id)

@@ -89,7 +89,7 @@ def _heights(rows: Rows, ports: Ports, lefts: Mapping[str, float]) -> tuple[list
     bottoms: list[float] = []
     at = 0.0
     for row, slant in zip(rows.rows, slants, strict=True):
-        # No head of an edge needs room above the points where links leave.
+        # No head of an edge needs space above the points where links leave.
         low = all(rows.items[id].rank == "last" for id in row)
         tops.append(at - _GAP / 2 if low else at)
         bottoms.append(tops[-1] + max(rows.items[id].height for id in row))

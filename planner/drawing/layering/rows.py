@@ -14,8 +14,7 @@ JOINT = 12.0
 class Item:
     """A thing to place: a node, a whole stage, or a point where links enter or leave a stage.
 
-    `rank` keeps it in the top or the bottom row, `leads` makes it the first of its row, `turn` marks the point where
-    a link that goes against the stream turns round.
+    `rank` keeps it in the top or the bottom row: "first" or "last". `leads` makes it the first of its row.
     """
 
     id: str

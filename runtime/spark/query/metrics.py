@@ -1,13 +1,11 @@
 """Metrics of queries on Spark, under the names that the local engine uses. Spark has no metrics by task."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from ....planner.plan import Plan
 from ...metrics.samples import Place, operator_samples, watermark_samples
 from ...report import Sample
-
-Offsets = Mapping[str, Sequence[int]]
-"""Offsets by stream and partition."""
+from .connection import Offsets
 
 
 def source_samples(plan: Plan, done: Offsets, planned: Offsets, ends: Offsets) -> Iterator[Sample]:

@@ -14,7 +14,7 @@ from .errors import GONE
 from .requests import NEVER, RequestClient
 from .settings import KafkaSettings
 
-Offsets = dict[StreamPartition, int]
+PartitionOffsets = dict[StreamPartition, int]
 
 _SOON = (0.1, 0.3, 0.9, 2.7)
 _LATE = 5.0
@@ -40,15 +40,15 @@ class TopicOffsets:
         self._settings = settings
         self._check = check
 
-    def starts(self, places: Collection[StreamPartition]) -> Offsets:
+    def starts(self, places: Collection[StreamPartition]) -> PartitionOffsets:
         """The first offset that can be read."""
         return self._offsets(places, OFFSET_BEGINNING, read_uncommitted_client)
 
-    def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
+    def ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> PartitionOffsets:
         """The offset after the last record that readers see. An open transaction hides all from its start."""
         return self._offsets(places, OFFSET_END, _BY_ISOLATION[self._settings.isolation], patience)
 
-    def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> Offsets:
+    def log_ends(self, places: Collection[StreamPartition], *, patience: float | None = None) -> PartitionOffsets:
         """The offset that the next record will have, committed or not."""
         return self._offsets(places, OFFSET_END, read_uncommitted_client, patience)
 
@@ -72,14 +72,14 @@ class TopicOffsets:
         which: int,
         make: Callable[[KafkaSettings, ConnectionMonitor], Consumer],
         within: float | None = None,
-    ) -> Offsets:
+    ) -> PartitionOffsets:
         # Not with list_offsets: librdkafka frees a request that has timed out while it still writes to it.
         wanted = [TopicPartition(stream, partition, which) for stream, partition in places]
         # If a partition has no known leader yet, the client may check again only after 3 s. A new request checks at
         # once.
         patience = chain(_SOON, repeat(_LATE))
 
-        def send(client: Consumer, seconds: float) -> Offsets:
+        def send(client: Consumer, seconds: float) -> PartitionOffsets:
             try:
                 offsets = client.offsets_for_times(wanted, timeout=min(seconds, next(patience)))
                 for place in offsets:

@@ -209,7 +209,7 @@ class KafkaRecordProducer:
     def _wait_to_send(
         self, place: StreamPartition, record: Record, latest: int | None, why: BufferError | KafkaException
     ) -> None:
-        """Send a record once the buffer has room and the client knows the partition: it may lose that when a broker
+        """Send a record once the buffer has capacity and the client knows the partition: it may lose that when a broker
         restarts. Raises SystemProblem where the topic was removed, and after `give_up_after`."""
         stream, partition = place
         key, value, timestamp, headers = record

@@ -6,7 +6,7 @@ of two kinds of file:
 lock         the position of the last entry
 a segment    the position of the last entry that published bytes of this segment; 0 if there is none
 
-There is room for two marks, and a new one takes the place of the older. A mark is a frame without records, with a
+There is space for two marks, and a new one takes the place of the older. A mark is a frame without records, with a
 position as its payload. A crash while one is written leaves the other; the entry was whole in the journal before.
 """
 

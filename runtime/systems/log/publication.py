@@ -99,7 +99,7 @@ def _entry(transactions: Sequence[Prepared]) -> Published:
 def _check_all(
     extents: Iterable[Extent], index: LogIndex, directory: Path, segments: Segments
 ) -> dict[Path, Segment | None]:
-    """The files of extents that have room for a mark, each with its segment if this writer is still writing it.
+    """The files of extents that have space for a mark, each with its segment if this writer is still writing it.
 
     Raises SystemProblem where a stream or bytes of an extent do not exist.
     """

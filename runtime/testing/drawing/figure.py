@@ -35,7 +35,7 @@ class Bar:
     label: str
     tooltip: str
     inside: bool = True
-    """Whether the label has room in the bar; else it stands behind it."""
+    """Whether the label fits into the bar; else it stands behind it."""
     note: str = ""
     """A remark: that the pane is early or late, or replaces others."""
 

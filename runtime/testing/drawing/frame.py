@@ -26,7 +26,7 @@ SIZE = 5.5
 """Half of the width of a mark."""
 
 _BEHIND = 88.0
-"""Room behind the last tick, for labels and for outputs at the end of input."""
+"""Pixels behind the last tick, for labels and for outputs at the end of input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class FigureFrame:
         return Mark(x, y, self.sign(entry.message), look, label, tooltip_text(entry.lane.stream, entry.message), before)
 
     def bar(self, entry: RecordedMessage, pane: Pane[Any, Any], y: float) -> Bar:
-        """The bar of a pane; a window without end takes all the room."""
+        """The bar of a pane; a window without end takes all the width."""
         x, end = self.axis.x(pane.window.start), self.axis.x(pane.window.end)
         if pane.window == EVERYTHING:
             end = WIDTH - MARGIN
@@ -113,7 +113,7 @@ class FigureFrame:
 def frame_of(
     run: Recording, options: Options, titles: Iterable[str], keys: Iterable[str], indent: float = 0.0
 ) -> FigureFrame:
-    """The frame of a run's drawing, with room for the titles and keys of its rows left of the axis."""
+    """The frame of a run's drawing, with space for the titles and keys of its rows left of the axis."""
     times = list(_times(run, options))
     widest = max(map(HEADING.width, titles), default=0.0)
     key = max(map(TEXT.width, keys), default=0.0)

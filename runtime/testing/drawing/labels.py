@@ -36,17 +36,17 @@ def value_label(value: Any) -> str:
 
 
 def title_of(stream: str) -> str:
-    """A stream's name as a heading, shortened to the room there is."""
+    """A stream's name as a heading, shortened to the width there is."""
     return HEADING.fitting(stream, _ROOM)
 
 
 def key_label(key: object) -> str:
-    """A key as text, shortened to the room there is; empty where there is none."""
+    """A key as text, shortened to the width there is; empty where there is none."""
     return "" if key is None else TEXT.fitting(clean(value_label(key)), _KEY)
 
 
 def fitting(text: str) -> str:
-    """A label on one line, shortened to the room there is."""
+    """A label on one line, shortened to the width there is."""
     return TEXT.fitting(clean(text), _ROOM)
 
 

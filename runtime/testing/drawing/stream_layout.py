@@ -9,7 +9,7 @@ from .frame import BAR, HEAD, ROW, SIZE, FigureFrame, Options, frame_of, look_of
 from .labels import TEXT, title_of
 
 _APART = 14.0
-"""Room between two lanes."""
+"""Pixels between two lanes."""
 _ORDER = {"source": 0, "intermediate": 1}
 """Lanes of these kinds come first, then all others as the plan has them."""
 
@@ -119,7 +119,7 @@ def _heading(lane: StreamLane, y: float, height: float) -> FigureRow:
 
 
 def _lines(frame: FigureFrame, members: Sequence[_Event], ends: Mapping[int, float]) -> dict[int, int]:
-    """The number of each message's line within its lane, by the message's `id()`: the first line that has room. `ends`
+    """The number of each message's line within its lane, by the message's `id()`: the first line that has space. `ends`
     has the x where the link from a message to its result ends."""
     lines: dict[int, int] = {}
     taken: list[float] = []

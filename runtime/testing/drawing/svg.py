@@ -110,7 +110,7 @@ def _bar(bar: Bar) -> str:
 
 
 def _note(bar: Bar, base: float) -> str:
-    """The remark on a pane, behind its bar, or within it where there is no room behind."""
+    """The remark on a pane, behind its bar, or within it where there is no space behind."""
     if not bar.note:
         return ""
     end, width = bar.x + bar.width, SMALL.width(bar.note)
