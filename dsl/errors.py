@@ -2,6 +2,7 @@
 
 FluvialError
     PipelineError          the pipeline cannot mean anything; raised where it is written          exit 3
+        NoSuchVerb         a stream, table or pipeline has no verb of that name                    exit 3
         PlanError          the pipeline has a meaning but no plan                                  exit 3
         UnsupportedError   the plan is fine, this engine or system cannot run it                   exit 3
     UsageError             an argument outside the pipeline is wrong: a file, a setting, a target  exit 2
@@ -43,9 +44,22 @@ class PipelineError(FluvialError):
     fluvial.dsl.errors.PipelineError: id 'a pipeline'
       at ...
       expected: letters, digits, '_' and '-', at most 200 of them
+      to do: choose such a name; it becomes part of names of topics, stores and checkpoints
     """
 
     exit_code = 3
+
+
+class NoSuchVerb(PipelineError, AttributeError):
+    """A stream, table or pipeline has no verb of that name. It is an AttributeError too, so that `hasattr` works.
+
+    >>> Pipeline("p").stream("words", value=str).fliter(len)
+    Traceback (most recent call last):
+    fluvial.dsl.errors.NoSuchVerb: MessageStream has no 'fliter'
+      at ...
+      expected: one of async_flat_map, broadcast, deduplicate, filter, ...
+      to do: write .filter
+    """
 
 
 class PlanError(PipelineError):

@@ -8,7 +8,7 @@ import msgspec
 
 from .annotations import TypeForm
 from .errors import PipelineError, UsageError
-from .serde import Serde, checked_key, type_name
+from .serde import DECODABLE, Serde, checked_key, type_name
 from .validation import explain, millis
 
 T = TypeVar("T")
@@ -268,7 +268,7 @@ def _checked(what: str, type_: Any) -> Any:
             msgspec.msgpack.Decoder(type_)
     except (TypeError, NotImplementedError) as error:
         wrong = f"{what}({type_name(type_)}): it cannot be kept: {error}"
-        raise PipelineError(explain(wrong, "a type that msgspec can decode, or a Serde")) from None
+        raise PipelineError(explain(wrong, "a type that msgspec can decode, or a Serde", DECODABLE)) from None
     return type_
 
 
@@ -281,5 +281,7 @@ def _checked_default(type_: Any, default: Any) -> Any:
             msgspec.msgpack.decode(msgspec.msgpack.encode(default), type=type_)
     except Exception as error:
         wrong = f"ValueState({type_name(getattr(type_, 'type', type_))}): default {default!r}: {error}"
-        raise PipelineError(explain(wrong, "a value of that type")) from None
+        raise PipelineError(
+            explain(wrong, "a value of that type", "correct the default, or leave it out: it is None then")
+        ) from None
     return default

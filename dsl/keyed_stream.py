@@ -16,7 +16,7 @@ from .operators.window import WindowRules, checked_window
 from .processor import KeyedProcessor, Tag, checked_processor, tags_of
 from .remote_table import RemoteTable
 from .serde import Serde
-from .stream import MessageStream
+from .stream import ONE_PIPELINE, MessageStream
 from .table import Table
 from .validation import explain, require
 from .windows.aggregates import Aggregate
@@ -234,7 +234,9 @@ class KeyedStream(MessageStream[V], Generic[K, V]):
 
     def _check_same_pipeline(self, other: Any, rules: JoinRules) -> None:
         good = isinstance(other, MessageStream | Table) and other._graph is self._graph
-        require(good, PipelineError, f"{rules.what} got {other!r}", "a stream or table of the same pipeline")
+        require(
+            good, PipelineError, f"{rules.what} got {other!r}", "a stream or table of the same pipeline", ONE_PIPELINE
+        )
 
     def deduplicate(
         self,

@@ -18,6 +18,7 @@ from .serde import Serde, checked_key, checked_value
 from .stream import MessageStream
 from .table import Table
 from .validation import flag, millis, operator_id, require, stream_name
+from .verb_calls import explained, no_such_verb
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -39,7 +40,9 @@ class Pipeline:
     def __init__(self, name: str, *, on_error: ErrorPolicy = fail()) -> None:  # noqa: B008 - frozen
         self.name = operator_id(name)
         good = isinstance(on_error, ErrorPolicy)
-        require(good, PipelineError, f"on_error={on_error!r}", "fail(), skip() or dead_letter()")
+        require(
+            good, PipelineError, f"on_error={on_error!r}", "fail(), skip() or dead_letter()", "write on_error=skip()"
+        )
         self.on_error = on_error
         self.origin = here()
         self._graph = OperatorGraph(self.name, KeyedStream)
@@ -271,6 +274,15 @@ class Pipeline:
     def graph(self) -> "nx.MultiDiGraph[str]":
         """The operators as a networkx graph: nodes are ids with the record as `operator`, edges follow the messages."""
         return self._graph.to_networkx()
+
+    if not TYPE_CHECKING:  # type checkers would take any attribute for known
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_verb(self, name, dir(type(self)), "use one of them; verbs are those of its streams")
+
+        def __getattribute__(self, name: str) -> Any:
+            found = object.__getattribute__(self, name)
+            return found if name.startswith("_") else explained(found)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self._graph)} operators)"

@@ -185,7 +185,8 @@ def checked_processor(what: str, processor: Any) -> KeyedProcessor[Any, Any, Any
     if isinstance(processor, type):
         remedy = f"pass an instance: {processor.__name__}()"
         raise PipelineError(explain(f"{what} got the class {processor.__name__}", "a KeyedProcessor", remedy))
-    require(isinstance(processor, KeyedProcessor), PipelineError, f"{what} got {processor!r}", "a KeyedProcessor")
+    wrong, remedy = f"{what} got {processor!r}", "write class Mine(KeyedProcessor[str, int, int]) with on_message"
+    require(isinstance(processor, KeyedProcessor), PipelineError, wrong, "a KeyedProcessor", remedy)
     kind = type(processor)
     if kind.on_message is KeyedProcessor.on_message:
         remedy = "write def on_message(self, message, context)"

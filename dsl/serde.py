@@ -17,6 +17,9 @@ from .validation import explain, require
 
 T = TypeVar("T")
 
+DECODABLE = "pass a class, not one of its objects, with @dataclass above it; or a Serde that you make of two functions"
+"""What to do about a type that msgspec cannot decode."""
+
 
 @dataclass(frozen=True, slots=True)
 class Serde(Generic[T]):
@@ -49,7 +52,9 @@ class Serde(Generic[T]):
     layout: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(isinstance(self.name, str), PipelineError, f"Serde: name={self.name!r}", "a text")
+        require(
+            isinstance(self.name, str), PipelineError, f"Serde: name={self.name!r}", "a text", 'write Serde("hex", ...)'
+        )
         function(f"Serde {self.name!r}: encode", self.encode, "value")
         function(f"Serde {self.name!r}: decode", self.decode, "data")
         for name, given, takes in (("check", self.check, "writes"), ("from_json", self.from_json, "document")):
@@ -58,7 +63,13 @@ class Serde(Generic[T]):
         layout = self.layout
         texts = isinstance(layout, Mapping) and all(isinstance(one, str) for pair in layout.items() for one in pair)
         wrong = f"Serde {self.name!r}: layout={layout!r}"
-        require(layout is None or texts, PipelineError, wrong, "texts by texts, such as {'schema': '...'}")
+        require(
+            layout is None or texts,
+            PipelineError,
+            wrong,
+            "texts by texts, such as {'schema': '...'}",
+            "leave it out, or correct it",
+        )
 
 
 def _same(data: bytes) -> bytes:
@@ -121,7 +132,7 @@ def msgpack(kind: TypeForm[T]) -> Serde[T]:
         decoder = msgspec.msgpack.Decoder(kind)
     except (TypeError, NotImplementedError) as error:
         wrong = f"msgpack({type_name(kind)}): values of it cannot be decoded: {error}"
-        raise PipelineError(explain(wrong, "a dataclass, Struct, TypedDict or builtin type")) from None
+        raise PipelineError(explain(wrong, "a dataclass, Struct, TypedDict or builtin type", DECODABLE)) from None
     encode, from_json = msgspec.msgpack.Encoder().encode, converter(kind)
     return Serde(f"msgpack:{type_name(kind)}", kind, encode, decoder.decode, from_json=from_json, layout=_OURS)
 
@@ -305,7 +316,7 @@ def checked_value(what: str, value: Any) -> Any:
     except (TypeError, NotImplementedError) as error:
         wrong = f"{what}: value={type_name(value)} cannot be decoded: {error}"
         expected = "a dataclass, Struct, TypedDict or builtin type, bytes, str, or a Serde"
-        raise PipelineError(explain(wrong, expected)) from None
+        raise PipelineError(explain(wrong, expected, DECODABLE)) from None
     return value
 
 
@@ -314,5 +325,8 @@ def checked_key(what: str, key: Any) -> Any:
     try:
         key_serde(key)
     except TypeError as error:
-        raise PipelineError(explain(f"{what}: {error}", "str, bytes, int, a tuple of them, or a Serde")) from None
+        remedy = "write key=str or key_type=str, and str(...) where the key is made; or tuple[str, int]"
+        raise PipelineError(
+            explain(f"{what}: {error}", "str, bytes, int, a tuple of them, or a Serde", remedy)
+        ) from None
     return key

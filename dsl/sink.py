@@ -61,7 +61,13 @@ def check_sink(id: str, sink: object) -> None:
     sink_name = f"sink {id!r}: {type(sink).__name__}"
     missing = [name for name in _METHODS if not callable(getattr(sink, name, None))]
     expected = "an object with open, write, flush and close"
-    require(not missing, PipelineError, f"{sink_name} has no {', '.join(missing)}", expected)
+    require(
+        not missing,
+        PipelineError,
+        f"{sink_name} has no {', '.join(missing)}",
+        expected,
+        "add them; those with no work may be empty",
+    )
     methods = {name: getattr(sink, name) for name in _METHODS}
     waiting = [name for name, method in methods.items() if is_asynchronous(method)]
     wrong = f"the methods of {sink_name} are asynchronous: {', '.join(waiting)}"

@@ -17,6 +17,7 @@ from .serde import Serde, checked_key, checked_value
 from .sink import Sink, check_sink
 from .table import Table, check_put
 from .validation import explain, require, stream_name
+from .verb_calls import explained, no_such_verb
 
 if TYPE_CHECKING:
     from .keyed_stream import KeyedStream
@@ -27,6 +28,10 @@ V = TypeVar("V")
 U = TypeVar("U")
 W = TypeVar("W")
 A = TypeVar("A")
+
+
+ONE_PIPELINE = "make both with one Pipeline; what another one writes is read with pipeline.stream(...)"
+"""What to do about streams of two pipelines."""
 
 
 class MessageStream(Generic[V]):
@@ -309,7 +314,7 @@ class MessageStream(Generic[V]):
         require(bool(others), PipelineError, "merge got no streams", "one stream or more", "write a.merge(b)")
         for other in others:
             good = isinstance(other, MessageStream) and other._graph is self._graph
-            require(good, PipelineError, f"merge got {other!r}", "streams of the same pipeline")
+            require(good, PipelineError, f"merge got {other!r}", "streams of the same pipeline", ONE_PIPELINE)
         return self._graph.add(ops.Merge, inputs=(self._tail, *(other._tail for other in others)))
 
     def __repr__(self) -> str:
@@ -321,8 +326,12 @@ class MessageStream(Generic[V]):
             if not name.startswith("_") and hasattr(self._graph.keyed_stream, name):
                 remedy = f"call .partition_by(fn, id=..., key_type=str) before .{name}, or give the stream key="
                 raise PipelineError(explain(f"{name} on a stream without a key", "a keyed stream", remedy))
-            wrong = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(wrong, name=name, obj=self)  # both, for Python to tell the name that was meant
+            remedy = "use one of them, or map(fn) for a function of your own"
+            raise no_such_verb(self, name, [] if name.startswith("_") else dir(self._graph.keyed_stream), remedy)
+
+        def __getattribute__(self, name: str) -> Any:
+            found = object.__getattribute__(self, name)
+            return found if name.startswith("_") else explained(found)
 
     # Samza's spellings.
     asyncFlatMap = async_flat_map

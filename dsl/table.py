@@ -8,6 +8,7 @@ from .errors import PipelineError
 from .operators.graph import OperatorGraph
 from .operators.join import checked_tables
 from .validation import require
+from .verb_calls import explained, no_such_verb
 
 if TYPE_CHECKING:
     from .keyed_stream import KeyedStream
@@ -100,6 +101,15 @@ class Table(Generic[K, V]):
         changes: KeyedStream[K, V | None] = self._graph.keyed_stream(self._graph, self._tail)
         return changes
 
+    if not TYPE_CHECKING:  # type checkers would take any attribute for known
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_verb(self, name, dir(type(self)), "its .changes() is a stream, which has other verbs")
+
+        def __getattribute__(self, name: str) -> Any:
+            found = object.__getattribute__(self, name)
+            return found if name.startswith("_") else explained(found)
+
     def __repr__(self) -> str:
         return f"Table({self._tail})"
 
@@ -107,10 +117,22 @@ class Table(Generic[K, V]):
 def check_put(table: Table[Any, Any], graph: OperatorGraph, keyed: bool, key: object, value: object) -> None:
     """Refuse to send to a table what gives it no rows of its own: see `MessageStream.send_to`."""
     what = f"send_to table {table._tail!r}"
-    require(table._graph is graph, PipelineError, f"{what} of another pipeline", "a table of this pipeline")
+    require(
+        table._graph is graph,
+        PipelineError,
+        f"{what} of another pipeline",
+        "a table of this pipeline",
+        "make both with one Pipeline",
+    )
     wrong = f"{what}: {'the stream has no key' if key is None else 'key='}"
     remedy = "call .partition_by(fn, id=..., key_type=str) before, for rows lie where the messages of their keys do"
     require(keyed and key is None, PipelineError, wrong, "a stream with the keys of the table", remedy)
     require(value is None, PipelineError, f"{what}: value=", "rows of the type that the table has", "leave it out")
     good = isinstance(table.operator, ops.TableOf)
-    require(good, PipelineError, f"{what}, which is joined of two", "a table that Pipeline.table has made")
+    require(
+        good,
+        PipelineError,
+        f"{what}, which is joined of two",
+        "a table that Pipeline.table has made",
+        "send to one of the two tables",
+    )

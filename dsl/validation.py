@@ -34,13 +34,20 @@ def one_of(what: str, given: str, known: tuple[str, ...]) -> None:
     """Refuse a word that is none of those that are known."""
     *first, last = (f'"{word}"' for word in known)
     expected = f"{', '.join(first)} or {last}"
-    require(isinstance(given, str) and given in known, PipelineError, f"{what}={given!r}", expected)
+    good, name = isinstance(given, str) and given in known, what.rpartition(" ")[2]
+    require(good, PipelineError, f"{what}={given!r}", expected, f'write {name}="{known[0]}", or another of them')
 
 
 def at_least_one(what: str, given: Any, of: str) -> int:
     """Refuse anything but a whole number of something, one or more."""
     good = isinstance(given, int) and not isinstance(given, bool) and given >= 1
-    require(good, PipelineError, f"{what}={given!r}", f"a number of {of}, 1 or more")
+    require(
+        good,
+        PipelineError,
+        f"{what}={given!r}",
+        f"a number of {of}, 1 or more",
+        "write a whole number, or leave it out",
+    )
     return int(given)
 
 
@@ -56,27 +63,36 @@ def stream_name(name: str) -> str:
     """A stream's name, refused unless it could be a topic."""
     good = isinstance(name, str) and _NAME.fullmatch(name) is not None and len(name) <= LONGEST_NAME
     expected = f"letters, digits, '.', '_' and '-', at most {LONGEST_NAME} of them"
-    require(good, PipelineError, f"stream name {name!r}", expected)
+    require(
+        good,
+        PipelineError,
+        f"stream name {name!r}",
+        expected,
+        "choose such a name, as for a topic of Kafka: 'page-views'",
+    )
     return name
 
 
 def operator_id(value: str) -> str:
     """An operator's id, refused unless it fits a topic, a store and a checkpoint."""
+    remedy = "choose such a name; it becomes part of names of topics, stores and checkpoints"
     good = isinstance(value, str) and _ID.fullmatch(value) is not None and len(value) <= LONGEST_NAME
-    require(good, PipelineError, f"id {value!r}", f"letters, digits, '_' and '-', at most {LONGEST_NAME} of them")
+    require(
+        good, PipelineError, f"id {value!r}", f"letters, digits, '_' and '-', at most {LONGEST_NAME} of them", remedy
+    )
     return value
 
 
 def flag(what: str, value: Any) -> bool:
     """Refuse anything but True and False."""
-    require(isinstance(value, bool), PipelineError, f"{what}={value!r}", "True or False")
+    require(isinstance(value, bool), PipelineError, f"{what}={value!r}", "True or False", "write True, or leave it out")
     return bool(value)
 
 
 def number(what: str, value: Any, expected: str, holds: Callable[[float], bool]) -> float:
     """Refuse anything but a number, whole or not, for which something holds."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and holds(value)
-    require(good, PipelineError, f"{what}={value!r}", expected)
+    require(good, PipelineError, f"{what}={value!r}", expected, "write such a number, or leave it out")
     return float(value)
 
 

@@ -192,12 +192,22 @@ class Plan:
         Raises `PlanError` for another text, and for a pipeline with other operators.
         """
         good = isinstance(pipeline, Pipeline)
-        require(good, PlanError, f"Plan.from_json got {pipeline!r}", "the Pipeline that was planned")
-        require(isinstance(text, str), PlanError, f"Plan.from_json got {text!r}", "what Plan.to_json wrote")
+        require(
+            good,
+            PlanError,
+            f"Plan.from_json got {pipeline!r}",
+            "the Pipeline that was planned",
+            "pass the Pipeline itself",
+        )
+        require(
+            isinstance(text, str), PlanError, f"Plan.from_json got {text!r}", "what Plan.to_json wrote", "pass its text"
+        )
         try:
             document = msgspec.json.decode(text, type=_Document)
         except msgspec.DecodeError as error:
-            raise PlanError(explain(f"this is no plan: {error}", "what Plan.to_json wrote")) from None
+            raise PlanError(
+                explain(f"this is no plan: {error}", "what Plan.to_json wrote", "plan the pipeline again")
+            ) from None
         shape = [(operator.id, operator.kind, operator.inputs) for operator in document.operators]
         if (document.format, document.pipeline) != (FORMAT, pipeline.name) or shape != _shape(pipeline):
             wrong = f"the plan of {document.pipeline!r} does not fit pipeline {pipeline.name!r} at {pipeline.origin}"

@@ -87,7 +87,13 @@ def repeat(trigger: Trigger) -> Trigger:
     >>> repeat(after_count(100)).repeats
     True
     """
-    require(isinstance(trigger, Trigger), PipelineError, f"repeat got {trigger!r}", "a trigger")
+    require(
+        isinstance(trigger, Trigger),
+        PipelineError,
+        f"repeat got {trigger!r}",
+        "a trigger",
+        "write repeat(after_count(100))",
+    )
     return Trigger(trigger.count, trigger.first, trigger.last, repeats=True)
 
 

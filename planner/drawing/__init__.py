@@ -76,4 +76,5 @@ def _require(what: str, given: str, choices: Iterable[str]) -> None:
         UsageError,
         f"draw: {what}={given!r}",
         f"one of {', '.join(choices)}",
+        "choose one of them",
     )

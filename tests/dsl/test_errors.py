@@ -175,18 +175,6 @@ def test_a_stream_read_twice_names_both_lines() -> None:
     assert f":{first.__code__.co_firstlineno}" in str(error).splitlines()[0]
 
 
-def test_a_name_that_is_almost_right_is_told() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'fitler'") as raised:
-        anything().fitler(len)
-    assert (raised.value.name, type(raised.value.obj)) == ("fitler", MessageStream)
-
-
-def test_what_a_keyed_stream_does_not_have_is_not_blamed_on_its_key() -> None:
-    keyed_anything: Any = keyed()
-    with pytest.raises(AttributeError, match="'KeyedStream' object has no attribute 'reduce'"):
-        keyed_anything.reduce(sum)
-
-
 @pytest.mark.parametrize(
     "verb", [name for name in vars(KeyedStream) if name[0] != "_" and not hasattr(MessageStream, name)]
 )

@@ -1,0 +1,169 @@
+"""Mistakes of a beginner: each error says what is wrong, where in the file, what was expected, and what to do."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fluvial.dsl as dsl
+from explained import assert_explains
+from fluvial.dsl import FluvialError, Pipeline, Tag
+from fluvial.planner import plan
+
+ROOT = Path(__file__).parents[2]
+HOUR = timedelta(hours=1)
+language: Any = dsl
+"""The language as no type checker sees it."""
+
+
+@dataclass
+class Order:
+    """What is read."""
+
+    item: str
+
+
+def pipeline() -> Any:
+    return Pipeline("p")
+
+
+def words() -> Any:
+    return pipeline().stream("words", value=str)
+
+
+def keyed() -> Any:
+    return pipeline().stream("orders", key=str, value=Order)
+
+
+def table() -> Any:
+    return pipeline().table("names", key=str, value=str)
+
+
+def each(left: Any, right: Any) -> str:
+    return f"{left} {right}"
+
+
+async def fetch(key: str) -> str:
+    return key
+
+
+class Quiet(dsl.KeyedProcessor[str, Order, str]):
+    """Handles nothing."""
+
+
+def planned(written: Any) -> Any:
+    """The plan of a stream's pipeline."""
+    made = Pipeline("p")
+    written(made)
+    return plan(made)
+
+
+def two_formats(made: Any) -> None:
+    made.stream("a", value=int).send_to("o", value=dsl.INT64)
+    made.stream("b", value=int).send_to("o", value=int)
+
+
+MISTAKES: list[tuple[Any, str, str, str]] = [
+    (lambda: pipeline().stream("orders"), "stream got no value", "stream(name, value=...)", "pass value="),
+    (lambda: pipeline().stream("orders", Order), "stream got 2 arguments by position", "value=...", "by name"),
+    (lambda: pipeline().stream("orders", value=3), "value=3 cannot be decoded", "a dataclass", "pass a class"),
+    (lambda: pipeline().stream("orders", value=Order("tea")), "cannot be decoded", "a dataclass", "pass a class"),
+    (lambda: pipeline().stream("my orders", value=Order), "stream name 'my orders'", "letters, digits", "'page-views'"),
+    (lambda: pipeline().stream("o", value=str, key=float), "float is not a type of key", "str, bytes, int", "key=str"),
+    (lambda: pipeline().stream("o", value=str, out_of_order=5), "is 5", "a timedelta", "timedelta(seconds=...)"),
+    (lambda: pipeline().stream("o", value=str, keys=str), "stream has no keys=", "stream(name", "write key="),
+    (lambda: pipeline().steram("o", value=str), "Pipeline has no 'steram'", "one of", "write .stream"),
+    (lambda: pipeline().filter(len), "Pipeline has no 'filter'", "one of", "verbs are those of its streams"),
+    (lambda: words().fliter(len), "MessageStream has no 'fliter'", "one of async_flat_map", "write .filter"),
+    (lambda: words().reduce(max), "MessageStream has no 'reduce'", "one of async_flat_map", "map(fn)"),
+    (lambda: words().window(1), "window on a stream without a key", "a keyed stream", ".partition_by("),
+    (lambda: keyed().widnow(1), "KeyedStream has no 'widnow'", "one of async_flat_map", "write .window"),
+    (lambda: table().map(len), "Table has no 'map'", "one of changes, join", ".changes()"),
+    (lambda: words().map(), "map got no fn", "map(fn)", "pass fn="),
+    (lambda: words().map(len("x")), "map got 1", "a function", "not its result"),
+    (lambda: words().map(lambda: 1), "map got lambda", "fn(value)", "write lambda value: ..."),
+    (lambda: words().map(fetch), "map got the asynchronous function fetch", "a plain function", "async_flat_map"),
+    (lambda: words().partition_by(len), "partition_by got no id", "partition_by(fn, id=...)", "pass id=..."),
+    (
+        lambda: words().partition_by(str, id="k", key_type=object),
+        "object is not a type of key",
+        "str, ",
+        "key_type=str",
+    ),
+    (lambda: words().partition_by(str, id="a b"), "id 'a b'", "letters, digits", "choose such a name"),
+    (lambda: words().merge(words()), "merge got MessageStream", "the same pipeline", "one Pipeline"),
+    (lambda: words().send_to("o", str), "send_to got 2 arguments by position", "send_to(name)", "key=..."),
+    (lambda: words().sink(print, id="s"), "has no open, write, flush, close", "an object with open", "add them"),
+    (lambda: keyed().join(keyed(), each, id="j", within=HOUR), "'j' got KeyedStream", "same pipeline", "one Pipeline"),
+    (lambda: keyed().join(keyed(), each, id="j", witin=HOUR), "join has no witin=", "join(other, fn", "write within="),
+    (lambda: keyed().join(table(), each, id="j"), "'j' got Table(names)", "same pipeline", "one Pipeline"),
+    (lambda: keyed().window(dsl.tumbling(HOUR), dsl.count(), "w"), "window got 3 arguments", "id=...", "by name"),
+    (lambda: keyed().window(dsl.tumbling(HOUR), dsl.count, id="w"), "<function count>", "an aggregate", "count()"),
+    (
+        lambda: keyed().window(dsl.tumbling(HOUR), dsl.count(), id="w", late_to=""),
+        "stream name ''",
+        "letters, digits",
+        "choose such a name",
+    ),
+    (lambda: keyed().process(Quiet, id="q"), "got the class Quiet", "a KeyedProcessor", "pass an instance"),
+    (lambda: keyed().process(Quiet(), id="q"), "Quiet has no on_message", "a method on_message", "write def"),
+    (lambda: keyed().process(print, id="q"), "got <built-in function print>", "a KeyedProcessor", "write class"),
+    (
+        lambda: pipeline().remote_table("t", read=each),
+        "read got the plain function each",
+        "an async function",
+        "async def",
+    ),
+    (lambda: language.tumbling(60), "tumbling: size is 60", "a timedelta", "timedelta(seconds=...)"),
+    (lambda: language.Retry(attempts=0), "Retry: attempts=0", "1 or more", "a whole number"),
+    (lambda: language.Pipeline("p", on_error="skip"), "on_error='skip'", "fail(), skip()", "on_error=skip()"),
+    (lambda: language.ErrorPolicy("drop"), "action='drop'", '"fail", "skip" or "dead_letter"', 'action="fail"'),
+    (lambda: language.ValueState(int, "x"), "default 'x'", "a value of that type", "correct the default"),
+    (lambda: Tag("a b", int), "id 'a b'", "letters, digits", "choose such a name"),
+    (
+        lambda: planned(lambda p: p.stream("a", value=str)),
+        "nothing reads what stream a emits",
+        "a terminal",
+        ".send_to",
+    ),
+    (
+        lambda: planned(lambda p: p.stream("a", value=str).send_to("a")),
+        "which the pipeline reads",
+        "read or",
+        "another",
+    ),
+    (lambda: planned(lambda p: p.table("a", key=str, value=str)), "nobody uses the table 'a'", "looked up", "join a"),
+]
+
+
+@pytest.mark.parametrize(("place", "wrong", "expected", "remedy"), MISTAKES, ids=[case[1] for case in MISTAKES])
+def test_a_mistake_is_explained(place: Any, wrong: str, expected: str, remedy: str) -> None:
+    with pytest.raises(FluvialError) as raised:
+        place()
+    assert raised.value.exit_code == 3
+    assert_explains(raised.value, wrong, place, expected, remedy)
+
+
+def raisers() -> Iterator[Any]:
+    """The calls of `explain` and `require` in the language and the planner: (place, call, arguments with a remedy)."""
+    for path in (*(ROOT / "dsl").rglob("*.py"), *(ROOT / "planner").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("explain", "require")
+            ):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node, 3 if node.func.id == "explain" else 5
+
+
+def test_each_error_of_the_language_and_the_planner_says_what_to_do() -> None:
+    found = list(raisers())
+    assert len(found) > 100
+    told = [
+        len(call.args) >= needed or any(word.arg == "remedy" for word in call.keywords) for _, call, needed in found
+    ]
+    assert [place for (place, _, _), good in zip(found, told, strict=True) if not good] == []
