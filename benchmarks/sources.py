@@ -10,7 +10,9 @@ class Timed(Protocol):
     """A message that tells its time, in ms since epoch."""
 
     @property
-    def at(self) -> int: ...
+    def at(self) -> int:
+        """The time, in ms since epoch."""
+        ...
 
 
 M = TypeVar("M", bound=Timed)

@@ -33,7 +33,9 @@ class Engine(Protocol):
 
     def __call__(
         self, plan: Plan, system: System, settings: Settings, until: Until, progress: OnProgress | None, spark: Any
-    ) -> Report: ...
+    ) -> Report:
+        """Run the plan to the end, or until the process is asked to stop. `spark` is a session, a URL, or None."""
+        ...
 
 
 _ENGINES: Mapping[str, tuple[str, str]] = {

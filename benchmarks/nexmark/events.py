@@ -73,11 +73,13 @@ class House:
     auctions: list[Auction] = field(default_factory=list)
 
     def person(self) -> Person:
+        """Somebody new registers."""
         number, self.persons = self.persons, self.persons + 1
         place = self.random.randrange(len(STATES))
         return Person(number, self.random.choice(_NAMES), _CITIES[place], STATES[place], self.now)
 
     def auction(self) -> Auction:
+        """Somebody who is registered offers something for sale."""
         lasts = self.random.randrange(1_000, 20_000)
         seller = self._somebody()
         made = Auction(len(self.auctions), seller, self.random.choice(CATEGORIES), self.now, self.now + lasts)
@@ -85,6 +87,7 @@ class House:
         return made
 
     def bid(self) -> Bid:
+        """Somebody who is registered bids in one of the latest auctions."""
         # Most bids are for the latest auctions, and one of them is hot.
         latest = self.auctions[-10:]
         auction = latest[0] if self.random.random() < 0.5 else self.random.choice(latest)

@@ -154,6 +154,7 @@ class Sellers(KeyedProcessor[int, Person | Auction, Local]):
     waiting = ListState(int)
 
     def on_message(self, message: Message[Person | Auction], context: Context[int]) -> Iterable[Local]:
+        """Emit a seller with each auction, as soon as both have come."""
         del context
         found = message.value
         if isinstance(found, Person):
@@ -185,6 +186,7 @@ class Closing(KeyedProcessor[int, Auction | Bid, Price]):
     highest = ValueState(int, 0)
 
     def on_message(self, message: Message[Auction | Bid], context: Context[int]) -> None:
+        """Keep the highest bid, and set a timer for the end of the auction."""
         found = message.value
         if isinstance(found, Bid):
             self._bid(found)
@@ -204,6 +206,7 @@ class Closing(KeyedProcessor[int, Auction | Bid, Price]):
             self.highest.value = max(self.highest.value, bid.price)
 
     def on_timer(self, timer: Timer, context: Context[int]) -> Iterable[Price]:
+        """Emit the highest bid, if there was one."""
         del timer, context  # there is one timer, of the auction at hand
         auction = self.auction.value
         if auction is not None and self.highest.value:

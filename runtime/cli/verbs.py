@@ -16,6 +16,7 @@ class Verbs(TyperGroup):
     """Runs a verb. Raises UsageError in place of Typer's own error for a value that an option does not take."""
 
     def invoke(self, ctx: Any) -> Any:
+        """Run the verb. Raises UsageError for a value that an option does not take."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:

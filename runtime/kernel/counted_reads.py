@@ -15,6 +15,7 @@ class CountedReads:
         self._entries = self._bytes = 0
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        """Read one value of the backend, and count it."""
         data = self._backend.get(prefix, key)
         if data is not None:
             self._entries += 1
@@ -22,9 +23,11 @@ class CountedReads:
         return data
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries under a prefix, in the order of their keys; not counted."""
         return self._backend.scan(prefix)
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
+        """The prefixes that begin with `start` and have entries, in order; not counted."""
         return self._backend.prefixes(start)
 
     @property

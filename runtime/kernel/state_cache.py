@@ -52,7 +52,9 @@ class Share(NamedTuple):
 class StateBackend(Protocol):
     """The state of the last commit, as bytes. Keys of one kind share a prefix; no prefix is the start of another."""
 
-    def get(self, prefix: bytes, key: bytes) -> bytes | None: ...
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        """The value of a key under a prefix; None if there is none."""
+        ...
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
@@ -135,6 +137,7 @@ class WriteBackCache:
             raise unreadable(self.prefix.partition(b"\0")[0].decode(), error) from error
 
     def delete(self, key: bytes) -> None:
+        """Delete the value of a key, if there is one."""
         self.fresh.pop(key, None)
         written = self.clean.pop(key, _MISSING) is not _MISSING
         self._weigh(key, 0)
@@ -199,6 +202,7 @@ class WriteBackCache:
         return [(self.prefix, None, None)]
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         for key in self._gone:
             if key not in self.fresh:
                 yield self.prefix, key, None
@@ -266,19 +270,24 @@ class KeyedState:
         return name.encode() + b"\0k"
 
     def delete(self, key: bytes) -> None:
+        """Delete the value of a key, if there is one."""
         self.cache.delete(key)
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self.cache.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return self.cache.changes()
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self.cache.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return (self.cache,)
 
 
@@ -362,14 +371,17 @@ class TimeBucketedState:
         return sum(cache.changed for cache in self.at.values()) + len(self._dropped)
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         yield from self._dropped
         for cache in self.at.values():
             yield from cache.changes()
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._dropped.clear()
         for cache in self.at.values():
             cache.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return self.at.values()

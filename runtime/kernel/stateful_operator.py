@@ -34,7 +34,9 @@ class StatefulOperator(Protocol):
         """About how many values have changed since the last `mark_committed`."""
         ...
 
-    def changes(self) -> Iterator[Change]: ...
+    def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
+        ...
 
     def mark_committed(self) -> None:
         """The changes are committed."""

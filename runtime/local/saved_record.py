@@ -13,7 +13,9 @@ class SavedRecord(Protocol):
     """A record with the version of its format."""
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """The version of the format in which the record was saved."""
+        ...
 
 
 R = TypeVar("R", bound=SavedRecord)

@@ -84,6 +84,7 @@ class BoundedServer(ThreadingHTTPServer):
         TCPServer.server_bind(self)
 
     def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Pauses while this process has no file descriptor left for one."""
         try:
             return super().get_request()
         except OSError as error:
@@ -94,6 +95,7 @@ class BoundedServer(ThreadingHTTPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, or close it if there are too many."""
         if self._admit(request):
             super().process_request(request, client_address)
         else:
@@ -116,6 +118,7 @@ class BoundedServer(ThreadingHTTPServer):
                     _hang_up(connection, held)
 
     def close_request(self, request: Any) -> None:
+        """Close a connection, which makes room for another."""
         with self._lock:
             self._open.pop(request, None)
             super().close_request(request)

@@ -51,6 +51,7 @@ class StopRequest:
         self._asked_at: float | None = None
 
     def __call__(self) -> bool:
+        """Whether a signal has requested a stop."""
         return self._asked_at is not None
 
     def begin(self) -> None:

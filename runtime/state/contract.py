@@ -9,7 +9,9 @@ from ..kernel.state_cache import Change
 class TaskStore(Protocol):
     """The state of one task, as bytes. A write survives a crash of the process, as a whole or not at all."""
 
-    def get(self, prefix: bytes, key: bytes) -> bytes | None: ...
+    def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        """The value of a key under a prefix; None if there is none."""
+        ...
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries under a prefix, in the order of their keys: (key without the prefix, value)."""
@@ -31,4 +33,6 @@ class TaskStore(Protocol):
         """Make all writes survive a power cut too."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the store. It may then be opened by another process."""
+        ...

@@ -12,18 +12,22 @@ class MemoryStore:
         self._entries: dict[bytes, bytes] = {}
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        """The value of a key under a prefix; None if there is none."""
         return self._entries.get(prefix + key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries under a prefix, in the order of their keys."""
         for key in sorted(self._entries):
             if key.startswith(prefix):
                 yield key[len(prefix) :], self._entries[key]
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
+        """The prefixes that begin with `start` and have entries, in order."""
         size = len(start) + PREFIX_SIZE
         return iter(sorted({key[:size] for key in self._entries if key.startswith(start)}))
 
     def write(self, changes: Iterable[Change]) -> None:
+        """Make the changes in their order."""
         for prefix, key, value in list(changes):
             if key is None:
                 for name in [name for name in self._entries if name.startswith(prefix)]:
@@ -34,6 +38,7 @@ class MemoryStore:
                 self._entries[prefix + key] = value
 
     def clear(self) -> None:
+        """Delete all entries."""
         self._entries.clear()
 
     def sync(self) -> None:

@@ -113,6 +113,7 @@ class RocksStore:
         return SystemProblem(explain(problem, expected, remedy, self._folder))
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        """The value of a key under a prefix; None if there is none. Raises SystemProblem if it cannot be read."""
         try:
             value: bytes | None = self._db.get(prefix + key)
         except Exception as error:
@@ -120,6 +121,7 @@ class RocksStore:
         return value
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries under a prefix, in the order of their keys, as they are when each is reached."""
         for key, value in self._walk(self._db.items, prefix):
             if not key.startswith(prefix):
                 return
@@ -140,6 +142,7 @@ class RocksStore:
             raise self._problem("read", error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
+        """Make the changes in one write of RocksDB: all or none. Raises SystemProblem if it fails."""
         batch = WriteBatch(raw_mode=True)
         last: defaultdict[bytes, dict[bytes, bytes | None]] = defaultdict(dict)
         for prefix, key, value in changes:
@@ -189,6 +192,7 @@ class RocksStore:
         shutil.rmtree(removed, ignore_errors=True)
 
     def sync(self) -> None:
+        """Make all writes survive a power cut too. Raises SystemProblem if that fails."""
         try:
             self._db.flush_wal(sync=True)
         except Exception as error:

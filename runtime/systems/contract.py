@@ -103,7 +103,9 @@ class Consumer(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop reading, and release what the consumer holds."""
+        ...
 
 
 class Transaction(Protocol):
@@ -179,7 +181,9 @@ class Publisher(Producer, Protocol):
         """Whether published records survive a power cut. If so, keep tokens as safe until they are published."""
         ...
 
-    def begin(self) -> DurableTransaction: ...
+    def begin(self) -> DurableTransaction:
+        """A new transaction, which can be prepared."""
+        ...
 
     def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
         """Allow the system to remove the records before these offsets: nobody reads them any more.
@@ -249,13 +253,17 @@ class System(Protocol):
         """How users name the system: `log:DIR`, `memory:` or `kafka://HOST:PORT`. A URL never holds a secret."""
         ...
 
-    def admin(self) -> Admin: ...
+    def admin(self) -> Admin:
+        """Creates streams, and returns their partition counts, offsets and checkpoints."""
+        ...
 
     def consumer(self, *, max_records: int = 10_000) -> Consumer:
         """`max_records` bounds a batch, in messages."""
         ...
 
-    def producer(self) -> Producer: ...
+    def producer(self) -> Producer:
+        """Writes in transactions."""
+        ...
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
         """Hold the right to run a container of a pipeline here.
@@ -324,7 +332,9 @@ class ProducingSystem(System, Protocol):
     """A system to which producers write records as they come. State is in changelogs, and checkpoints are records.
     Every other system is a `PublishingSystem`."""
 
-    def admin(self) -> ProducingAdmin: ...
+    def admin(self) -> ProducingAdmin:
+        """Like that of any system; it also describes, checks and removes streams."""
+        ...
 
     def consumer(self, *, max_records: int = 10_000, committed: bool = False) -> Consumer:
         """With `committed` the consumer reads committed records only, whatever the user's settings say."""

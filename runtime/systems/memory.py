@@ -71,12 +71,15 @@ class MemoryAdmin:
         self._memory = memory
 
     def streams(self) -> dict[str, int]:
+        """The partition count of each stream."""
         return {stream: len(partitions) for stream, partitions in self._memory.streams.items()}
 
     def partitions(self, stream: str) -> int | None:
+        """The partition count of a stream; None if it does not exist."""
         return self.streams().get(stream)
 
     def create(self, stream: str, partitions: int, use: StreamUse = "messages") -> None:
+        """Create a stream. Raises SystemProblem if it exists with another partition count."""
         del use
         check_stream(stream, partitions)
         with self._memory.changed:
@@ -85,13 +88,16 @@ class MemoryAdmin:
                 raise other_count(stream, existing, partitions, _WHERE)
 
     def starts(self, stream: str) -> list[int]:
+        """The offset of the first record of each partition: 0, since none is removed."""
         return [0] * len(self._memory.partitions(stream))
 
     def ends(self, stream: str) -> list[int]:
+        """The offset after the last record of each partition."""
         with self._memory.changed:
             return [len(records) for records in self._memory.partitions(stream)]
 
     def checkpoints(self, group: str) -> dict[str, bytes]:
+        """The checkpoints of a group, by task."""
         with self._memory.changed:
             return {task: data for task, data in self._memory.checkpoints.get(group, {}).items() if data}
 
@@ -105,6 +111,7 @@ class MemoryConsumer:
         self._positions: dict[StreamPartition, int] = {}
 
     def assign(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Read these partitions from these offsets on. Raises SystemProblem for an offset outside of its partition."""
         for (stream, partition), offset in positions.items():
             end = len(self._memory.partition(stream, partition))
             if not 0 <= offset <= end:
@@ -112,12 +119,14 @@ class MemoryConsumer:
         self._positions = dict(positions)
 
     def poll(self, timeout: float = 0.0, wanted: frozenset[StreamPartition] | None = None) -> list[RecordBatch]:
+        """The next batches, at most one a partition. Waits up to `timeout` seconds if there are none."""
         with self._memory.changed:
             if timeout > 0:
                 self._memory.changed.wait_for(lambda: self._can_read(wanted), timeout)
             return self._batches(wanted)
 
     def close(self) -> None:
+        """Stop reading."""
         self._positions = {}
 
     def _can_read(self, wanted: frozenset[StreamPartition] | None) -> bool:
@@ -152,18 +161,21 @@ class MemoryTransaction:
         return sum(len(key or b"") + len(value or b"") for records in staged for key, value, _, _ in records)
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        """Stage records in order. Raises UsageError after the end of the transaction."""
         if self._staged is None:
             raise ended()
         self._memory.partition(stream, partition)
         self._staged.records.setdefault((stream, partition), []).extend(records)
 
     def prepare(self, group: str, checkpoints: Mapping[str, bytes]) -> bytes:
+        """Keep everything until it is published by the returned token, also by another producer."""
         staged = self._finish(group, checkpoints)
         token = b"memory-%d" % next(self._memory.numbers)
         self._memory.prepared[token] = staged
         return token
 
     def commit(self, group: str = "", checkpoints: Mapping[str, bytes] | None = None) -> None:
+        """Make everything visible, and write the checkpoints by task name, at once."""
         self._memory.publish(self._finish(group, checkpoints or {}))
 
     def _finish(self, group: str, checkpoints: Mapping[str, bytes]) -> _Staged:
@@ -183,12 +195,15 @@ class MemoryProducer:
 
     @property
     def identity(self) -> str:
+        """The id of this memory: no other one has it."""
         return self._memory.identity
 
     def begin(self) -> MemoryTransaction:
+        """A new transaction; several may be open at once."""
         return MemoryTransaction(self._memory)
 
     def publish(self, token: bytes) -> None:
+        """Make a prepared transaction visible, by its token; once only, however often it is called."""
         self._memory.publish_prepared(token)
 
     def trim(self, starts: Mapping[StreamPartition, int], others: OtherWriters = no_others) -> None:
@@ -217,9 +232,11 @@ class MemorySystem:
 
     @property
     def url(self) -> str:
+        """`memory:`, whichever system in memory it is."""
         return _WHERE
 
     def admin(self) -> MemoryAdmin:
+        """Creates streams, and returns their partition counts, offsets and checkpoints."""
         return MemoryAdmin(self._memory)
 
     def consumer(self, *, max_records: int = 10_000) -> MemoryConsumer:
@@ -233,6 +250,7 @@ class MemorySystem:
 
     @contextmanager
     def claim(self, pipeline: str, container: str = "0") -> Iterator[None]:
+        """Hold the place of a container. Raises SystemProblem if another thread holds it."""
         memory, name = self._memory, (pipeline, container)
         with memory.changed:
             if name in memory.claims:

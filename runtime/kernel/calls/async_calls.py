@@ -67,6 +67,7 @@ class Deadlines:
         self._clock: LoopTime | None = None
 
     def begin(self, call: Call, worker: "asyncio.Task[Any]") -> None:
+        """A worker begins a call: set its deadline, and count the try."""
         clock = self._clock
         if clock is None:
             clock = self._clock = loop_time(worker.get_loop())
@@ -111,6 +112,7 @@ class Deadlines:
         self._give_up(call, worker)
 
     def cancel(self) -> None:
+        """Cancel all timers. No deadline passes after that."""
         for handle in (self._timer, *self._expired.values()):
             if handle is not None:
                 handle.cancel()
@@ -154,6 +156,7 @@ class CallPool:
         return max(0, 2 * self._limit - self.outstanding)
 
     def submit(self, call: Call) -> None:
+        """Queue a call, and start a worker for it if all workers are busy and there may be more."""
         self.outstanding += 1
         queue_key = None if self._order is None else self._order(call)
         if queue_key is not None:

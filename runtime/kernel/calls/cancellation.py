@@ -68,6 +68,7 @@ class AbandonedCalls:
         return len(self._tasks)
 
     def add(self, task: "asyncio.Task[Any]") -> None:
+        """Count a call as abandoned until it ends."""
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -85,6 +86,7 @@ class AbandonedCalls:
             task.exception()  # or asyncio logs that it was never retrieved
 
     def cancel(self) -> None:
+        """Cancel all that still run, without waiting for them."""
         for task in tuple(self._tasks):
             task.cancel()
 

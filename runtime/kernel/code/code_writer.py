@@ -12,16 +12,24 @@ class CodeWriter(Protocol):
     `trailers` says that records of intermediate streams carry the watermark."""
 
     @property
-    def graph(self) -> StageGraph: ...
+    def graph(self) -> StageGraph:
+        """The stage whose code is written."""
+        ...
 
     @property
-    def trailers(self) -> bool: ...
+    def trailers(self) -> bool:
+        """Whether records of intermediate streams end in a trailer."""
+        ...
 
     @property
-    def text(self) -> SourceText: ...
+    def text(self) -> SourceText:
+        """The lines written so far."""
+        ...
 
     @property
-    def number(self) -> Mapping[str, int]: ...
+    def number(self) -> Mapping[str, int]:
+        """A number for each operator, by id, which makes its variables unique."""
+        ...
 
     def path(self, start: str, watermark: str) -> CodePath:
         """The code path of a starting point; `watermark` is the expression of the watermark there."""

@@ -36,6 +36,7 @@ class SourceText:
     operators: dict[int, str] = field(default_factory=dict)
 
     def add(self, depth: int, line: str, operator: str | None = None) -> None:
+        """Append a line that is nested `depth` deep, 1 for the outermost. An error in it names `operator`."""
         self.lines.append("    " * (depth - 1) + line)
         if operator is not None:
             self.operators[len(self.lines)] = operator

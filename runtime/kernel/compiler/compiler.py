@@ -61,6 +61,7 @@ class Compiler:
         return compiled(self.text, next(iter(self.graph.inputs)))
 
     def path(self, start: str, watermark: str) -> CodePath:
+        """The code path behind an input or an operator. `watermark` is the expression of its messages' watermark."""
         passed = self.graph.operators_from(start)
         first = self.graph.inputs[start].readers if start in self.graph.inputs else self.graph.followers[start]
         branches = len(first) > 1 or any(self._branches(id) for id in passed)

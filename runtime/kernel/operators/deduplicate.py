@@ -85,10 +85,12 @@ class DeduplicateOperator:
         return True
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
+        """Begin to note changes, and return a function that takes them back."""
         # A timer that was set stays: it fires without effect.
         return self._scope.begin_undo_log()
 
     def advance(self, watermark: int) -> None:
+        """Forget the messages that no later one can be a duplicate of."""
         # At the end of input nothing expires: a later run may read the message again.
         if watermark < END:
             for entry in self._times.expired(watermark):
@@ -96,17 +98,22 @@ class DeduplicateOperator:
             self._passed = max(self._passed, watermark)
 
     def next_due(self) -> int:
+        """The watermark at which the next entry may expire, in ms since epoch."""
         return self._times.next_due()
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._times.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return self._times.changes()
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._times.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return self._times.caches()

@@ -98,6 +98,7 @@ class JoinOperator:
         return near
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        """A function that restores the rows of a key in the slots that a message may change."""
         # A timer that was set stays: it fires without effect.
         own = timestamp - timestamp % self._size
         near = [slot for slot in (own - self._size, own + self._size) if slot in self._rows.at]
@@ -110,6 +111,7 @@ class JoinOperator:
         return take_back
 
     def advance(self, watermark: int) -> None:
+        """Emit the rows that have joined none and no longer can, earliest first, and drop expired slots."""
         if watermark < END:
             self._passed = watermark
         for time, key in self._timers.fire(watermark):
@@ -155,21 +157,26 @@ class JoinOperator:
                 return
 
     def next_due(self) -> int:
+        """The watermark at which a row is due or a slot expires, in ms since epoch."""
         slot = self._rows.first()
         return self._timers.next_due() if slot is None else min(self._timers.next_due(), self._expiry(slot))
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._rows.changed + self._timers.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return chain(self._rows.changes(), self._timers.changes())
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._rows.mark_committed()
         self._timers.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return chain(self._rows.caches(), self._timers.caches())
 
 

@@ -25,6 +25,7 @@ class LatestJoinOperator:
         self._timers = Timers(id, backend, self._within // SLOTS, empty, schedule, context.watermark)
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, side: int) -> None:
+        """Join a row with the latest one of the other side, and keep it if it is the latest of its own."""
         if key is None:
             raise keyless()
         context = self._context
@@ -45,10 +46,12 @@ class LatestJoinOperator:
             context.join_from(side, key, row, other)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of any time
+        """A function that restores the two rows of a key."""
         # A timer that was set stays: it fires without effect.
         return self._keys.cache.undo(key or b"")
 
     def advance(self, watermark: int) -> None:
+        """Emit the rows that have joined none and no longer can, earliest first, and drop expired rows."""
         if watermark < END:
             self._passed = watermark
         for time, key in self._timers.fire(watermark):
@@ -74,20 +77,25 @@ class LatestJoinOperator:
             self._keys.cache.fresh[key] = sides
 
     def next_due(self) -> int:
+        """The watermark at which the next row is due, in ms since epoch."""
         return self._timers.next_due()
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._keys.changed + self._timers.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return chain(self._keys.changes(), self._timers.changes())
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._keys.mark_committed()
         self._timers.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return chain(self._keys.caches(), self._timers.caches())
 
 

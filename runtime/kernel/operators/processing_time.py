@@ -26,12 +26,14 @@ class ProcessingTimeOperator:
         """The next time of the clock at which the operator is due."""
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int, *side: int) -> None:
+        """Add a message to the operator inside, with the time of the clock as its timestamp and its watermark."""
         del timestamp, watermark
         # The clock is read here: the message may have waited for others since it entered the stage.
         now = self._clock()
         self._add(key, value, now, headers, now, *side)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        """A function that takes back what the message changes at the time of the clock."""
         del timestamp
         return self._inner.undo(key, self._clock())
 
@@ -41,4 +43,5 @@ class ProcessingTimeOperator:
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._inner.changed

@@ -77,6 +77,8 @@ class BoundTimers:
         """The watermark that the current call sees, and the watermark now."""
 
     def set(self, name: str, time: int) -> None:
+        """Set a timer of the present key, in ms since epoch, in place of an earlier one of that name. Raises TypeError
+        or ValueError for what is no such time."""
         if time.__class__ is not int:
             raise TypeError(
                 f"the time of timer {name!r} is an int, ms since epoch, not {type(time).__name__}: {time!r}"
@@ -86,6 +88,7 @@ class BoundTimers:
         self._change(name, time)
 
     def delete(self, name: str) -> None:
+        """Delete a timer of the present key, if it is set."""
         self._change(name, None)
 
     def _change(self, name: str, time: int | None) -> None:
@@ -99,6 +102,7 @@ class BoundTimers:
         self._changes[name] = time
 
     def flush(self) -> None:
+        """Write the timers that the function has set and deleted."""
         key = self._scope.key
         assert key is not None
         for name, time in self._changes.items():
@@ -113,6 +117,7 @@ class BoundTimers:
                 self.times.delete(entry)
 
     def close(self) -> None:
+        """Forget the timers that the function has set and deleted."""
         self._changes = {}
 
 
@@ -235,10 +240,12 @@ class ProcessOperator:
                 emit_aside(key, one.value, timestamp, headers)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - any entry
+        """Begin to note changes, and return a function that takes them back."""
         # A timer that was set stays: it fires without effect.
         return self._scope.begin_undo_log()
 
     def advance(self, watermark: int) -> None:
+        """Fire the timers that are due, earliest first, and delete expired state."""
         if watermark == END:
             self._fire_at_end()
         elif watermark >= self._next_due:
@@ -318,18 +325,23 @@ class ProcessOperator:
             self._emit(key, outputs, time, ())
 
     def next_due(self) -> int:
+        """The watermark at which the next timer is due or the next entry expires, in ms since epoch."""
         return self._next_due
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return sum(entries.changed for entries in self._entries)
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return chain.from_iterable(entries.changes() for entries in self._entries)
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         for entries in self._entries:
             entries.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return chain.from_iterable(entries.caches() for entries in self._entries)

@@ -74,6 +74,7 @@ class BoundValue:
 
     @property
     def value(self) -> Any:
+        """The value of the present key; the default if there is none."""
         if self._key is None:
             self._open()
         value = self._default if self._now is None else self._now
@@ -87,6 +88,7 @@ class BoundValue:
         self._changed = True
 
     def clear(self) -> None:
+        """Delete the value of the present key."""
         self.value = None
 
     def _open(self) -> None:
@@ -99,6 +101,7 @@ class BoundValue:
         self._key, self._now = key, self._entries.get(key)
 
     def flush(self) -> None:
+        """Write the value if the function has set it."""
         if self._changed and self._key is not None:
             if self._now is not None:
                 self._entries.put(self._key, self._now)
@@ -106,10 +109,12 @@ class BoundValue:
                 self._entries.delete(self._key)
 
     def close(self) -> None:
+        """Leave the present key, without writing."""
         self._key = self._now = None
         self._changed = False
 
     def drop(self, entry: bytes) -> None:
+        """Delete an entry that has expired."""
         self._entries.delete(entry)
 
 
@@ -132,21 +137,25 @@ class BoundList:
         self._length = 0
 
     def append(self, item: Any) -> None:
+        """Add an item at the end."""
         self.extend((item,))
 
     def extend(self, items: Iterable[Any]) -> None:
+        """Add items at the end: all of them, or none if one cannot be stored."""
         self._open()
         added = [self._keep(item) for item in items]  # all of them or none
         self._added += added
         self._changed = self._changed or bool(added)
 
     def assign(self, items: Iterable[Any]) -> None:
+        """Replace all items by others."""
         self._open()
         self._added = [self._keep(item) for item in items]
         self._cleared = self._changed = True
         self._length = 0
 
     def clear(self) -> None:
+        """Delete all items."""
         self.assign(())
 
     def __len__(self) -> int:
@@ -170,6 +179,7 @@ class BoundList:
         return self._key
 
     def flush(self) -> None:
+        """Write the items that the function has added, as pieces."""
         if not self._changed or self._key is None:
             return
         key = self._key
@@ -195,11 +205,13 @@ class BoundList:
         return number + 1
 
     def close(self) -> None:
+        """Leave the present key, without writing."""
         self._key = None
         self._added = []
         self._cleared = self._changed = False
 
     def drop(self, entry: bytes) -> None:
+        """Delete a list that has expired, with all its pieces."""
         for number in range(self._heads.stored(entry)[0]):
             self._pieces.delete(_numbered(entry, number))
         self._heads.delete(entry)
@@ -218,6 +230,7 @@ class NameIndex:
         self.entries: list[Entries | ExpiringEntries] = [self._heads, self._pieces]
 
     def all(self, key: bytes) -> set[bytes]:
+        """All names under a key."""
         pieces, _ = self._heads.get(key) or (0, 0)
         return {name for number in range(pieces) for name in self._piece(key, number)}
 
@@ -324,6 +337,7 @@ class BoundMap(MutableMapping[Any, Any]):
         return [name for name, there in names.items() if there]
 
     def clear(self) -> None:
+        """Delete all entries of the present key."""
         self._open()
         self._cleared = True
         self._changes = {}
@@ -334,6 +348,7 @@ class BoundMap(MutableMapping[Any, Any]):
         return self._key
 
     def flush(self) -> None:
+        """Write the entries that the function has changed, and their names."""
         if self._key is None or not (self._changes or self._cleared):
             return
         key, entries = self._key, self._entries
@@ -355,11 +370,13 @@ class BoundMap(MutableMapping[Any, Any]):
             self._names.change(key, added, removed)
 
     def close(self) -> None:
+        """Leave the present key, without writing."""
         self._key = None
         self._changes = {}
         self._cleared = False
 
     def drop(self, entry: bytes) -> None:
+        """Delete an entry that has expired, and its name."""
         key, name = key_and_name(entry)
         self._entries.delete(entry)
         self._names.change(key, set(), {name})

@@ -71,6 +71,8 @@ class RowCache:
         return _copied(row)
 
     def put(self, key: Any, row: Any) -> None:
+        """Keep a row for the time that the rules say, and drop the one that was used least recently if there are too
+        many. None drops the row of the key."""
         if row is None:
             self._rows.pop(key, None)
         elif self._size:

@@ -179,11 +179,13 @@ class Entries:
         self.get = self.stored = cache.fresh.__getitem__
 
     def put(self, key: bytes, value: Any) -> None:
+        """Set the value of a key."""
         if self._scope.undo_log is not None:
             self._note(key)
         self._fresh[key] = value
 
     def delete(self, key: bytes) -> None:
+        """Delete the value of a key, if there is one."""
         if self._scope.undo_log is not None:
             self._note(key)
         self._cache.delete(key)
@@ -194,10 +196,12 @@ class Entries:
         self._scope.undo_log.append(self._cache.undo(key, _as_it_is))
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return (self._cache,)
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._cache.changed
 
 
@@ -210,20 +214,24 @@ class ExpiringEntries:
         self._far_timers = far_timers
 
     def get(self, key: bytes) -> Any:
+        """The value of a key; None if there is none, or if it has expired."""
         entry = self._entries.get(key)
         return None if entry is None or entry[0] + self._ttl <= self._scope.time else entry[1]
 
     def stored(self, key: bytes) -> Any:
+        """The value of a key that has not been deleted yet, expired or not."""
         entry = self._entries.get(key)
         return None if entry is None else entry[1]
 
     def put(self, key: bytes, value: Any) -> None:
+        """Set the value of a key, which expires `ttl` ms from now."""
         entry, now = self._entries.get(key), self._scope.time
         self._entries.put(key, (now, value))
         if entry is None or now < entry[0]:  # otherwise there is a timer that is not later
             self._far_timers.set(now + self._ttl, now, key)
 
     def delete(self, key: bytes) -> None:
+        """Delete the value of a key, if there is one."""
         # A timer that was set stays: it fires without effect.
         self._entries.delete(key)
 
@@ -246,16 +254,20 @@ class ExpiringEntries:
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._entries.changed + self._far_timers.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return chain(self._entries.changes(), self._far_timers.changes())
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._entries.mark_committed()
         self._far_timers.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return chain(self._entries.caches(), self._far_timers.caches())
 
 

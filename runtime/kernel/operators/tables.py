@@ -98,25 +98,31 @@ class TableOperator:
         return ((key, self._context.decode(data)) for key, data in self._rows.cache.items())
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of any time
+        """A function that restores the row of a key."""
         return self._rows.cache.undo(key or b"")
 
     def advance(self, watermark: int) -> None:
         """Nothing: rows do not depend on the watermark."""
 
     def next_due(self) -> int:
+        """END: rows wait for no watermark."""
         return END
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._rows.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return self._rows.changes()
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._rows.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return self._rows.caches()
 
 

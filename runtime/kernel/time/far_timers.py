@@ -54,14 +54,18 @@ class FarTimers:
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return sum(tier.changed for tier in self._tiers)
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return chain.from_iterable(tier.changes() for tier in self._tiers)
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         for tier in self._tiers:
             tier.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return chain.from_iterable(tier.caches() for tier in self._tiers)

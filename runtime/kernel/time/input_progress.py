@@ -147,6 +147,7 @@ class InputProgress:
         self._watermarks.set_stream(stream, END)
 
     def ended(self, stream: str) -> bool:
+        """Whether an input has ended: no more of it comes in this run."""
         return self._watermarks.stream(stream) == END
 
     def position(self, floor: Callable[[str], int | None], landed: Counts = lambda _: 0) -> Position:

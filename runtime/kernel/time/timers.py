@@ -113,15 +113,19 @@ class Timers:
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._state.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return self._state.changes()
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._state.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return self._state.caches()
 
 

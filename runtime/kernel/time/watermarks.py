@@ -54,9 +54,13 @@ class ClockUsers:
 class TimedOperator(Protocol):
     """A stateful operator, as the graph uses it."""
 
-    def advance(self, watermark: int) -> None: ...
+    def advance(self, watermark: int) -> None:
+        """Emit what is due at this watermark, in ms since epoch."""
+        ...
 
-    def next_due(self) -> int: ...
+    def next_due(self) -> int:
+        """The watermark from which `advance` has something to do; END if there is none."""
+        ...
 
 
 class WatermarkGraph:

@@ -161,6 +161,7 @@ class SessionOperator:
         self._after_message(key, span, max(timestamp, watermark), timed=timed)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:  # noqa: ARG002 - of the key's sessions any
+        """A function that restores the sessions of a key."""
         # A timer that was set stays: it fires without effect.
         return self._keys.cache.undo(key or b"")
 
@@ -208,6 +209,7 @@ class SessionOperator:
             span.accumulator, span.held = None, False
 
     def advance(self, watermark: int) -> None:
+        """Fire the sessions that are due, earliest first, and forget those that no message can join any more."""
         self._ended = watermark == END
         for time, key in self._timers.fire(watermark):
             self._fire_due(key, time)
@@ -272,22 +274,27 @@ class SessionOperator:
         return span.last + self._gap + 1 + self._retention
 
     def next_due(self) -> int:
+        """The watermark at which a session is due, or may be forgotten, in ms since epoch."""
         slot = self._forgotten.first()
         return self._timers.next_due() if slot is None else min(self._timers.next_due(), slot)
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._keys.changed + self._timers.changed + self._forgotten.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return chain(self._keys.changes(), self._timers.changes(), self._forgotten.changes())
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._keys.mark_committed()
         self._timers.mark_committed()
         self._forgotten.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return chain(self._keys.caches(), self._timers.caches(), self._forgotten.caches())
 
 

@@ -73,6 +73,7 @@ class TriggeredWindowOperator:
         self._context.schedule(end)
 
     def add(self, key: bytes | None, value: Any, timestamp: int, headers: Headers, watermark: int) -> None:
+        """Add a message to each of its windows that still takes messages; it is late if there is none."""
         if key is None:
             raise keyless()
         lateness, forgotten = self._context.lateness, self._context.forgotten
@@ -115,6 +116,7 @@ class TriggeredWindowOperator:
             self._timers.set(max(due(held), self._fired + 1), _NAME.pack(end + _BIAS) + key)
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        """A function that restores the windows of a key that a message of this time falls into."""
         # A timer that was set stays: it fires without effect.
         restores = [self._state.undo(end, key or b"") for end in self._ends(timestamp)]
 
@@ -143,6 +145,7 @@ class TriggeredWindowOperator:
         self._pane(key, self._window(end), held.accumulator, kind, (), timestamp, stays)
 
     def advance(self, watermark: int) -> None:
+        """Fire the triggers and windows that are due, earliest first, and drop windows that take no more messages."""
         if watermark >= self.next_due():
             while (time := self._next_end()) <= watermark:
                 self._fire_due(time - 1, watermark)
@@ -211,6 +214,7 @@ class TriggeredWindowOperator:
                 self._show(end, key, held, "late" if over else "early")
 
     def next_due(self) -> int:
+        """The watermark at which a trigger or a window is next due, in ms since epoch."""
         return min(self._timers.next_due(), self._next_end())
 
     def _next_end(self) -> int:
@@ -224,14 +228,18 @@ class TriggeredWindowOperator:
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._state.changed + self._timers.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return chain(self._state.changes(), self._timers.changes())
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._state.mark_committed()
         self._timers.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return chain(self._state.caches(), self._timers.caches())

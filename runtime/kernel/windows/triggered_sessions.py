@@ -82,6 +82,7 @@ class TriggeredSessionOperator(SessionOperator):
             self._emit(key, span, "early")
 
     def advance(self, watermark: int) -> None:
+        """Fire the triggers and sessions that are due, and note the watermark by which a pane is early or late."""
         self._watermark = watermark
         super().advance(watermark)
 

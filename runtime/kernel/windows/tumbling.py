@@ -49,6 +49,7 @@ class TumblingOperator:
         return add
 
     def undo(self, key: bytes | None, timestamp: int) -> Callable[[], None]:
+        """A function that restores the window of a key that a message of this time falls into."""
         return self._state.undo(timestamp - timestamp % self._size + self._size, key or b"")
 
     def _fire(self, end: int, key: bytes, accumulator: Any) -> None:
@@ -67,6 +68,7 @@ class TumblingOperator:
             self._state.drop(end)
 
     def advance(self, watermark: int) -> None:
+        """Fire the windows that have ended, earliest first, and drop those that take no more messages."""
         if watermark < self.next_due():
             self._fired = watermark
             return
@@ -81,17 +83,22 @@ class TumblingOperator:
             self._fired = watermark
 
     def next_due(self) -> int:
+        """The watermark at which a window fires, or is dropped, in ms since epoch; END if there is no window."""
         return min((end if end > self._fired else end + self._lateness for end in self._state.at), default=END)
 
     @property
     def changed(self) -> int:
+        """About how many entries have changed since the last commit."""
         return self._state.changed
 
     def changes(self) -> Iterator[Change]:
+        """The changes since the last commit, as bytes for the backend."""
         return self._state.changes()
 
     def mark_committed(self) -> None:
+        """Take the changes as committed, so that their entries may be evicted."""
         self._state.mark_committed()
 
     def caches(self) -> Iterable[WriteBackCache]:
+        """The caches that hold this state in memory."""
         return self._state.caches()

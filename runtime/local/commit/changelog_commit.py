@@ -45,6 +45,7 @@ class ProducedOutputs:
         self._producer = producer
 
     def append(self, stream: str, partition: int, records: Sequence[Record]) -> None:
+        """Send records to a partition. They may be visible before the commit."""
         self._producer.send(stream, partition, records)
 
 
@@ -91,10 +92,12 @@ class ChangelogCommit:
         """Nothing to do: each task restores the state of its operators from their changelogs."""
 
     def align(self, setups: Sequence[TaskSetup], checkpoints: Checkpoints) -> Checkpoints:  # noqa: ARG002
+        """Return the checkpoints unchanged: each is in one transaction with its changelogs."""
         # A checkpoint and its changelogs are one transaction.
         return checkpoints
 
     def resume(self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        """Restore from the changelogs each store that is behind its checkpoint; return the checkpoint of each task."""
         resumed = {setup.name: checkpoints.get(setup.name, Checkpoint()) for setup in setups}
         stateful = [setup for setup in setups if setup.stateful]
         streams = {stream for setup in stateful for stream in setup.changelogs.values()}
@@ -177,9 +180,11 @@ class ChangelogCommit:
         return repaired
 
     def staged_outputs(self) -> ProducedOutputs:
+        """The outputs of one task: they are produced as they come."""
         return ProducedOutputs(self._outputs)
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
+        """Commit changelogs and checkpoints in one transaction, and then write the stores."""
         changes = {one.setup.name: list(one.changes) for one in commits if one.setup.stateful}
         if not self.together:
             yield self._outputs.flush  # in a thread, perhaps, while a firing produces outputs
@@ -240,6 +245,7 @@ class ChangelogCommit:
         return int(self._clock() * 1000)
 
     def trim(self, starts: Mapping[StreamPartition, int]) -> None:
+        """Let the brokers remove the records before these offsets."""
         self._producer.trim(starts)
 
 

@@ -53,10 +53,14 @@ class Commits(Protocol):
     may see outputs before they are committed."""
 
     @property
-    def together(self) -> bool: ...
+    def together(self) -> bool:
+        """Whether a commit contains all tasks of the container."""
+        ...
 
     @property
-    def early(self) -> bool: ...
+    def early(self) -> bool:
+        """Whether others may see outputs before they are committed."""
+        ...
 
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
         """Move the state of each operator to the store of the task that has the operator now. `open_store` opens the

@@ -44,21 +44,26 @@ class TwoPhaseCommit:
         self._others = others
 
     def move_states(self, open_store: Callable[[str], TaskStore]) -> None:
+        """Move the state of each operator to the store of the task that has it in this plan."""
         move_states(self._log, open_store)
 
     def align(self, setups: Sequence[TaskSetup], checkpoints: Checkpoints) -> Checkpoints:  # noqa: ARG002
+        """Bring each store to the commit of its checkpoint, and return the checkpoints after that."""
         for setup in setups:
             if setup.stateful:
                 align(self._log, setup.name, setup.store, setup.changelogs)
         return self._log.checkpoints()
 
     def resume(self, setups: Sequence[TaskSetup], checkpoints: Mapping[str, Checkpoint]) -> dict[str, Checkpoint]:
+        """The checkpoint of each task; the stores need nothing more."""
         return {setup.name: checkpoints.get(setup.name, Checkpoint()) for setup in setups}
 
     def staged_outputs(self) -> DurableTransaction:
+        """A transaction for the outputs of one task until its next commit."""
         return self._producer.begin()
 
     def commit(self, commits: Sequence[TaskCommit]) -> Steps[list[Committed]]:
+        """Commit one task after the other."""
         yield from ()  # no step waits for a broker
         return [self._commit(commit) for commit in commits]
 

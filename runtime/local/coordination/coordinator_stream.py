@@ -267,6 +267,7 @@ class MembershipMonitor:
         return TakenOver(explain(wrong, "one process for each container", remedy, "the coordinator stream"))
 
     def close(self) -> None:
+        """Stop reading the stream."""
         self._consumer.close()
 
 

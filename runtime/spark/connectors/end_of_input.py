@@ -57,12 +57,15 @@ class EndDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The name by which Spark knows the source."""
         return "fluvial_end"
 
     def schema(self) -> str:
+        """The columns of a row, as Spark writes a schema."""
         return SPARK_SCHEMA
 
     def streamReader(self, schema: Any) -> "EndStreamReader":
+        """The reader of one query, with the options that the query has given."""
         return EndStreamReader(msgspec.json.decode(self.options["options"], type=EndOptions))
 
 
@@ -77,15 +80,19 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._began = wall_clock()
 
     def initialOffset(self) -> dict[str, Any]:
+        """The offset before the first batch."""
         return _plain(0, SourceClock())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The ends are in the options."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """No limit: control rows are few."""
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The offset up to which the next batch reads: after the end of input once the whole input is planned, and
+        after the clock if time has passed."""
         reported: int = start["ends"]
         if self._last is None:
             self._last = reported + 1
@@ -105,9 +112,12 @@ class EndStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_left(Path(options.checkpoint), options.starts, options.ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The control partitions of a batch: one for the end of input, one for the clock, as far as either has
+        moved."""
         return control_partitions((start["ends"], end["ends"]), (_clock(start), _clock(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The control rows of a partition."""
         rows = control_rows(partition, self._options.shipped)
         if rows is not None:
             yield rows

@@ -41,12 +41,15 @@ class KafkaConnection:
 
     @property
     def system(self) -> KafkaSystem:
+        """The cluster."""
         return self._kafka
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        """Hold the claim of a pipeline's state in `root`, since the cluster has no claims."""
         return claim(root, pipeline, "0", f"{self._kafka.url} with its state in {root}")
 
     def prepare(self, session: "SparkSession") -> None:
+        """Register the source of control rows. Raises MissingExtraError if the session has no Kafka connector."""
         session.dataSource.register(EndDataSource)
         try:
             self._reader(session, {}).load()
@@ -67,6 +70,7 @@ class KafkaConnection:
                 raise SystemProblem(explain(wrong, "the same topic as in the run before", remedy))
 
     def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        """The records of a query's sources as rows of Spark, those of bootstrap streams first, up to `ends`."""
         first, others = _bootstrap_and_others(query)
         most = settings.spark_batch_records * sum(len(query.starts[name]) for name in others)
         ends = None if ends is None else {name: ends[name] for name in query.sources}
@@ -104,24 +108,29 @@ class KafkaConnection:
         )
 
     def outputs(self, query: QueryPlan) -> Outputs:
+        """Writes the outputs within the tasks of Spark, as they come."""
         return KafkaOutputs(
             {stream.name: stream.partitions for stream in query.plan.streams}, settings_text(self._kafka.settings)
         )
 
     def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
+        """What Spark calls with each batch: it runs the batch and saves its counts beside the checkpoint."""
         return partial(run_batch, file=_counts_file(query))
 
     def counts(self, query: QueryPlan) -> Counts:
+        """The counts of all batches, from the file beside the checkpoint."""
         return read_counts(_counts_file(query)).totals
 
     def forget(self, group: str) -> None:
         """Kafka stores nothing about batches: their counts are in the folder of the checkpoint."""
 
     def may_stop(self, query: QueryPlan) -> bool:
+        """Whether the query is between two batches."""
         # A batch that is stopped now would send its messages a second time.
         return is_between_batches(query.checkpoint)
 
     def offsets(self, lines: Sequence[str]) -> Offsets:
+        """The offsets in a file of Spark's offset log, by stream."""
         return parse_offsets(lines)
 
 

@@ -66,6 +66,7 @@ class KafkaOutputs:
 
     @contextmanager
     def __call__(self) -> Iterator[Output]:
+        """Open the outputs for one task of Spark. They are written when the context closes without an error."""
         key = (os.getpid(), self.settings)
         producer = _PRODUCERS.pop(key, None) or KafkaRecordProducer(Cluster(parse_settings(self.settings)))
 

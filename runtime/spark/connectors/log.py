@@ -31,18 +31,23 @@ class LogConnection:
 
     @property
     def system(self) -> LogSystem:
+        """The log."""
         return self._log
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
+        """Hold the log's own claim of the pipeline; `root` needs none."""
         return self._log.claim(pipeline)
 
     def prepare(self, session: "SparkSession") -> None:
+        """Register the source of the log with the session."""
         session.dataSource.register(LogDataSource)
 
     def check(self, query: QueryPlan, reset: str) -> None:
+        """Raise SystemProblem if Spark's checkpoint and the log do not have the same batches."""
         check_published(query, self._log.admin().checkpoints(query.group), self._log.url, reset)
 
     def rows(self, session: "SparkSession", query: QueryPlan, settings: Settings, ends: Offsets | None) -> "DataFrame":
+        """The records of a query's sources as rows of Spark, those of bootstrap streams first, up to `ends`."""
         admin = self._log.admin()
         options = LogOptions(
             directory=self._directory,
@@ -58,9 +63,11 @@ class LogConnection:
         return session.readStream.format(LogDataSource.name()).option("options", text).load()
 
     def outputs(self, query: QueryPlan) -> Outputs:
+        """Passes outputs on as rows, which the writer publishes at the end of the batch."""
         return all_as_rows
 
     def writer(self, query: QueryPlan) -> "Callable[[DataFrame, int], None]":
+        """What Spark calls with each batch: it publishes the outputs at one stroke, with the number of the batch."""
         options = SinkOptions(
             directory=self._directory,
             fsync=self._log.fsync,
@@ -71,15 +78,19 @@ class LogConnection:
         return LogSink(options).write
 
     def counts(self, query: QueryPlan) -> Counts:
+        """The counts of all batches that are published."""
         return published_counts(self._log.admin().checkpoints(query.group))
 
     def forget(self, group: str) -> None:
+        """Delete the checkpoint that the log has for a query."""
         if saved := self._log.admin().checkpoints(group):
             with closing(self._log.producer()) as producer:
                 producer.begin().commit(group, dict.fromkeys(saved, b""))
 
     def may_stop(self, query: QueryPlan) -> bool:
+        """True: a batch publishes its outputs at its end, or never."""
         return True  # a batch publishes its staged records at its end, or never
 
     def offsets(self, lines: Sequence[str]) -> Offsets:
+        """The offsets in a file of Spark's offset log, by stream."""
         return msgspec.json.decode(lines[0], type=LogOffsets).streams

@@ -52,6 +52,7 @@ class LogOffsets(msgspec.Struct, frozen=True):
 
     @property
     def clock(self) -> SourceClock:
+        """The processing time that was reported."""
         return SourceClock(self.time, self.since)
 
 
@@ -70,12 +71,15 @@ class LogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The name by which Spark knows the source."""
         return "fluvial_log"
 
     def schema(self) -> str:
+        """The columns of a row, as Spark writes a schema."""
         return SPARK_SCHEMA
 
     def streamReader(self, schema: Any) -> "LogStreamReader":
+        """The reader of one query, with the options that the query has given."""
         return LogStreamReader(msgspec.json.decode(self.options["options"], type=LogOptions))
 
 
@@ -90,9 +94,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._began = wall_clock()
 
     def initialOffset(self) -> dict[str, Any]:
+        """The offsets before the first batch: those at which the sources start."""
         return _plain(LogOffsets(self._options.starts))
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the ends up to which a run to the end reads."""
         if self._target is None:
             self._target = self._ends()
 
@@ -100,9 +106,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {stream: self._reader.ends(stream) for stream in self._options.starts}
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """The number of records in a batch, which `latestOffset` applies itself."""
         return ReadMaxRows(self._options.batch_records)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The offsets up to which the next batch reads: bootstrap streams first, and a limited number of records.
+        Raises SystemProblem for a partition that is shorter than what was read of it."""
         begun = _offsets(start)
         target = self._target or self._ends()
         most = self._options.batch_records
@@ -132,6 +141,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise outside(stream, number, at, 0, end, f"log:{self._options.directory}")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The ranges of a batch, one for each partition that has records, and its control partitions."""
         begun, reached = _offsets(start), _offsets(end)
         ranges: list[InputPartition] = [
             LogRange(stream, number, first, last)
@@ -142,6 +152,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [*ranges, *control_partitions((begun.ends, reached.ends), (begun.clock, reached.clock))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range, or of a control partition."""
         shipped = self._options.shipped
         rows = control_rows(partition, shipped)
         if rows is not None:

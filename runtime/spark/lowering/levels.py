@@ -36,6 +36,7 @@ class Levels:
         return self.clocked and (not waits or waits[producer] is not None)
 
     def stages_at(self, level: int) -> list[str]:
+        """The ids of the stages of a level."""
         return [stage for stage, stage_level in self.of_stage.items() if stage_level == level]
 
 

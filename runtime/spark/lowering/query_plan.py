@@ -26,6 +26,7 @@ class QueryPlan:
 
     @property
     def keeps_state(self) -> bool:
+        """Whether the query has a shuffle, behind which stages keep state or meet other streams."""
         return self.levels.count > 1
 
     @property

@@ -66,6 +66,7 @@ class QueryCheckpoint:
         return bool(batch_numbers(self.checkpoint, PLANNED))
 
     def save(self, record: QueryRecord) -> None:
+        """Write the record into the folder, in place of the one that was there."""
         write(self.folder / FILE, msgspec.json.encode(record))
 
 

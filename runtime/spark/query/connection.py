@@ -22,7 +22,9 @@ class Connection(Protocol):
     """How queries read from one system and write to it: the log or Kafka."""
 
     @property
-    def system(self) -> System: ...
+    def system(self) -> System:
+        """The system of the run."""
+        ...
 
     def claim(self, pipeline: str, root: Path) -> AbstractContextManager[None]:
         """Hold the sole right to run the pipeline, whose checkpoints are in `root`. Raises SystemProblem if another run

@@ -62,9 +62,11 @@ class LevelProcessor(StatefulProcessor):
         self._outputs = outputs
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark before the first rows: opens the pages of state."""
         self._state = handle.getMapState("pages", "name binary", "data binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> "Iterator[pd.DataFrame]":
+        """Called by Spark with the rows of one key bucket in a batch: returns the rows that leave the level."""
         # Spark starts processes in each batch that only load this class: they need no pandas.
         import pandas as pd  # noqa: PLC0415
 

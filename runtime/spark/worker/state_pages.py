@@ -27,11 +27,17 @@ FULL = 2000
 class StateBlobs(Protocol):
     """Where pages are stored, as bytes by name: Spark's map state, or a dictionary in tests."""
 
-    def get(self, name: bytes) -> bytes | None: ...
+    def get(self, name: bytes) -> bytes | None:
+        """A page by name; None if there is none."""
+        ...
 
-    def put(self, name: bytes, data: bytes) -> None: ...
+    def put(self, name: bytes, data: bytes) -> None:
+        """Store a page, in place of the one of that name."""
+        ...
 
-    def remove(self, name: bytes) -> None: ...
+    def remove(self, name: bytes) -> None:
+        """Remove a page."""
+        ...
 
 
 class _PrefixSize(msgspec.Struct, array_like=True):
@@ -117,15 +123,18 @@ class StatePages:
         return page
 
     def get(self, prefix: bytes, key: bytes) -> bytes | None:
+        """The value of a key, from its page; None if there is none."""
         size = self.index.prefixes.get(prefix)
         return None if size is None else self._page(prefix, _slot(key, size.pages)).get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries under a prefix, in the order of their keys. Reads all its pages."""
         size = self.index.prefixes.get(prefix)
         pages = range(size.pages if size else 0)
         return iter(sorted(chain.from_iterable(self._page(prefix, number).items() for number in pages)))
 
     def prefixes(self, start: bytes) -> Iterator[bytes]:
+        """The prefixes that begin with `start`, are PREFIX_SIZE bytes longer, and have entries; in order."""
         size = len(start) + PREFIX_SIZE
         return iter(
             sorted(prefix for prefix in self.index.prefixes if prefix.startswith(start) and len(prefix) == size)

@@ -30,6 +30,7 @@ class PrefetchBuffer:
 
     @property
     def place(self) -> TopicPartition:
+        """The partition, as the client names it."""
         return TopicPartition(self.stream, self.partition)
 
     def __bool__(self) -> bool:

@@ -46,6 +46,7 @@ class KafkaSettings:
 
     @property
     def url(self) -> str:
+        """`kafka://HOST:PORT`, more hosts after commas."""
         return f"kafka://{self.servers}"
 
     @property

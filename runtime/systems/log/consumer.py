@@ -54,6 +54,7 @@ class LogConsumer:
         return batches
 
     def close(self) -> None:
+        """Close the files. The consumer reads no more."""
         self._files.close()
         self._journal.close()
 

@@ -49,6 +49,7 @@ class OpenFiles:
             self._open.pop(path).close()
 
     def close(self) -> None:
+        """Close all descriptors."""
         while self._open:
             self._open.popitem()[1].close()
 

@@ -162,6 +162,7 @@ class Extents:
         return self._names
 
     def columns(self) -> ExtentColumns:
+        """A copy of the extents as columns, as the index is stored."""
         return ExtentColumns(
             self._names, list(self._bases), list(self._files), list(self._starts), list(self._stops), self.end
         )

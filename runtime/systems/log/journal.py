@@ -140,6 +140,7 @@ class Journal:
         self._write_mark(self._held)
 
     def close(self) -> None:
+        """Close the files. The journal is neither read nor written after that."""
         self._file.close()
         self._marks.close()
 

@@ -39,5 +39,6 @@ class LazyJournal:
         return self._journal
 
     def close(self) -> None:
+        """Close the journal, if it was ever opened."""
         if self._journal is not None:
             self._journal.close()

@@ -63,9 +63,11 @@ class LogSystem:
 
     @property
     def url(self) -> str:
+        """`log:` and the directory."""
         return f"log:{self.directory}"
 
     def admin(self) -> LogAdmin:
+        """Creates streams, and returns their partition counts, offsets and checkpoints."""
         return LogAdmin(self.directory, fsync=self.fsync)
 
     def consumer(self, *, max_records: int = 10_000) -> LogConsumer:
@@ -83,4 +85,5 @@ class LogSystem:
         )
 
     def claim(self, pipeline: str, container: str = "0") -> AbstractContextManager[None]:
+        """Hold the place of a container, with a lock on a file. Raises SystemProblem if another process holds it."""
         return claim(self.directory, pipeline, container)
