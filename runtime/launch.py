@@ -67,8 +67,9 @@ def run(
     `container_id` from 0, which must be given then, and runs its share of the tasks; start one process for each.
 
     Raises a `FluvialError`: `PlanError` or `UnsupportedError` before anything starts, `MessageError` for a message that
-    failed under `on_error=fail()`, `SystemProblem` when the system is out of reach, `NoProgressError` after a stall;
-    `UsageError` for a wrong argument, `MissingExtraError` for an engine that is not installed.
+    failed under `on_error=fail()` or a function that called `sys.exit`, `SystemProblem` when the system is out of
+    reach, `NoProgressError` after a stall; `UsageError` for a wrong argument, `MissingExtraError` for an engine that is
+    not installed.
 
     >>> streams = open_system("memory:")
     >>> streams.admin().create("words", 1)

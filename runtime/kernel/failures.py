@@ -106,6 +106,15 @@ class Failures:
         return tuple((f"fluvial-{name}", str(value).encode()) for name, value in details.items())
 
 
+def ended_by_exit(pipeline: str, ended: SystemExit) -> MessageError:
+    """The error of a run in which a user's function called `sys.exit`: whatever code it gave, the run is not done."""
+    frame = _user_frame(ended.__traceback__)
+    code = "" if ended.code is None else repr(ended.code)
+    wrong = f"sys.exit({code}) was called during the run of {pipeline!r}, which ends without a last commit"
+    remedy = "raise an error for a message that is wrong; to stop a run from outside, send SIGTERM"
+    return MessageError(explain(wrong, "functions that return or raise an Exception", remedy, frame))
+
+
 def operator_of(error: BaseException) -> str | None:
     """The operator in whose line of compiled code an error was raised; None if it was raised elsewhere."""
     operator = None

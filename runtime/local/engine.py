@@ -20,6 +20,7 @@ from ..data_warnings.suspicious_times import SuspiciousTimes
 from ..kernel.calls.cancellation import run_loop
 from ..kernel.code.program import RemoteTableClients
 from ..kernel.compiler.compiler import compile_stage
+from ..kernel.failures import ended_by_exit
 from ..kernel.time.stage_input import TimeSource
 from ..output_routes import open_sink
 from ..preflight.input_streams import InputStreamMonitor, inputs_of
@@ -92,6 +93,8 @@ def run(
                     return run_loop(container.run)
         except Stopped:
             _log.warning("pipeline %r is stopped without a last commit; it goes on from the one before", plan.name)
+        except SystemExit as ended:
+            raise ended_by_exit(plan.name, ended) from ended
     if container is None:
         return Report(pipeline=plan.name, engine="local", seconds=machine.clock() - began, resumed=True)
     return container.report()

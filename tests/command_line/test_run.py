@@ -339,16 +339,19 @@ def test_a_value_that_its_serde_does_not_decode_is_told_with_its_place(fluvial: 
     )
 
 
-@pytest.mark.parametrize(("given", "code", "told"), [("'over'", 1, "over\n"), ("7", 7, ""), ("", 0, "")])
-def test_a_function_that_ends_the_process_does_so_as_in_python(
-    fluvial: Fluvial, folder: Path, given: str, code: int, told: str
+@pytest.mark.parametrize("given", ["'over'", "7", "0", ""])
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_function_that_exits_ends_the_run_and_does_not_look_done(
+    fluvial: Fluvial, folder: Path, given: str, policy: str
 ) -> None:
     source = f"""
 import sys
-from fluvial.dsl import Pipeline
-pipeline = Pipeline("over")
+from fluvial.dsl import Pipeline, {policy}
+pipeline = Pipeline("over", on_error={policy}())
 pipeline.stream("words", value=str).map(lambda word: sys.exit({given})).send_to("out", value=str)
 """
     (folder / "over.py").write_text(source)
     ended = fluvial("run", "over.py", "--input", "words=words.jsonl", "--output", "out=-")
-    assert (ended.code, ended.err) == (code, told)
+    assert (ended.code, ended.out) == (5, "")
+    wrong = f"sys.exit({given}) was called during the run of 'over', which ends without a last commit"
+    assert ended.err.startswith(f"{wrong}\n  at over.py:5\n")

@@ -1,5 +1,7 @@
 """A run that cannot go on: each error names the user's line, the message, and what to do."""
 
+import asyncio
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from engines.targets import write
 from explained import assert_explains, error_of
-from fluvial.dsl import MessageError, Pipeline, PlanError, SystemProblem, count, tumbling
+from fluvial.dsl import MessageError, Pipeline, PlanError, SystemProblem, count, skip, tumbling
 from fluvial.runtime import run
 from fluvial.runtime.systems import LogSystem, MemorySystem
 
@@ -66,6 +68,20 @@ def test_an_error_in_a_function_names_the_line_that_raised() -> None:
     error = error_of(lambda: run(pipeline, system=memory, until="end"), MessageError)
     assert f"{Path(__file__).name}:{divided.__code__.co_firstlineno + 1}" in str(error).splitlines()[0]
     assert "offset 0, key 'k': ZeroDivisionError" in str(error)
+
+
+def test_a_task_of_a_call_that_exits_ends_the_run_and_does_not_look_done() -> None:
+    async def look(number: int) -> list[int]:
+        asyncio.get_running_loop().call_soon(sys.exit, 0)
+        await asyncio.sleep(60)
+        return [number]
+
+    pipeline = Pipeline("p", on_error=skip())
+    pipeline.stream("in", value=int).async_flat_map(look, id="look").send_to("out")
+    system = MemorySystem()
+    write(system, {"in": [[(None, b"1", 0, ())]]})
+    with pytest.raises(MessageError, match=r"sys.exit\(0\) was called during the run of 'p'"):
+        run(pipeline, system=system, until="end")
 
 
 def test_a_stream_that_does_not_exist_is_named() -> None:
