@@ -19,7 +19,7 @@ from fluvial.runtime.spark.connectors import end_of_input as end_source
 from fluvial.runtime.spark.connectors import log_source
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader
 from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
-from fluvial.runtime.spark.lowering.packaging import ShippedPlan
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.worker import control_rows as control
 from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition, ProcessingTimePartition, SourceClock
 from fluvial.runtime.systems.contract import RecordBatch

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from ...process.clock import wall_clock
-from ..lowering.packaging import ShippedPlan
+from ..lowering.shipped_plan import ShippedPlan
 from ..query.checkpoint_log import PLANNED, last_end_offsets
 from ..query.connection import Offsets
 from ..rows import SPARK_SCHEMA

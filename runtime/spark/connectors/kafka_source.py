@@ -14,7 +14,7 @@ from msgspec import Struct
 from ....dsl.message import Record
 from ...systems.contract import RecordBatch
 from ...systems.kafka.records import record_of
-from ..lowering.packaging import ShippedPlan
+from ..lowering.shipped_plan import ShippedPlan
 from ..rows import arrow_batch
 from ..worker.outputs import Outputs
 from ..worker.source_level import level_zero

@@ -17,10 +17,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from ...process.clock import wall_clock
 from ...systems.errors import outside
 from ...systems.log.reader import LogReader
-from ..lowering.packaging import ShippedPlan
+from ..lowering.shipped_plan import ShippedPlan
 from ..rows import SPARK_SCHEMA, arrow_batch
 from ..worker.control_rows import SourceClock, control_partitions, control_rows
-from ..worker.source_level import level_zero
 
 
 class LogOptions(msgspec.Struct, frozen=True):
@@ -153,6 +152,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range, or of a control partition."""
+        from ..worker.source_level import level_zero  # noqa: PLC0415 - who only plans batches loads no kernel
+
         shipped = self._options.shipped
         rows = control_rows(partition, shipped)
         if rows is not None:

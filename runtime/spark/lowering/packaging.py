@@ -24,17 +24,7 @@ from ...process.user_modules import installed_folders, is_hidden, own_paths, pre
 from ..atomic_file import write
 from . import pickling
 from .levels import Levels
-
-
-@dataclass(frozen=True, slots=True)
-class ShippedPlan:
-    """A pickled `PlanBundle`, as bytes or in a file. By `digest` a worker knows whether it has unpickled the bundle
-    before. `paths` are the folders, besides those of installed packages, in which the user's modules are."""
-
-    digest: str
-    data: bytes
-    file: str = ""
-    paths: tuple[str, ...] = ()
+from .shipped_plan import ShippedPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ....planner.plan import Plan
 from .levels import Levels
-from .packaging import ShippedPlan
+from .shipped_plan import ShippedPlan
 
 
 @dataclass(frozen=True, slots=True)

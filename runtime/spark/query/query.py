@@ -18,7 +18,7 @@ from ..lowering.lowering import levels
 from ..lowering.packaging import PlanBundle, pack, write_shipped_plan
 from ..lowering.query_plan import QueryPlan
 from ..rows import SPARK_SCHEMA
-from ..worker.keyed_level import LevelProcessor
+from ..worker.level_processor import LevelProcessor
 from .checkpoint_record import find_checkpoint, wanted_record
 from .connection import Connection, Offsets
 

@@ -10,9 +10,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from ...process.clock import wall_clock
-from ..lowering.packaging import ShippedPlan
+from ..lowering.shipped_plan import ShippedPlan
 from ..rows import ProcessingTime, Row, arrow_batch
-from .source_level import end_of_input_rows, processing_time_rows
 
 TIME_STEP_MS = 1000
 """A source reports the time in steps of so many ms. Each step makes a batch, even if there are no messages."""
@@ -58,6 +57,8 @@ def control_partitions(ends: tuple[int, int], clocks: tuple[SourceClock, SourceC
 
 def control_rows(partition: InputPartition, shipped: ShippedPlan) -> pa.RecordBatch | None:
     """The rows of a control partition, for every bucket; None for a partition that holds messages."""
+    from .source_level import end_of_input_rows, processing_time_rows  # noqa: PLC0415 - who plans them needs no kernel
+
     rows: list[Row] | None = None
     if isinstance(partition, ProcessingTimePartition):
         rows = processing_time_rows(shipped, ProcessingTime(partition.time, partition.since))

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ...kernel.stage import StageTask
 from ...kernel.state_cache import Change
@@ -21,69 +19,16 @@ from ...kernel.time.input_progress import Report
 from ...kernel.time.position import Position
 from ...systems.provisioning import bootstrap_streams
 from ..lowering.levels import Levels
-from ..lowering.packaging import ShippedPlan, program, unpack
-from ..rows import NAMES, EndOfInput, Head, ProcessingTime, Row, Watermark, decode_head, decode_messages
+from ..lowering.packaging import program, unpack
+from ..lowering.shipped_plan import ShippedPlan
+from ..rows import EndOfInput, Head, ProcessingTime, Row, Watermark, decode_head, decode_messages
 from .output_router import RowRouter
-from .outputs import Output, Outputs, as_rows
+from .outputs import Output, as_rows
 from .stage_feeder import StageFeeder
 from .state_pages import PageIndex, StateBlobs, StatePages
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 REBUILD_ROWS = 1000
 """So many rows of joined tables are rebuilt before the cache is checked against its limit."""
-
-
-class _MapStateBlobs:
-    """The state of a bucket in Spark's map state: bytes by name."""
-
-    def __init__(self, state: Any) -> None:
-        self._state = state
-
-    def get(self, name: bytes) -> bytes | None:
-        value = self._state.getValue((name,))
-        return None if value is None else bytes(value[0])
-
-    def put(self, name: bytes, data: bytes) -> None:
-        self._state.updateValue((name,), (data,))
-
-    def remove(self, name: bytes) -> None:
-        self._state.removeKey((name,))
-
-
-class LevelProcessor(StatefulProcessor):
-    """One level of a query. It processes the rows of its own level and passes on those of later levels."""
-
-    def __init__(self, shipped: ShippedPlan, level: int, outputs: Outputs) -> None:
-        self._shipped = shipped
-        self._level = level
-        self._outputs = outputs
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark before the first rows: opens the pages of state."""
-        self._state = handle.getMapState("pages", "name binary", "data binary")
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> "Iterator[pd.DataFrame]":
-        """Called by Spark with the rows of one key bucket in a batch: returns the rows that leave the level."""
-        # Spark starts processes in each batch that only load this class: they need no pandas.
-        import pandas as pd  # noqa: PLC0415
-
-        blocks: list[bytes] = []
-        for frame in rows:
-            here = frame["level"] == self._level
-            if not here.all():
-                yield frame[~here]
-            blocks.extend(frame["block"][here])
-        state = _MapStateBlobs(self._state)
-        with self._outputs() as output:
-            new_rows = process_bucket(self._shipped, self._level, int(key[0]), blocks, state, output)
-        if new_rows:
-            yield pd.DataFrame(new_rows, columns=list(NAMES))
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 @dataclass(slots=True)

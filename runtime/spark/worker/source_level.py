@@ -20,7 +20,8 @@ from ...state.memory import MemoryStore
 from ...systems.contract import RecordBatch
 from ..counts import Counts
 from ..lowering.levels import producer_number
-from ..lowering.packaging import PlanBundle, ShippedPlan, program, unpack
+from ..lowering.packaging import PlanBundle, program, unpack
+from ..lowering.shipped_plan import ShippedPlan
 from ..rows import (
     OUTPUT,
     EndOfInput,

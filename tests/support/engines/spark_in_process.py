@@ -16,7 +16,8 @@ from fluvial.planner import Plan, plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.spark.counts import Counts
 from fluvial.runtime.spark.lowering.lowering import components, has_loop, levels
-from fluvial.runtime.spark.lowering.packaging import PlanBundle, ShippedPlan, pack
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.rows import OUTPUT, Messages, ProcessingTime, Row, TaskCounts, decode
 from fluvial.runtime.spark.worker.keyed_level import process_bucket
 from fluvial.runtime.spark.worker.source_level import end_of_input_rows, level_zero, processing_time_rows

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fluvial.runtime.spark.connectors.end_of_input import EndOptions, EndStreamReader, offsets_left
 from fluvial.runtime.spark.connectors.kafka_format import offsets_text
-from fluvial.runtime.spark.lowering.packaging import ShippedPlan
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
 
 STARTS = {"in": [0, 3], "other": [0]}

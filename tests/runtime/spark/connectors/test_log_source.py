@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fluvial.dsl import SystemProblem
 from fluvial.runtime.spark.connectors.log_source import LogOptions, LogRange, LogStreamReader
-from fluvial.runtime.spark.lowering.packaging import ShippedPlan
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.worker.control_rows import EndOfInputPartition
 
 ALL = ReadAllAvailable()

@@ -12,8 +12,8 @@ from fluvial.dsl import Pipeline, SystemProblem
 from fluvial.planner import plan
 from fluvial.runtime.spark.connectors.published_batches import BATCH, OFFSETS, check_published, offsets_hash
 from fluvial.runtime.spark.lowering.levels import Levels
-from fluvial.runtime.spark.lowering.packaging import ShippedPlan
 from fluvial.runtime.spark.lowering.query_plan import QueryPlan
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from fluvial.runtime.spark.query.checkpoint_log import DONE, PLANNED
 
 RESET = "fluvial reset x.py"

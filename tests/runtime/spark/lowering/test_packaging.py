@@ -15,7 +15,8 @@ from fluvial.planner import plan
 from fluvial.runtime.kernel.state_cache import Size
 from fluvial.runtime.pipeline_loader import load_pipeline
 from fluvial.runtime.spark.lowering.lowering import levels
-from fluvial.runtime.spark.lowering.packaging import PlanBundle, ShippedPlan, pack, unpack, write_shipped_plan
+from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack, unpack, write_shipped_plan
+from fluvial.runtime.spark.lowering.shipped_plan import ShippedPlan
 from generators.shop import generated, message, proto
 
 

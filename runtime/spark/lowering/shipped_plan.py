@@ -1,0 +1,14 @@
+"""A plan on its way to Spark's workers. A source carries it without the modules that unpack it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedPlan:
+    """A pickled `PlanBundle`, as bytes or in a file. By `digest` a worker knows whether it has unpickled the bundle
+    before. `paths` are the folders, besides those of installed packages, in which the user's modules are."""
+
+    digest: str
+    data: bytes
+    file: str = ""
+    paths: tuple[str, ...] = ()
