@@ -101,6 +101,7 @@ broker: setup broker-jars ## start a Kafka broker in .kafka and tell its address
 .PHONY: broker-jars
 broker-jars: setup ## let Maven bring the Kafka broker of the tests; does nothing where that is done
 	PYTHONPATH=tests/support $(BIN)/python -m kafka.broker_jars broker
+	PYTHONPATH=tests/support $(BIN)/python -m kafka.class_archive
 
 .PHONY: spark-jars
 spark-jars: setup ## let Maven bring Spark's connector to Kafka for tests and benchmarks; does nothing where that is done

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from fluvial.runtime.preflight.requirements import missing
 from generators.how_many import AT_LENGTH, FEW, QUICK
 from kafka.broker import Broker
-from kafka.broker_jars import connector_jars, lacking
+from kafka.broker_jars import SHORT_LIVED, connector_jars, lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +24,8 @@ settings.register_profile(
 settings.register_profile("quick", settings.get_profile("dev"), max_examples=FEW)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-# A test is over before what the best compiler makes of Java pays: without it Spark takes half of the time, and a broker
-# starts with two thirds of the work.
 for name in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
-    os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault(name, SHORT_LIVED)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

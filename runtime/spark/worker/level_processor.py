@@ -7,7 +7,7 @@ neither the kernel nor pandas: such a process starts in half of the time.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.cloudpickle import cloudpickle
+import pyspark.cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from ..lowering.shipped_plan import ShippedPlan
     from .outputs import Outputs
+
+_cloudpickle: Any = pyspark.cloudpickle  # has no types
 
 
 class _MapStateBlobs:
@@ -40,7 +42,7 @@ class LevelProcessor(StatefulProcessor):
     def __init__(self, shipped: "ShippedPlan", level: int, outputs: "Outputs") -> None:
         self._level = level
         # Pickled apart: who loads the processor does not load the modules of these.
-        self._work = cloudpickle.dumps((shipped, outputs))
+        self._work = _cloudpickle.dumps((shipped, outputs))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before the first rows: opens the pages of state."""
@@ -59,7 +61,7 @@ class LevelProcessor(StatefulProcessor):
             if not here.all():
                 yield frame[~here]
             blocks.extend(frame["block"][here])
-        shipped, outputs = cloudpickle.loads(self._work)
+        shipped, outputs = _cloudpickle.loads(self._work)
         with outputs() as output:
             state = _MapStateBlobs(self._state)
             new_rows = process_bucket(shipped, self._level, int(key[0]), blocks, state, output)

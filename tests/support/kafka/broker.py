@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from kafka.broker_jars import BROKER, BrokerProblem, java
+from kafka.broker_jars import BROKER, CLASSES, BrokerProblem, java
 from waiting import wait_until
 
 PROPERTIES = Path(__file__).parents[2] / "kafka" / "server.properties"
@@ -204,7 +204,8 @@ class Broker:
 
     def _java(self, *words: str) -> list[str]:
         more = os.environ.get("KAFKA_OPTS", "").split()  # as Kafka's own scripts take it
-        return [java(), *MEMORY, *more, "-Dlog4j2.level=INFO", "-cp", f"{BROKER.folder}/*", *words]
+        loaded = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.exists() else []
+        return [java(), *MEMORY, *loaded, *more, "-Dlog4j2.level=INFO", "-cp", f"{BROKER.folder}/*", *words]
 
     def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, "reconnect.backoff.max.ms": 200})

@@ -55,6 +55,13 @@ BROKER = Jars(POMS / "pom.xml", ROOT / ".kafka" / "jars")
 CONNECTOR = Jars(POMS / "spark" / "pom.xml", ROOT / ".kafka" / "spark-jars")
 JARS = {"broker": BROKER, "spark": CONNECTOR}
 
+CLASSES = BROKER.folder / "classes.jsa"
+"""What `class_archive` makes. It lies among the jars that it is made of, and goes with them."""
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A test is over before what the best compiler makes of Java pays: without it Spark takes half of the time, and a
+broker starts with two thirds of the work."""
+
 
 def lacking(jars: Jars = BROKER) -> str | None:
     """What a broker, or Spark beside one, needs and this machine does not have, if anything."""

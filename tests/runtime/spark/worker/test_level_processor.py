@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
+from typing import Any
 
-from pyspark.cloudpickle import cloudpickle
+import pyspark.cloudpickle
 
 from fluvial.dsl import Pipeline
 from fluvial.planner import plan
@@ -12,6 +13,8 @@ from fluvial.runtime.spark.lowering.lowering import levels
 from fluvial.runtime.spark.lowering.packaging import PlanBundle, pack
 from fluvial.runtime.spark.worker.level_processor import LevelProcessor
 from fluvial.runtime.spark.worker.outputs import all_as_rows
+
+_cloudpickle: Any = pyspark.cloudpickle  # has no types
 
 LOADED = """
 import pickle, sys
@@ -26,6 +29,6 @@ def test_a_process_that_asks_for_the_names_of_the_state_loads_neither_the_kernel
     planned = plan(pipeline)
     found = levels(planned, list(planned.stages), 4)
     shipped = pack(PlanBundle(planned, found, 4, Size(1, 1)))
-    processor = cloudpickle.dumps(LevelProcessor(shipped, 1, all_as_rows))
+    processor = _cloudpickle.dumps(LevelProcessor(shipped, 1, all_as_rows))
     done = subprocess.run([sys.executable, "-c", LOADED], input=processor, capture_output=True, check=True)
     assert done.stdout.split() == []
