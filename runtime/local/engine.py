@@ -48,7 +48,7 @@ from .commit.changelog_commit import ChangelogCommit, OnRestore, ignore_restore
 from .commit.contract import Commits
 from .commit.two_phase_commit import TwoPhaseCommit
 from .container import Container
-from .coordination.membership import ContainerId, PlaceGuard, join
+from .coordination.membership import ContainerId, Membership, PlaceGuard, join
 from .gc_tuning import reduced_gc
 from .input_queue import InputQueue, InputQueues
 from .observe.end_offsets import EndOffsets
@@ -149,16 +149,7 @@ def _open_container(
     """Open the commits, the tasks and the consumer of a container that has joined the run; `stack` closes them."""
     member, admin = guard.membership, system.admin()
     commits = open_commits(plan, system, admin, settings, guard, stack, reporter.restoring, outputs)
-    shared = RunContext(
-        member.run,
-        plan,
-        settings,
-        commits,
-        asyncio.sleep,
-        container=member.container,
-        generation=member.generation,
-        identities=inputs.identities,
-    )
+    shared = _run_context(plan, settings, commits, member, inputs)
     tasks = make_tasks(shared, system, admin, stack, member.tasks)
     consumer = system.consumer()
     stack.callback(consumer.close)
@@ -175,6 +166,21 @@ def _open_container(
         guard=guard,
         machine=machine,
         inputs=inputs,
+    )
+
+
+def _run_context(
+    plan: Plan, settings: Settings, commits: Commits, member: Membership, inputs: InputStreamMonitor
+) -> RunContext:
+    return RunContext(
+        member.run,
+        plan,
+        settings,
+        commits,
+        asyncio.sleep,
+        container=member.container,
+        generation=member.generation,
+        identities=inputs.identities,
     )
 
 

@@ -54,12 +54,10 @@ class JoinOperator:
             mine: list[list[JoinRow]] | None = None
             matches: list[JoinRow] = []
             for slot in (own - size, own, own + size):
-                cache = at.get(slot)
-                if cache is None:
+                if (cache := at.get(slot)) is None:
                     continue
                 # Inlined `cache.fresh[key]`: its default would cost a call, and most lookups find nothing.
-                sides = cache.fresh.get(key)
-                if sides is None and (key in cache.clean or not cache.complete):
+                if (sides := cache.fresh.get(key)) is None and (key in cache.clean or not cache.complete):
                     sides = cache.fetch(key)
                 if sides is None:
                     continue

@@ -56,16 +56,21 @@ def draw_run(
     """
     require(isinstance(run, Recording), UsageError, f"draw_run got {run!r}", "a Recording", "pass recorder.recording")
     require(by in _LAYOUTS, UsageError, f"draw_run: by={by!r}", '"step" or "stream"')
+    own: Across = "clock" if run.clocked else "event"
     good = across is None or across in get_args(Across)
     require(good, UsageError, f"draw_run: across={across!r}", '"event" or "clock"')
-    known = list(dict.fromkeys(lane.stream for lane in run.lanes))
-    chosen = _usual(run) if streams is None else tuple(streams)
-    unknown = [name for name in chosen if name not in known]
-    wrong = f"draw_run: streams= names {', '.join(map(repr, unknown))}"
-    require(not unknown, UsageError, wrong, f"streams of the run: {', '.join(map(repr, known))}")
-    own: Across = "clock" if run.clocked else "event"
+    chosen = _usual(run) if streams is None else _known(run, streams)
     options = Options(across or own, across in (None, own), chosen, intervals or {}, interval_legend, label)
     return write(_LAYOUTS[by](run, options))
+
+
+def _known(run: Recording, streams: Sequence[str]) -> tuple[str, ...]:
+    """The streams to draw. Raises UsageError for one that the run does not have."""
+    known = list(dict.fromkeys(lane.stream for lane in run.lanes))
+    unknown = [name for name in streams if name not in known]
+    wrong = f"draw_run: streams= names {', '.join(map(repr, unknown))}"
+    require(not unknown, UsageError, wrong, f"streams of the run: {', '.join(map(repr, known))}")
+    return tuple(streams)
 
 
 def _usual(run: Recording) -> tuple[str, ...]:
