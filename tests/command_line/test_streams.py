@@ -134,7 +134,7 @@ def test_a_missing_file(fluvial: Fluvial) -> None:
 def test_a_missing_stream(fluvial: Fluvial) -> None:
     fluvial("produce", "words", "words.jsonl")
     ended = fluvial("consume", "word")
-    assert (ended.code, ended.out) == (2, "")
+    assert (ended.code, ended.out) == (3, "")
     assert ended.err == (
         "the stream 'word' does not exist in log:.fluvial; it has words\n  at the command line\n"
         "  expected: a stream that exists\n"
@@ -147,7 +147,7 @@ def test_a_missing_stream_is_told_as_a_run_tells_it(fluvial: Fluvial) -> None:
     consumed, run = fluvial("consume", "words"), fluvial("run", "letters.py", "--until", "end")
     told = [line for line in consumed.err.splitlines() if not line.startswith("  at ")]
     assert told == [line for line in run.err.splitlines() if not line.startswith("  at ")]
-    assert (consumed.code, run.code) == (2, 3)  # the command line is wrong, and the pipeline is
+    assert (consumed.code, run.code) == (3, 3)
 
 
 DEEP = b"[" * 5000 + b"]" * 5000

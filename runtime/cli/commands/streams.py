@@ -6,7 +6,7 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from ....dsl.errors import UsageError
+from ....dsl.errors import PlanError, UsageError
 from ....dsl.message import Record
 from ....dsl.text import plural
 from ....dsl.validation import explain
@@ -60,7 +60,7 @@ def _records(system: System, stream: str, from_offset: int | None, until: Until)
     admin = system.admin()
     existing = admin.streams()
     if stream not in existing:
-        raise UsageError(missing_stream(stream, existing, system, "the command line"))
+        raise PlanError(missing_stream(stream, existing, system, "the command line"))
     ends = admin.ends(stream)
     starts = [min(max(from_offset or 0, start), end) for start, end in zip(admin.starts(stream), ends, strict=True)]
     for batch in read_to_ends(system, stream, starts, ends) if until == "end" else follow(system, stream, starts):
